@@ -1,0 +1,1 @@
+"""agentkit: a batteries-included agent toolkit."""

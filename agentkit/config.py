@@ -1,0 +1,44 @@
+"""Settings. The only module that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+DEFAULT_MODEL = "gpt-5.4-mini"
+"""Used when nobody names a model. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
+
+DEFAULT_AZURE_API_VERSION = "2024-02-01"
+
+
+def environment() -> Mapping[str, str]:
+    """The environment as it is now, without empty variables: an empty variable counts as unset."""
+    return {name: value for name, value in os.environ.items() if value.strip()}
+
+
+class Secret:
+    """A key or token that no repr, format or log shows. `reveal()` gives the value."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself, for the one place that sends it."""
+        return self._value
+
+    def scrub(self, text: str) -> str:
+        """`text` with every occurrence of the value replaced."""
+        return text.replace(self._value, "***")
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)

@@ -1,0 +1,57 @@
+"""What a judge says about a tool call, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """`deny` binds everybody; `ask` binds a model; `allow` lets the call happen."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+_STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One judgment: what, by which rule, why, on what evidence, and what to do instead.
+
+    `evidence` is the very span of the argument that decided, `remedy` a way that would be allowed;
+    both may be empty.
+    """
+
+    verdict: Verdict
+    rule: str
+    reason: str
+    evidence: str = ""
+    remedy: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call may happen without asking anybody."""
+        return self.verdict is Verdict.ALLOW
+
+    @property
+    def denied(self) -> bool:
+        """Whether the call may not happen, whoever asks."""
+        return self.verdict is Verdict.DENY
+
+    def to_dict(self) -> dict[str, str]:
+        """The decision as a JSON-ready dictionary with the five field names as keys."""
+        return {key: str(value) for key, value in asdict(self).items()}
+
+    def __str__(self) -> str:
+        """One readable line: verdict, reason, rule and remedy."""
+        remedy = f" {self.remedy}" if self.remedy else ""
+        return f"{self.verdict}: {self.reason} (rule: {self.rule}){remedy}"
+
+
+def strictest(decisions: Iterable[Decision]) -> Decision:
+    """The decision that binds: deny before ask before allow, the earliest among equals."""
+    return max(decisions, key=lambda decision: _STRICTNESS.index(decision.verdict))

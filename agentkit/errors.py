@@ -1,0 +1,139 @@
+"""Every exception of agentkit, as one tree. The branch answers: who must act?
+
+AgentKitError
+├── ConfigError            the developer, before any run
+│   ├── NoProvider         also a ValueError
+│   └── MissingExtra       also an ImportError
+├── ModelError             the provider
+│   ├── Unauthorized
+│   ├── RateLimited
+│   ├── Rejected
+│   ├── Unreachable
+│   └── BadResponse
+├── ToolError              the model: it is told and may try again
+│   ├── UnknownTool
+│   ├── BadArguments
+│   ├── ToolTimeout
+│   ├── Blocked
+│   └── SandboxError
+├── RunError               the caller; carries the result so far
+│   ├── LimitExceeded      also a RuntimeError
+│   └── Cancelled
+└── SessionError           the operator
+
+Foreign exceptions are translated once, by a table, in the module that imports their library.
+"""
+
+from __future__ import annotations
+
+
+class AgentKitError(Exception):
+    """The root: `except AgentKitError` catches whatever agentkit raises on purpose."""
+
+
+class ConfigError(AgentKitError):
+    """The program is set up wrongly; nothing was run."""
+
+
+class NoProvider(ConfigError, ValueError):
+    """No model provider is named by the arguments or the environment."""
+
+
+class MissingExtra(ConfigError, ImportError):
+    """An optional package is not installed; the text names the command that installs it."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        self.extra = extra
+        super().__init__(f"{purpose} needs an optional package. Install it with: pip install 'agentkit-tools[{extra}]'")
+
+
+class ModelError(AgentKitError):
+    """The provider did not give an answer.
+
+    `status` is the HTTP status, or None when there was none. `code` and `parameter` are the
+    provider's own words for what went wrong and which parameter it names, when it says so.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, code: str | None = None, parameter: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.parameter = parameter
+
+
+class Unauthorized(ModelError):
+    """The key is missing, wrong, or not allowed to do this (401, 403)."""
+
+
+class RateLimited(ModelError):
+    """Too many requests or no quota left (429). `retry_after_seconds` is the server's wish, or None."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        parameter: str | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message, status=status, code=code, parameter=parameter)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Rejected(ModelError):
+    """The provider understood the request and refuses it: a bad parameter, a refusal, a content filter."""
+
+
+class Unreachable(ModelError):
+    """No connection, a timeout, or the server is failing (5xx)."""
+
+
+class BadResponse(ModelError):
+    """What came back is not a usable answer: HTML, broken JSON, a stream cut short."""
+
+
+class ToolError(AgentKitError):
+    """A tool call came to nothing. The model is told and may try again."""
+
+
+class UnknownTool(ToolError):
+    """There is no tool of that name; the text names the closest real one."""
+
+
+class BadArguments(ToolError):
+    """The arguments do not fit the tool's parameters; the text names each bad one."""
+
+
+class ToolTimeout(ToolError):
+    """The tool did not finish in its time."""
+
+
+class Blocked(ToolError):
+    """The call was judged and may not happen; the text carries reason and remedy."""
+
+
+class SandboxError(ToolError):
+    """The isolation that was asked for cannot be had on this machine."""
+
+
+class RunError(AgentKitError):
+    """A run ended early. `result` is the RunResult so far."""
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class LimitExceeded(RunError, RuntimeError):
+    """A limit of the run was hit."""
+
+
+class Cancelled(RunError):
+    """The run was cancelled from outside."""
+
+
+class SessionError(AgentKitError):
+    """A stored session cannot be read or written."""

@@ -1,0 +1,27 @@
+"""How much harm a wrong tool call can do."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class SafetyLevel(IntEnum):
+    """SAFE < NETWORK < SYSTEM. A tool has one; an agent has the highest it may use unasked."""
+
+    SAFE = 0
+    """Computes from its arguments; touches nothing."""
+    NETWORK = 1
+    """Talks to other machines; changes nothing here."""
+    SYSTEM = 2
+    """Touches files, processes or devices of this machine."""
+
+    @classmethod
+    def of(cls, value: SafetyLevel | str | int) -> SafetyLevel:
+        """Read a level from itself, its name in any case, or its number.
+
+        Raises ValueError naming the three levels when `value` is none of them.
+        """
+        try:
+            return cls[value.upper()] if isinstance(value, str) else cls(value)
+        except (KeyError, ValueError):
+            raise ValueError(f"{value!r} is not a safety level; use SAFE, NETWORK or SYSTEM") from None

@@ -1,0 +1,1 @@
+"""How do we talk to a model?"""

@@ -1,0 +1,1 @@
+"""For testing programs that use agentkit."""
