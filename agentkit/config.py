@@ -16,6 +16,12 @@ def environment() -> Mapping[str, str]:
     return {name: value for name, value in os.environ.items() if value.strip()}
 
 
+def empty_variables() -> tuple[str, ...]:
+    """The names of our variables that are set but empty, and so count as unset."""
+    ours = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
+    return tuple(name for name, value in os.environ.items() if name.startswith(ours) and not value.strip())
+
+
 class Secret:
     """A key or token that no repr, format or log shows. `reveal()` gives the value."""
 

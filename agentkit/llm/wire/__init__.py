@@ -1,0 +1,54 @@
+"""How do requests and responses look as JSON? Pure; one module a protocol, all with the one face of `Wire`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from agentkit.events import Event
+    from agentkit.messages import Request, Response
+
+
+class StreamReader(Protocol):
+    """Turns the chunks of one streamed response into events, and into the response once all are in."""
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
+        """The events in the next chunk. Raises ModelError when the chunk is an error."""
+        ...
+
+    def finish(self, *, closed: bool) -> Response:
+        """The whole response. `closed` says that the server marked the end of its stream.
+
+        Raises BadResponse when the stream was cut short, Rejected on a refusal.
+        """
+        ...
+
+
+class Wire(Protocol):
+    """A wire protocol."""
+
+    name: str
+    path: str
+
+    def encode(self, request: Request, model: str, *, strict: bool) -> dict[str, Any]:
+        """The request as a JSON body. `strict` says that the server enforces schemas."""
+        ...
+
+    def decode(self, data: Mapping[str, Any]) -> Response:
+        """The response in a JSON body. Raises ModelError when there is none."""
+        ...
+
+    def reader(self) -> StreamReader:
+        """A reader for one streamed response."""
+        ...
+
+
+def wire_named(name: str) -> Wire:
+    """The protocol called `responses` or `chat`."""
+    from agentkit.llm.wire.chat import ChatCompletions
+    from agentkit.llm.wire.responses import Responses
+
+    wires: dict[str, Wire] = {"chat": ChatCompletions(), "responses": Responses()}
+    return wires[name]
