@@ -1,1 +1,88 @@
-"""agentkit: a batteries-included agent toolkit."""
+"""agentkit: a batteries-included agent toolkit. Every tool call is judged, explained and bounded.
+
+Importing it loads next to nothing: each public name is imported when it is first used.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agentkit.agents.agent import Agent as Agent
+    from agentkit.agents.default import agent as agent
+    from agentkit.agents.result import RunFinished as RunFinished
+    from agentkit.agents.result import RunResult as RunResult
+    from agentkit.decisions import Decision as Decision
+    from agentkit.decisions import Verdict as Verdict
+    from agentkit.errors import AgentKitError as AgentKitError
+    from agentkit.errors import ConfigError as ConfigError
+    from agentkit.errors import LimitExceeded as LimitExceeded
+    from agentkit.errors import ModelError as ModelError
+    from agentkit.errors import NoProvider as NoProvider
+    from agentkit.errors import RunError as RunError
+    from agentkit.errors import ToolError as ToolError
+    from agentkit.levels import SafetyLevel as SafetyLevel
+    from agentkit.llm.client import LLM as LLM
+    from agentkit.messages import Image as Image
+    from agentkit.messages import Response as Response
+    from agentkit.messages import ToolResult as ToolResult
+    from agentkit.safety.approval import ApprovalRequest as ApprovalRequest
+    from agentkit.tooling.tool import Tool as Tool
+    from agentkit.tooling.tool import tool as tool
+    from agentkit.tooling.toolset import Toolset as Toolset
+    from agentkit.tools.catalog import core_tools as core_tools
+    from agentkit.tools.catalog import default_tools as default_tools
+    from agentkit.tools.core import calculator_tool as calculator_tool
+    from agentkit.tools.core import current_datetime_tool as current_datetime_tool
+    from agentkit.tools.core import json_parse_tool as json_parse_tool
+    from agentkit.tools.core import string_length_tool as string_length_tool
+    from agentkit.usage import Usage as Usage
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Agent": "agents.agent",
+    "AgentKitError": "errors",
+    "ApprovalRequest": "safety.approval",
+    "ConfigError": "errors",
+    "Decision": "decisions",
+    "Image": "messages",
+    "LLM": "llm.client",
+    "LimitExceeded": "errors",
+    "ModelError": "errors",
+    "NoProvider": "errors",
+    "Response": "messages",
+    "RunError": "errors",
+    "RunFinished": "agents.result",
+    "RunResult": "agents.result",
+    "SafetyLevel": "levels",
+    "Tool": "tooling.tool",
+    "ToolError": "errors",
+    "ToolResult": "messages",
+    "Toolset": "tooling.toolset",
+    "Usage": "usage",
+    "Verdict": "decisions",
+    "agent": "agents.default",
+    "calculator_tool": "tools.core",
+    "core_tools": "tools.catalog",
+    "current_datetime_tool": "tools.core",
+    "default_tools": "tools.catalog",
+    "json_parse_tool": "tools.core",
+    "string_length_tool": "tools.core",
+    "tool": "tooling.tool",
+}
+"""Each public name and the module below `agentkit` that it is imported from."""
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its home, once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'agentkit' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"agentkit.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

@@ -26,6 +26,8 @@ Foreign exceptions are translated once, by a table, in the module that imports t
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class AgentKitError(Exception):
     """The root: `except AgentKitError` catches whatever agentkit raises on purpose."""
@@ -122,7 +124,7 @@ class SandboxError(ToolError):
 class RunError(AgentKitError):
     """A run ended early. `result` is the RunResult so far."""
 
-    def __init__(self, message: str, result: object = None) -> None:
+    def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
 

@@ -183,3 +183,11 @@ def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMe
         taken.add(unique)
         calls.append(call if unique == call.id else replace(call, id=unique))
     return replace(message, tool_calls=tuple(calls))
+
+
+def without_extra(message: Message) -> Message:
+    """The message without what its provider keeps for itself."""
+    if not isinstance(message, AssistantMessage):
+        return message
+    calls = tuple(replace(call, extra={}) if call.extra else call for call in message.tool_calls)
+    return replace(message, extra={}, tool_calls=calls)

@@ -102,6 +102,11 @@ class LLM:
         """The model's name; for Azure the deployment's."""
         return self._endpoint.model
 
+    def equals(self, other: LLM) -> bool:
+        """Whether `other` would send the same requests to the same place."""
+        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
     def describe(self) -> Description:
         """What was chosen, what decided, and what was ignored; nothing secret in it."""
         endpoint = self._endpoint

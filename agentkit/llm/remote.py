@@ -14,7 +14,7 @@ from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.transport import Transport
 from agentkit.llm.wire import Wire, wire_named
 from agentkit.llm.wire.sse import EventStream
-from agentkit.messages import AssistantMessage, Message, Request, Response
+from agentkit.messages import AssistantMessage, Message, Request, Response, without_extra
 
 _MAX_ADAPTATIONS = 8
 
@@ -111,11 +111,9 @@ class RemoteModel:
         return body
 
     def _sendable(self, message: Message) -> Message:
-        """A message without what another provider keeps for itself."""
-        if isinstance(message, AssistantMessage) and message.extra and message.origin != self.endpoint.origin:
-            bare_calls = tuple(replace(call, extra={}) for call in message.tool_calls)
-            return replace(message, extra={}, tool_calls=bare_calls)
-        return message
+        """What another provider keeps for itself is sent to that provider only."""
+        is_own = not isinstance(message, AssistantMessage) or message.origin == self.endpoint.origin
+        return message if is_own else without_extra(message)
 
     def _own(self, response: Response) -> Response:
         return replace(response, message=replace(response.message, origin=self.endpoint.origin))

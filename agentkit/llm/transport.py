@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from agentkit.errors import BadResponse, ModelError, Unreachable
 from agentkit.llm.endpoint import Endpoint, shown_url
@@ -29,17 +29,17 @@ class Transport:
         self._timeout_seconds = timeout_seconds
         self._lock = threading.Lock()
         self._client: tuple[int, Any] | None = None
-        self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
 
     def post(self, path: str, body: Body) -> dict[str, Any]:
         """Send a request and read the JSON object that answers it."""
         with self._translated():
-            return _checked(self._blocking().post(path, cast_to=object, body=body))
+            return _checked(self._blocking().post(path, cast_to=object, body=body, options=self._headers()))
 
     async def apost(self, path: str, body: Body) -> dict[str, Any]:
         """Like `post`, awaiting."""
         with self._translated():
-            return _checked(await self._awaiting().post(path, cast_to=object, body=body))
+            return _checked(await self._awaiting().post(path, cast_to=object, body=body, options=self._headers()))
 
     @contextmanager
     def open(self, path: str, body: Body) -> Iterator[Iterator[bytes]]:
@@ -47,7 +47,7 @@ class Transport:
         with self._translated():
             openai = _openai()
             stream = self._blocking().post(
-                path, cast_to=object, body=body, stream=True, stream_cls=openai.Stream[object]
+                path, cast_to=object, body=body, options=self._headers(), stream=True, stream_cls=openai.Stream[object]
             )
             try:
                 yield stream.response.iter_bytes()
@@ -60,7 +60,12 @@ class Transport:
         with self._translated():
             openai = _openai()
             stream = await self._awaiting().post(
-                path, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object]
+                path,
+                cast_to=object,
+                body=body,
+                options=self._headers(),
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
             )
             try:
                 yield stream.response.aiter_bytes()
@@ -71,8 +76,8 @@ class Transport:
         """Close the blocking connections. The next request opens new ones."""
         with self._lock:
             made, self._client = self._client, None
-        if made and made[0] == os.getpid():
-            made[1].close()
+        if made:
+            _close_in(*made)
 
     async def aclose(self) -> None:
         """Close the connections that belong to the running event loop."""
@@ -87,7 +92,9 @@ class Transport:
                 openai = _openai()
                 http_client = openai.DefaultHttpxClient(**self._http_options())
                 credential = self._credential(self._endpoint.token_provider)
-                self._client = (os.getpid(), openai.OpenAI(http_client=http_client, **credential, **self._options))
+                client = openai.OpenAI(http_client=http_client, **credential, **self._options)
+                self._client = (os.getpid(), client)
+                weakref.finalize(self, _close_in, *self._client)
             return self._client[1]
 
     def _awaiting(self) -> Any:
@@ -109,22 +116,24 @@ class Transport:
         return {"verify": verify, "follow_redirects": is_secure, "timeout": self._timeout_seconds}
 
     def _credential(self, token_provider: object) -> dict[str, Any]:
-        """Base URL, credential and headers for a client. What the endpoint does not need is not sent to it."""
-        omit = _openai().Omit()
-        endpoint, headers = self._endpoint, dict[str, Any]()
-        key = endpoint.api_key.reveal() if endpoint.api_key else None
-        if key and endpoint.key_header:
-            headers[endpoint.key_header] = key
-        if token_provider is None and (endpoint.key_header or not key):
-            headers["Authorization"] = omit
-        if endpoint.provider != "openai":
-            headers |= {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+        """What a client needs to know of the endpoint."""
+        key = self._endpoint.api_key.reveal() if self._endpoint.api_key else "none"
         return {
-            "base_url": endpoint.base_url,
-            "api_key": token_provider or key or "none",
-            "default_headers": headers,
-            "default_query": dict(endpoint.query),
+            "base_url": self._endpoint.base_url,
+            "api_key": token_provider or key,
+            "default_query": dict(self._endpoint.query),
         }
+
+    def _headers(self) -> dict[str, Any]:
+        """Headers for each request: the key where the endpoint wants it, and nothing that it does not need."""
+        omit, endpoint, headers = _openai().Omit(), self._endpoint, dict[str, Any]()
+        if endpoint.api_key and endpoint.key_header:
+            headers[endpoint.key_header] = endpoint.api_key.reveal()
+        if endpoint.token_provider is None and (endpoint.key_header or not endpoint.api_key):
+            headers["Authorization"] = omit
+        if not endpoint.strict:
+            headers |= {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+        return {"headers": headers}
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -161,6 +170,12 @@ class Transport:
         if self._endpoint.api_key:
             error.args = tuple(self._endpoint.api_key.scrub(str(text)) for text in error.args)
         return error
+
+
+def _close_in(process: int, client: Any) -> None:
+    """Close a client in the process that made it; its sockets are not a forked child's to close."""
+    if process == os.getpid():
+        client.close()
 
 
 def _openai() -> Any:

@@ -1,0 +1,90 @@
+"""The agent that needs no setting up: `from agentkit import agent`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from agentkit.agents.agent import Agent, Prompt
+from agentkit.events import Event
+from agentkit.llm.client import LLM
+from agentkit.usage import Usage
+
+
+class QuickAgent:
+    """One-line chat: `agent("hi")`.
+
+    Made from the environment when first used. What is passed to a call holds from then on, and the environment is
+    read at every call, so that a key set later takes effect without a restart.
+    """
+
+    def __init__(self) -> None:
+        self._agent = Agent("agent")
+        self._options: dict[str, Any] = {}
+        self._llm: LLM | None = None
+        self._lock = threading.Lock()
+
+    def __call__(
+        self,
+        message: Prompt,
+        *,
+        system_prompt: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        api_key: str | None = None,
+        **options: Any,
+    ) -> str:
+        """The answer to `message`; the conversation is remembered until `reset()`.
+
+        `system_prompt` is the standing order; `options` are further arguments of LLM, such as `base_url`. Raises
+        NoProvider when no provider is named, ModelError when there is no answer.
+        """
+        chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
+        return self._prepared(system_prompt, chosen)(message)
+
+    def stream(
+        self,
+        message: Prompt,
+        *,
+        system_prompt: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        api_key: str | None = None,
+        **options: Any,
+    ) -> Iterator[Event]:
+        """The answer as events while it is written; the last is RunFinished. Takes what a call takes."""
+        chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
+        return self._prepared(system_prompt, chosen).stream(message)
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The conversation so far as plain dictionaries in the chat format, without the system prompt. A copy."""
+        return self._agent.history
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls have spent."""
+        return self._agent.usage
+
+    def reset(self) -> None:
+        """Forget the conversation."""
+        self._agent.reset()
+
+    def _prepared(self, system_prompt: str | None, chosen: dict[str, Any]) -> Agent:
+        with self._lock:
+            options = self._options | {name: value for name, value in chosen.items() if value is not None}
+            llm = LLM(**options)
+            self._options = options
+            if system_prompt is not None:
+                self._agent.instruction = system_prompt
+            if self._llm is None or not self._llm.equals(llm):
+                self._llm = self._agent.llm = llm
+            return self._agent
+
+    def __repr__(self) -> str:
+        return "<agent: one-line chat; call it with a message>"
+
+
+agent = QuickAgent()
+"""The one that `from agentkit import agent` gives."""
