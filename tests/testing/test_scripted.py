@@ -1,0 +1,175 @@
+"""A scripted LLM in the model's place."""
+
+import asyncio
+import pickle
+
+import pytest
+
+from agentkit.errors import RateLimited
+from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.messages import Request, Response, ToolCall, UserMessage
+from agentkit.testing import LINE_USAGE, ScriptedLLM, ScriptedProvider, ScriptError, call, say
+
+
+async def _drain(events):
+    return [event async for event in events]
+
+
+_WAYS = {
+    "complete": lambda llm, prompt: llm.complete(prompt),
+    "acomplete": lambda llm, prompt: asyncio.run(llm.acomplete(prompt)),
+    "stream": lambda llm, prompt: list(llm.stream(prompt))[-1].response,
+    "astream": lambda llm, prompt: asyncio.run(_drain(llm.astream(prompt)))[-1].response,
+}
+
+every_way = pytest.mark.parametrize("ask", _WAYS.values(), ids=_WAYS)
+
+
+@every_way
+def test_it_says_its_lines_in_order(ask):
+    """Blocking, awaiting and streaming, each request gets the next line."""
+    with ScriptedLLM(call("calculator", expression="2+2"), "It is 4.") as llm:
+        first, second = ask(llm, "What is 2+2?"), ask(llm, "And?")
+    assert first.tool_calls == (ToolCall("call_1_1", "calculator", '{"expression": "2+2"}'),)
+    assert (first.finish_reason, second.text, second.finish_reason) == ("tool_calls", "It is 4.", "stop")
+    assert first.usage == second.usage == LINE_USAGE
+    assert [request.messages for request in llm.requests] == [
+        (UserMessage("What is 2+2?"),),
+        (UserMessage("And?"),),
+    ]
+
+
+@every_way
+def test_it_raises_the_exceptions_among_its_lines(ask):
+    """An exception among the lines is raised in its place, and the script goes on after it."""
+    with ScriptedLLM(RateLimited("Slow down", status=429), "Now.") as llm:
+        with pytest.raises(RateLimited, match="Slow down"):
+            ask(llm, "Hi")
+        assert ask(llm, "Hi").text == "Now."
+
+
+@every_way
+def test_a_question_too_many_fails_the_test(ask):
+    """A request that finds no line raises an AssertionError that shows the question."""
+    llm = ScriptedLLM("Only this.")
+    ask(llm, "Hi")
+    with pytest.raises(AssertionError, match="What else"):
+        ask(llm, "What else?")
+
+
+@every_way
+def test_a_function_makes_a_line_from_the_request(ask):
+    """A line may be a function of the request, which may choose any other line."""
+
+    def echo(request):
+        return say(f"{len(request.messages)}: {request.messages[-1].content}")
+
+    with ScriptedLLM(echo, lambda _: ValueError("no")) as llm:
+        assert ask(llm, "Hi").text == "1: Hi"
+        with pytest.raises(ValueError, match="no"):
+            ask(llm, "Hi")
+
+
+def test_it_streams_in_pieces():
+    """Reasoning, text and calls come in pieces, then the whole response."""
+    with ScriptedLLM(
+        say("Let me see.", call("clock"), call("find", "{"), call("x", ""), reasoning="Which day?")
+    ) as llm:
+        *deltas, last = llm.stream("Hi")
+    assert deltas == [
+        ReasoningDelta("Which "),
+        ReasoningDelta("day?"),
+        TextDelta("Let "),
+        TextDelta("me "),
+        TextDelta("see."),
+        ToolCallDelta(0, "clock", ""),
+        ToolCallDelta(0, "", "{}"),
+        ToolCallDelta(1, "find", ""),
+        ToolCallDelta(1, "", "{"),
+        ToolCallDelta(2, "x", ""),
+    ]
+    assert isinstance(last, ResponseReceived)
+    assert last.response.text == "Let me see."
+
+
+def test_lines_unsaid_fail_the_block():
+    """Leaving the block with lines unsaid fails and shows them."""
+    with pytest.raises(ScriptError, match="'Never asked'"), ScriptedLLM("Hello", "Never asked") as llm:
+        llm.chat("Hi")
+
+
+def test_a_block_that_fails_by_itself_keeps_its_error():
+    """An error in the block is not hidden by lines unsaid."""
+    with pytest.raises(KeyError), ScriptedLLM("Never asked"):
+        raise KeyError
+
+
+def test_done_can_be_asked_without_a_block():
+    """`done` is silent once every line is said."""
+    llm = ScriptedLLM("Hello")
+    with pytest.raises(ScriptError):
+        llm.done()
+    assert llm.chat("Hi") == "Hello"
+    llm.done()
+
+
+def test_the_request_is_recorded_as_it_was():
+    """A conversation that grows afterwards does not change what was recorded, nor what a function saw."""
+    seen = []
+    provider = ScriptedProvider(lambda request: seen.append(request) or "Hi")
+    history = [UserMessage("one")]
+    provider.complete(Request(history))
+    history.append(UserMessage("two"))
+    assert provider.requests == seen == [Request((UserMessage("one"),))]
+    provider.done()
+
+
+def test_a_response_is_said_as_it_is():
+    """A whole response keeps its fields; only a missing model name is filled in."""
+    named, unnamed = say("a", model="gpt"), say("b", finish_reason="length")
+    with ScriptedLLM(named, unnamed, model="mini") as llm:
+        assert llm.complete("Hi") == named
+        assert llm.complete("Hi") == Response(unnamed.message, "length", LINE_USAGE, "mini")
+
+
+def test_the_last_line_can_repeat():
+    """With `repeat` the last line is said for ever, each time with fresh ids."""
+    with ScriptedLLM(call("clock"), repeat=True) as llm:
+        ids = [llm.complete("Hi").tool_calls[0].id for _ in range(3)]
+    assert ids == ["call_1_1", "call_2_1", "call_3_1"]
+
+
+def test_many_runs_may_share_one():
+    """Tasks that ask at once each get a line of their own."""
+
+    async def ask_all(llm):
+        return await asyncio.gather(*(llm.achat("Hi") for _ in range(50)))
+
+    with ScriptedLLM(*map(str, range(50))) as llm:
+        assert sorted(asyncio.run(ask_all(llm)), key=int) == [str(number) for number in range(50)]
+
+
+@pytest.mark.parametrize("line", [7, None, [], RateLimited])
+def test_a_wrong_line_is_refused_at_once(line):
+    """What is no line is refused when the script is written, not when it is said."""
+    with pytest.raises(TypeError, match="is no line"):
+        ScriptedLLM(line)
+
+
+def test_a_question_without_messages_is_shown_as_nothing():
+    """A request without messages fails as readably as any other."""
+    with pytest.raises(ScriptError, match="asked: nothing"):
+        ScriptedProvider().complete(Request(()))
+
+
+def test_it_describes_itself():
+    """A scripted LLM says that it is one, whatever the environment names."""
+    described = ScriptedLLM("Hi", model="mini").describe()
+    assert (described.provider, described.model, described.endpoint) == ("scripted", "mini", "this machine")
+    assert described.decided_by == "the script"
+
+
+def test_it_cannot_be_copied():
+    """A copy would say the same lines again, so there is none."""
+    with pytest.raises(TypeError, match="cannot be copied"):
+        pickle.dumps(ScriptedLLM("Hi"))

@@ -1,0 +1,471 @@
+"""A fake OpenAI server, asked by the real openai package over a real connection."""
+
+import asyncio
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import openai
+import pytest
+
+from agentkit.llm.client import LLM
+from agentkit.testing import (
+    FakeServer,
+    ScriptedLLM,
+    ScriptError,
+    call,
+    cut,
+    drop,
+    fail,
+    filtered,
+    raw,
+    refuse,
+    say,
+    slow,
+)
+from agentkit.usage import Usage
+
+_HI = [{"role": "user", "content": "Hi"}]
+_LONG_ANSWER = say("Let me compute.", call("calculator", expression="2+2"), call("clock"), reasoning="Two tools")
+
+
+@contextmanager
+def _client(server, **settings):
+    with openai.OpenAI(base_url=server.base_url, api_key="key", **{"max_retries": 0, **settings}) as client:
+        yield client
+
+
+@contextmanager
+def _azure(server):
+    settings = {"api_key": "key", "api_version": "2024-02-01", "max_retries": 0}
+    with openai.AzureOpenAI(azure_endpoint=server.origin, **settings) as client:
+        yield client
+
+
+def _chat(client, **settings):
+    return client.chat.completions.create(model="gpt", messages=_HI, **settings)
+
+
+def _respond(client, **settings):
+    return client.responses.create(model="gpt", input="Hi", **settings)
+
+
+def _streamed_chat(client, **settings):
+    with client.chat.completions.stream(model="gpt", messages=_HI, **settings) as stream:
+        return stream.get_final_completion()
+
+
+def _streamed_response(client, **settings):
+    with client.responses.stream(model="gpt", input="Hi", **settings) as stream:
+        return stream.get_final_response()
+
+
+every_way = pytest.mark.parametrize("ask", [_chat, _streamed_chat, _respond, _streamed_response])
+both_protocols = pytest.mark.parametrize("ask", [_chat, _respond])
+
+
+def _ask_in_vain(ask, server, *, times, said):
+    """Ask so often; the last time the server must fail, saying why, and the client must not try again."""
+    with _client(server, max_retries=2) as client:
+        for _ in range(times - 1):
+            ask(client)
+        with pytest.raises(openai.InternalServerError, match=said):
+            ask(client)
+
+
+def _said(answer):
+    """Text, and names and arguments of the calls, in either protocol."""
+    if answer.object == "response":
+        calls = [item for item in answer.output if item.type == "function_call"]
+        return answer.output_text, [(item.call_id, item.name, item.arguments) for item in calls]
+    message = answer.choices[0].message
+    calls = message.tool_calls or []
+    return message.content or "", [(entry.id, entry.function.name, entry.function.arguments) for entry in calls]
+
+
+@every_way
+def test_the_openai_client_reads_every_line(ask):
+    """The same lines are served over both protocols, as JSON and streamed."""
+    with FakeServer(_LONG_ANSWER, call("clock"), "It is 4.", "") as server, _client(server) as client:
+        answers = [_said(ask(client)) for _ in range(4)]
+    calculator = ("call_1_1", "calculator", '{"expression": "2+2"}')
+    assert answers == [
+        ("Let me compute.", [calculator, ("call_1_2", "clock", "{}")]),
+        ("", [("call_2_1", "clock", "{}")]),
+        ("It is 4.", []),
+        ("", []),
+    ]
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_agentkit_reads_what_a_scripted_llm_says(protocol):
+    """An LLM behind the fake server and a scripted LLM give the same answer to the same line."""
+    with FakeServer(_LONG_ANSWER, repeat=True) as server, ScriptedLLM(_LONG_ANSWER) as scripted:
+        llm = LLM(base_url=server.base_url, model="gpt", protocol=protocol)
+        whole, streamed, expected = llm.complete("Hi"), list(llm.stream("Hi"))[-1].response, scripted.complete("Hi")
+        llm.close()
+    for response in (whole, streamed):
+        assert (response.text, response.message.reasoning) == (expected.text, expected.message.reasoning)
+        assert (response.finish_reason, response.usage) == (expected.finish_reason, expected.usage)
+        assert [(entry.name, entry.arguments) for entry in response.tool_calls] == [
+            (entry.name, entry.arguments) for entry in expected.tool_calls
+        ]
+
+
+@pytest.mark.parametrize("way", ["chat", "responses"])
+def test_a_stream_comes_in_pieces(way):
+    """Streamed text reaches the openai client word by word."""
+    with FakeServer("one two three") as server, _client(server) as client:
+        if way == "chat":
+            pieces = [chunk.choices[0].delta.content for chunk in _chat(client, stream=True)][1:-1]
+        else:
+            events = _respond(client, stream=True)
+            pieces = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert pieces == ["one ", "two ", "three"]
+
+
+def test_the_async_client_is_served_alike():
+    """The openai package's async client gets the same lines, streamed and whole."""
+
+    async def ask_all(base_url):
+        async with openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0) as client:
+            whole = await client.chat.completions.create(model="gpt", messages=_HI)
+            stream = await client.responses.create(model="gpt", input="Hi", stream=True)
+            pieces = [event.delta async for event in stream if event.type == "response.output_text.delta"]
+            return whole.choices[0].message.content, pieces
+
+    with FakeServer("Hello.", "one two") as server:
+        assert asyncio.run(ask_all(server.base_url)) == ("Hello.", ["one ", "two"])
+
+
+def test_azure_deployments_are_served():
+    """Azure's dated paths are served with its content filter results, its version in the query and its key header."""
+    with FakeServer("Hi", "one two") as server, _azure(server) as client:
+        whole = _chat(client)
+        chunks = list(_chat(client, stream=True))
+    assert whole.choices[0].model_extra["content_filter_results"]["violence"]["filtered"] is False
+    assert chunks[0].choices == []
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks[1:]) == "one two"
+    asked = server.requests[0]
+    assert (asked.path, asked.query) == ("/openai/deployments/gpt/chat/completions", {"api-version": "2024-02-01"})
+    assert asked.headers["api-key"] == "key"
+
+
+def test_the_v1_path_of_azure_is_served():
+    """Azure's v1 style is an ordinary client with another base URL."""
+    with FakeServer("Hi", "Ho") as server, openai.OpenAI(base_url=f"{server.origin}/openai/v1/", api_key="k") as client:
+        assert [_said(_chat(client))[0], _said(_respond(client))[0]] == ["Hi", "Ho"]
+
+
+@every_way
+def test_usage_is_reported(ask):
+    """The usage of a line reaches the client in either protocol."""
+    line = say("Hi", usage=Usage(100, 50, 80, 20, requests=1))
+    with FakeServer(line) as server, _client(server) as client:
+        streamed = {"stream_options": {"include_usage": True}} if ask is _streamed_chat else {}
+        usage = ask(client, **streamed).usage.to_dict()
+    details = [entry for entry in usage.values() if isinstance(entry, dict)]
+    assert (usage["total_tokens"], sorted(value for value in usage.values() if isinstance(value, int))[:2]) == (
+        150,
+        [50, 100],
+    )
+    assert {entry.get("cached_tokens") or entry.get("reasoning_tokens") for entry in details} == {80, 20}
+
+
+def test_reasoning_items_can_be_sent_back():
+    """A reasoning item has encrypted content, and may be sent back with the next request."""
+    with FakeServer(say("4", reasoning="two and two"), "Yes.") as server, _client(server) as client:
+        first = _respond(client, store=False, include=["reasoning.encrypted_content"])
+        sent = [item.to_dict() for item in first.output]
+        client.responses.create(model="gpt", input=sent)
+    assert first.output[0].encrypted_content
+    assert first.output[0].summary[0].text == "two and two"
+    assert server.requests[1].json["input"] == sent
+
+
+def test_a_refusal_reaches_the_client():
+    """A refusal stands where the protocol has it."""
+    with FakeServer(refuse("I cannot."), refuse("Nor can I.")) as server, _client(server) as client:
+        assert _chat(client).choices[0].message.refusal == "I cannot."
+        assert _respond(client).output[0].content[0].refusal == "Nor can I."
+
+
+def test_the_content_filter_reaches_the_client():
+    """An answer that a filter stopped says so."""
+    with FakeServer(filtered("Once"), filtered()) as server, _client(server) as client:
+        assert _chat(client).choices[0].finish_reason == "content_filter"
+        assert _respond(client).incomplete_details.reason == "content_filter"
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, openai.BadRequestError),
+        (401, openai.AuthenticationError),
+        (404, openai.NotFoundError),
+        (429, openai.RateLimitError),
+        (500, openai.InternalServerError),
+        (529, openai.InternalServerError),
+    ],
+)
+def test_errors_reach_the_client(ask, status, error):
+    """Any status becomes the client's own error, with message, code, parameter and headers."""
+    line = fail(status, "Not so", code="c", parameter="p", headers={"Retry-After": "7"})
+    with FakeServer(line) as server, _client(server) as client, pytest.raises(error, match="Not so") as caught:
+        ask(client)
+    assert (caught.value.code, caught.value.param) == ("c", "p")
+    assert caught.value.response.headers["retry-after"] == "7"
+
+
+@both_protocols
+def test_a_client_may_try_again(ask):
+    """An error followed by an answer is what a client that retries needs."""
+    with (
+        FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server,
+        _client(server, max_retries=1) as client,
+    ):
+        assert _said(ask(client))[0] == "Hi"
+    assert len(server.requests) == 2
+
+
+def test_an_error_may_hide_in_a_success():
+    """An error body may come with status 200."""
+    with FakeServer(fail(200, "Overloaded")) as server, _client(server) as client:
+        assert _chat(client).to_dict()["error"]["message"] == "Overloaded"
+
+
+def test_html_may_come_with_a_success():
+    """A page instead of JSON is what a wrong base URL gives."""
+    with FakeServer(raw("<html>", content_type="text/html")) as server, _client(server) as client:
+        assert _chat(client) == "<html>"
+
+
+def test_raw_bytes_reach_the_client():
+    """Recorded quirks are served byte by byte: CRLF, comments, empty choices, no end."""
+    quirks = raw(
+        b": keep-alive\r\n\r\n",
+        {"choices": []},
+        b'data: {"choices": [{"delta": {"tool_calls": [{"function": {"name": "a"}}]}}]}\r\n\r\n',
+        b'data: {"choices": [], "usage"',
+        b': {"prompt_tokens": 1}}\n\n',
+    )
+    with FakeServer(quirks) as server, _client(server) as client:
+        chunks = [chunk.to_dict() for chunk in _chat(client, stream=True)]
+    assert [chunk["choices"] for chunk in chunks] == [
+        [],
+        [{"delta": {"tool_calls": [{"function": {"name": "a"}}]}}],
+        [],
+    ]
+    assert chunks[2]["usage"] == {"prompt_tokens": 1}
+
+
+def test_a_stream_may_be_cut_short():
+    """A cut stream ends without a finish reason, and the connection goes on."""
+    with FakeServer(cut("one two three", after=2), "Hi") as server, _client(server) as client:
+        chunks = list(_chat(client, stream=True))
+        assert _said(_chat(client))[0] == "Hi"
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "one two "
+    assert {chunk.choices[0].finish_reason for chunk in chunks} == {None}
+
+
+@both_protocols
+def test_a_connection_may_be_dropped_without_a_word(ask):
+    """A connection that closes before the answer is a connection error."""
+    with FakeServer(drop()) as server, _client(server) as client, pytest.raises(openai.APIConnectionError):
+        ask(client)
+
+
+@both_protocols
+def test_a_connection_may_be_dropped_within_an_answer(ask):
+    """A connection that closes within an answer is noticed, streamed or not."""
+    with FakeServer(drop("Hi"), drop("one two", after=1)) as server, _client(server) as client:
+        with pytest.raises(openai.APIConnectionError):
+            ask(client)
+        with pytest.raises(Exception, match=r"peer closed connection|Connection error"):
+            list(ask(client, stream=True))
+
+
+def test_an_answer_may_be_slow_to_begin():
+    """A line may wait before its first byte, so that a timeout can be tested."""
+    line = slow("Hi", before_seconds=60)
+    with FakeServer(line) as server, _client(server, timeout=0.2) as client, pytest.raises(openai.APITimeoutError):
+        _chat(client)
+
+
+def test_an_answer_may_be_slow_to_come():
+    """A line may wait between its pieces."""
+    with FakeServer(slow("one two three", between_seconds=0.02)) as server, _client(server) as client:
+        began = time.monotonic()
+        assert len(list(_chat(client, stream=True))) == 5
+    assert time.monotonic() - began >= 0.1
+
+
+def test_closing_ends_every_wait():
+    """Leaving the block does not wait for slow lines, nor for connections that stay open."""
+    with FakeServer(slow("Hi", before_seconds=600)) as server:
+        asking = socket.create_connection(("127.0.0.1", int(server.origin.rpartition(":")[2])))
+        asking.sendall(b"POST /v1/responses HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        while not server.requests:
+            time.sleep(0.01)
+        began = time.monotonic()
+    assert time.monotonic() - began < 60
+    asking.close()
+
+
+def test_requests_are_recorded():
+    """Each request is recorded with its method, path, headers and JSON body."""
+    with FakeServer("Hi") as server, _client(server) as client:
+        _chat(client, temperature=0.5)
+    [asked] = server.requests
+    assert (asked.method, asked.path, asked.query) == ("POST", "/v1/chat/completions", {})
+    assert asked.headers["authorization"] == "Bearer key"
+    assert asked.json == {"model": "gpt", "messages": _HI, "temperature": 0.5}
+
+
+def test_a_function_makes_a_line_from_the_request():
+    """A line may be a function of the recorded request, which may choose any other line."""
+
+    def echo(request):
+        return slow(f"{request.model} heard {request.json['messages'][-1]['content']}")
+
+    with FakeServer(echo, lambda _: fail(404)) as server, _client(server) as client:
+        assert _said(_chat(client))[0] == "gpt heard Hi"
+        with pytest.raises(openai.NotFoundError):
+            _chat(client)
+
+
+@every_way
+def test_a_request_too_many_is_a_server_error(ask):
+    """A request that finds no line is answered with the question and the script, and told again by `done`."""
+    server = FakeServer("Only this.")
+    with pytest.raises(ScriptError, match="Request 2 finds no line"), server:
+        _ask_in_vain(ask, server, times=2, said="the script has 1")
+    assert len(server.requests) == 2
+
+
+def test_an_error_in_a_function_is_told():
+    """A function that raises is answered with status 500, and `done` raises what it raised."""
+
+    def check(request):
+        assert request.json.get("tools"), "no tools were sent"
+
+    server = FakeServer(check)
+    with pytest.raises(ScriptError, match="no tools were sent") as caught, server:
+        _ask_in_vain(_chat, server, times=1, said="no tools were sent")
+    assert isinstance(caught.value.__cause__, AssertionError)
+
+
+def test_a_function_that_makes_no_line_is_told():
+    """A function that returns what is no line is answered with status 500."""
+    server = FakeServer(lambda _: 7)
+    with pytest.raises(ScriptError, match="is no line"), server:
+        _ask_in_vain(_chat, server, times=1, said="is no line")
+
+
+def test_lines_unsaid_fail_the_block():
+    """Leaving the block with lines unsaid fails and shows them."""
+    server = FakeServer("Hi", "Never asked")
+    with pytest.raises(ScriptError, match="'Never asked'"), server, _client(server) as client:
+        _chat(client)
+
+
+def test_a_block_that_fails_by_itself_keeps_its_error():
+    """An error in the block is not hidden by lines unsaid."""
+    with pytest.raises(KeyError), FakeServer("Never asked"):
+        raise KeyError
+
+
+@pytest.mark.parametrize("line", [7, None, [], ValueError("no")])
+def test_a_wrong_line_is_refused_at_once(line):
+    """What is no line is refused when the script is written."""
+    with pytest.raises(TypeError, match="is no line"):
+        FakeServer(line)
+
+
+def test_an_unknown_address_takes_no_line():
+    """A request elsewhere is answered as OpenAI answers it, recorded, and costs no line."""
+    with FakeServer("Hi") as server, _client(server) as client:
+        with pytest.raises(openai.NotFoundError, match="Unknown request URL: GET /v1/models"):
+            client.models.list()
+        assert _said(_chat(client))[0] == "Hi"
+    assert [asked.method for asked in server.requests] == ["GET", "POST"]
+
+
+def test_what_is_no_http_is_told():
+    """Bytes that are no HTTP are answered with status 400 and the connection is closed."""
+    with FakeServer() as server, socket.create_connection(("127.0.0.1", _port(server)), timeout=10) as connection:
+        connection.sendall(b"hello\r\n\r\n")
+        with connection.makefile("rb") as stream:
+            answer = stream.read()
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request")
+    assert b"Not an HTTP/1.1 request" in answer
+
+
+def _port(server):
+    return int(server.origin.rpartition(":")[2])
+
+
+def test_it_has_no_address_unless_it_runs():
+    """Without `with` or `start` there is no address, and closing twice is no error."""
+    server = FakeServer()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = server.base_url
+    server.start()
+    assert server.base_url == f"{server.origin}/v1"
+    server.close()
+    server.close()
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = server.origin
+
+
+def test_it_may_run_again():
+    """A server that was closed may be started again and goes on with its script."""
+    server = FakeServer("Hi", "Ho")
+    for expected in ("Hi", "Ho"):
+        server.start()
+        with _client(server) as client:
+            assert _said(_chat(client))[0] == expected
+        server.close()
+    server.done()
+
+
+def test_two_hundred_connections_at_once():
+    """Two hundred clients that are all waiting are all served, each over a connection of its own."""
+    body = json.dumps({"model": "gpt", "messages": _HI, "stream": True}).encode()
+    request = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    async def ask(port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        answer = await reader.readuntil(b"[DONE]\n\n\r\n0\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+        return b"Hello" in answer
+
+    async def ask_all(port):
+        return await asyncio.wait_for(asyncio.gather(*(ask(port) for _ in range(200))), 60)
+
+    with FakeServer(slow("Hello there", before_seconds=0.5), repeat=True) as server:
+        assert all(asyncio.run(ask_all(_port(server))))
+    assert len(server.requests) == 200
+
+
+def test_a_connection_is_used_again():
+    """A client keeps its connection from request to request, and may say that it will not come back."""
+    body = b'{"model": "gpt", "input": "Hi"}'
+    head = b"POST /v1/responses HTTP/1.1\r\nContent-Length: %d\r\n" % len(body)
+    with FakeServer("Hi", "Ho") as server, socket.create_connection(("127.0.0.1", _port(server)), timeout=10) as peer:
+        peer.sendall(head + b"\r\n" + body + head + b"Connection: close\r\n\r\n" + body)
+        with peer.makefile("rb") as stream:
+            answers = stream.read()
+    assert answers.count(b"HTTP/1.1 200 OK") == 2
+
+
+def test_threads_get_a_line_each():
+    """Clients in many threads share the script."""
+    with FakeServer(*map(str, range(40))) as server, _client(server) as client, ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(lambda _: _said(_chat(client))[0], range(40)))
+    assert sorted(said, key=int) == [str(number) for number in range(40)]
