@@ -18,6 +18,8 @@ LINE_USAGE = Usage(input_tokens=10, output_tokens=5, requests=1)
 Saying = str | ToolCall | Sequence[ToolCall] | AssistantMessage | Response
 """What a model may say: a text, a tool call or several, a message, or a whole response."""
 
+_MAX_SHOWN = 10
+
 _Asked = TypeVar("_Asked")
 _Line = TypeVar("_Line")
 
@@ -158,5 +160,8 @@ class Script(Generic[_Asked, _Line]):
             )
 
     def _shown(self, first: int) -> str:
-        shown = [f"  {number}. {describe(line)}" for number, line in enumerate(self._lines[first:], start=first + 1)]
+        last = first + _MAX_SHOWN
+        shown = [f"  {number}. {describe(line)}" for number, line in enumerate(self._lines[first:last], start=first + 1)]
+        if len(self._lines) > last:
+            shown.append(f"  … and {len(self._lines) - last} more")
         return "\n".join(shown or ["  (the script is empty)"])

@@ -148,6 +148,13 @@ def test_an_empty_script_says_so():
         _script().take("x")
 
 
+def test_a_long_script_is_shown_in_part():
+    """An error shows at most ten lines of a script and counts the rest."""
+    script = Script([f"line {number}" for number in range(30)], str)
+    with pytest.raises(ScriptError, match=r"10\. 'line 9'\n  … and 20 more$"):
+        script.done()
+
+
 def test_unsaid_lines_are_shown():
     """`done` fails on lines that nobody asked for and shows them with their numbers."""
     script = _script(say("a"), say("b"), say("c"))
