@@ -1,0 +1,33 @@
+# `make setup` once; then `make check test` says whether a change may go in.
+BIN ?= .venv/bin
+BENCHMARKS = $(wildcard benchmarks/*/measure.py)
+
+.PHONY: setup check test coverage bench clean
+
+setup:
+	python3 -m venv .venv
+	.venv/bin/pip install -q -e '.[dev]'
+
+check:
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/deptry .
+	$(BIN)/pytest -q tests/project --deselect tests/project/test_architecture.py
+
+test:
+	$(BIN)/pytest -q
+
+coverage:
+	$(BIN)/coverage erase
+	-$(BIN)/coverage run -m pytest -q
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
+bench: $(BENCHMARKS)
+	$(foreach entry,$^,$(BIN)/python $(entry) &&) true
+
+clean:
+	rm -rf build dist .venv .hypothesis .*_cache .coverage .coverage.* *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

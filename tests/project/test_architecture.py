@@ -1,0 +1,69 @@
+"""Does the build keep its own rules?"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+CHECKS = {
+    "layers": ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-logo"),
+    "lint": ("-m", "ruff", "check"),
+    "format": ("-m", "ruff", "format", "--check"),
+    "types": ("-m", "mypy"),
+    "dependencies": ("-m", "deptry", "--no-ansi", "."),
+}
+
+
+@pytest.mark.parametrize("arguments", CHECKS.values(), ids=CHECKS)
+def test_check_passes(arguments):
+    """Layers, lint, format, types and dependencies are as the settings demand."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def required_distributions():
+    """The names of the packages that agentkit itself runs on, extras included."""
+    extras = SETTINGS["project"]["optional-dependencies"]
+    lines = SETTINGS["project"]["dependencies"] + [
+        line for name, lines in extras.items() if name != "dev" for line in lines
+    ]
+    return {re.match(r"[\w-]+", line)[0] for line in lines}
+
+
+def protected_modules():
+    """The third-party modules whose importers are named by a contract."""
+    contracts = SETTINGS["tool"]["importlinter"]["contracts"]
+    return {
+        module for contract in contracts if contract["type"] == "protected" for module in contract["protected_modules"]
+    }
+
+
+def test_every_dependency_has_its_importers_named():
+    """A contract names the only importers of each third-party package."""
+    providers = packages_distributions()
+    covered = {name.replace("_", "-") for module in protected_modules() for name in providers[module]}
+    assert required_distributions() <= covered
+
+
+def test_every_folder_of_the_package_is_in_a_layer():
+    """The layers are exhaustive, and neither the layers nor any other contract forgives an import."""
+    contracts = SETTINGS["tool"]["importlinter"]["contracts"]
+    layers = next(contract for contract in contracts if contract["type"] == "layers")
+    assert layers["exhaustive"] is True
+    assert not any("ignore_imports" in contract for contract in contracts)
+    assert "exclude_type_checking_imports" not in SETTINGS["tool"]["importlinter"]
+
+
+def test_guide_draws_the_layers_as_they_are():
+    """The layers drawn in CONTRIBUTING.md are those of the contract."""
+    contracts = SETTINGS["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    assert "```text\n" + "\n".join(layers) + "\n```" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")

@@ -1,0 +1,196 @@
+"""Does every part still fit on a screen?"""
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import agentkit
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "agentkit").rglob("*.py"))
+PYTHON_FILES = sorted(path for folder in ("agentkit", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+BANNED_NAMES = {
+    *("util", "utils", "helper", "helpers", "common", "base", "misc", "manager", "managers", "handler", "handlers"),
+}
+UNSUPPRESSIBLE = {"C901", "E501", "PLR0913", "PLR0917", "TID251"}
+IGNORE = re.compile(r"#\s*(type:\s*ignore|noqa|ruff:|mypy:|pyright:|flake8:|pylint:|fmt:|isort:)", re.IGNORECASE)
+CODED = r"(type: ignore\[[a-z-]+(, ?[a-z-]+)*\]|noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*)"
+REASON = r"\s+([#-] )?\w.{9,}"
+EXPLAINED_IGNORE = re.compile(f"# {CODED}{REASON}")
+UNCOVERED = re.compile(r"#\s*pragma: no (cover|branch)")
+EXPLAINED_UNCOVERED = re.compile(f"# pragma: no (cover|branch){REASON}")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name_of(path: Path) -> str:
+    """The path below the project's root, as a test id."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+def nodes(path: Path, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+    """The syntax nodes of these kinds in a file."""
+    return (node for node in ast.walk(parse(path)) if isinstance(node, kinds))
+
+
+def lines_of(node: ast.stmt) -> int:
+    """How many lines a statement has."""
+    return node.end_lineno - node.lineno + 1
+
+
+def lines_without_docstring(function: Function) -> int:
+    """How many lines a function has beside its docstring."""
+    docstring = function.body[0] if ast.get_docstring(function, clean=False) is not None else None
+    return lines_of(function) - (lines_of(docstring) if docstring else 0)
+
+
+def comments(path: Path) -> Iterator[tuple[str, str]]:
+    """Each comment of a file: where it stands, and its text."""
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+        if token.type == tokenize.COMMENT:
+            yield f"{name_of(path)}:{token.start[0]}", token.string
+
+
+def comments_that_match(pattern: re.Pattern[str]) -> dict[str, str]:
+    """Every comment of the project that the pattern finds, by where it stands."""
+    return {place: text for path in PYTHON_FILES for place, text in comments(path) if pattern.search(text)}
+
+
+def is_constructor(function: Function, owner: ast.ClassDef | None) -> bool:
+    """Whether the function's business is to take the settings of an object or of a command."""
+    decorators = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
+    if owner is None:
+        return bool(re.search(r"\.(command|group)\b", decorators))
+    return function.name in {"__init__", "__new__"} or "classmethod" in decorators
+
+
+def counted_arguments(function: Function, owner: ast.ClassDef | None) -> int:
+    """How many arguments a reader must keep in mind; a constructor's keyword-only ones read like fields."""
+    is_static = any(ast.unparse(decorator) == "staticmethod" for decorator in function.decorator_list)
+    implicit = owner is not None and not is_static
+    positional = len(function.args.posonlyargs) + len(function.args.args) - implicit
+    return positional if is_constructor(function, owner) else positional + len(function.args.kwonlyargs)
+
+
+def functions(path: Path) -> Iterator[tuple[Function, ast.ClassDef | None]]:
+    """Each function of a file, and the class whose method it is."""
+    owners = {id(child): owner for owner in nodes(path, ast.ClassDef) for child in owner.body}
+    for node in nodes(path, ast.FunctionDef, ast.AsyncFunctionDef):
+        yield node, owners.get(id(node))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_module_is_at_most_400_lines(path):
+    """A module has at most 400 lines."""
+    assert len(path.read_text("utf-8").splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_function_is_at_most_40_lines(path):
+    """A function has at most 40 lines beside its docstring."""
+    sizes = [(function.name, lines_without_docstring(function)) for function, _ in functions(path)]
+    assert [(name, size) for name, size in sizes if size > 40] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_class_is_at_most_250_lines(path):
+    """A class has at most 250 lines."""
+    assert [(node.name, lines_of(node)) for node in nodes(path, ast.ClassDef) if lines_of(node) > 250] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_function_takes_at_most_six_arguments(path):
+    """A function takes at most six arguments; a constructor may take more by keyword only."""
+    counts = [(function.name, counted_arguments(function, owner)) for function, owner in functions(path)]
+    assert [(name, count) for name, count in counts if count > 6] == []
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=name_of)
+def test_folder_has_at_most_ten_modules(folder):
+    """A folder has at most ten modules; `__init__.py` is the folder itself and does not count."""
+    assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= 10
+
+
+def test_package_has_at_most_45_public_names():
+    """`agentkit` offers at most 45 names."""
+    assert len(agentkit.__all__) <= 45
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
+def test_module_name_says_what_is_inside(path):
+    """No module is called utils, helpers, common, base, misc, manager or handler."""
+    assert not BANNED_NAMES.intersection(path.stem.split("_"), path.parent.name.split("_"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_module_says_in_one_sentence_what_it_answers(path):
+    """Every module opens with a docstring."""
+    assert ast.get_docstring(parse(path))
+
+
+def test_ignores_are_few():
+    """At most ten comments silence the type checker or the linter."""
+    assert len(comments_that_match(IGNORE)) <= 10
+
+
+def test_every_ignore_has_a_code_and_a_reason():
+    """A comment that silences a check names the code and says why."""
+    unexplained = {
+        place: text for place, text in comments_that_match(IGNORE).items() if not EXPLAINED_IGNORE.search(text)
+    }
+    assert unexplained == {}
+
+
+def test_budgets_cannot_be_silenced():
+    """No comment silences the rules on complexity, arguments, line length or banned imports."""
+    silenced = {place: set(re.findall(r"[A-Z]+\d+", text)) for place, text in comments_that_match(IGNORE).items()}
+    assert {place: codes for place, codes in silenced.items() if codes & UNSUPPRESSIBLE} == {}
+
+
+def test_uncovered_lines_are_few_and_explained():
+    """At most ten places are excused from branch coverage, each with a reason."""
+    excused = comments_that_match(UNCOVERED)
+    assert len(excused) <= 10
+    assert {place: text for place, text in excused.items() if not EXPLAINED_UNCOVERED.search(text)} == {}
+
+
+def test_the_linter_keeps_the_budgets():
+    """The linter's own settings are the budgets: complexity 8, six positional arguments, lines of 120."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]
+    lint = settings["lint"]
+    assert (settings["line-length"], lint["mccabe"]["max-complexity"]) == (120, 8)
+    assert lint["pylint"]["max-positional-args"] == 6
+    assert {"C90", "E", "PLR", "TID251", "T20"} <= set(lint["select"])
+
+
+@pytest.mark.parametrize(
+    ("text", "explained"),
+    [
+        ("# type: ignore[attr-defined]  # the stubs lack this attribute", True),
+        ("# noqa: S603 the command is a list of our own", True),
+        ("# noqa: S603, S607  # the command is a list of our own", True),
+        ("# type: ignore", False),
+        ("# type: ignore[attr-defined]", False),
+        ("# noqa", False),
+        ("# noqa: S603", False),
+        ("# ruff: noqa", False),
+        ("# fmt: off", False),
+    ],
+)
+def test_reading_of_ignores(text, explained):
+    """An ignore counts as explained when a code and some words follow it."""
+    assert IGNORE.search(text)
+    assert bool(EXPLAINED_IGNORE.search(text)) is explained

@@ -1,0 +1,47 @@
+"""Will the default model still be served?"""
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from agentkit.config import DEFAULT_MODEL
+
+RETIRING = ("Announced shutdown date", "Not a supported model")
+NOTICES = '''
+Models: TypeAlias = Literal["old", "older", "current", "alias"]
+"""Deprecated values:
+
+- "old", "old-2025-01-01",
+  "older": Announced shutdown
+  date: 2027-01-14. See https://example.org for "recommended" replacements.
+- "alias": Not a supported model ID. Retained for compatibility.
+- "current": The cheapest of its family.
+"""
+'''
+
+
+def retiring_models(source):
+    """The models that a module's notices, in the string after the list of models, say will not be served."""
+    strings = [node.value.value for node in ast.parse(source).body if isinstance(node, ast.Expr)]
+    entries = [" ".join(entry.split()) for text in strings for entry in re.split(r"^- ", text, flags=re.MULTILINE)]
+    retiring = [entry for entry in entries if any(phrase in entry for phrase in RETIRING)]
+    return {name for entry in retiring for name in re.findall(r'"([^"]+)"', entry.partition(": ")[0])}
+
+
+def test_default_model_is_not_about_to_be_shut_down():
+    """The default model is none of those whose end the installed openai package announces."""
+    package = Path(importlib.util.find_spec("openai").origin).parent
+    source = (package / "types" / "shared" / "chat_model.py").read_text("utf-8")
+    assert DEFAULT_MODEL not in retiring_models(source)
+
+
+@pytest.mark.parametrize(
+    ("model", "retires"),
+    [("old", True), ("old-2025-01-01", True), ("older", True), ("alias", True), ("current", False)],
+)
+def test_reading_of_the_notices(model, retires):
+    """A notice counts for every model that it names before its colon."""
+    assert (model in retiring_models(NOTICES)) is retires

@@ -1,0 +1,220 @@
+"""Is what the documentation shows what happens?
+
+Every Python block of README.md and docs/ runs in a fresh interpreter in an empty folder, and so does every sh block
+marked `<!-- run -->`. What a model says stands in a comment above the block, as a JSON list of turns:
+`<!-- model: ["It is 408.", {"call": "calculator", "arguments": {"expression": "0.17*2400"}}] -->`. A list inside the
+list is one turn with several calls. What the block prints is compared with an `<!-- output: … -->` comment above it
+or a text block right below it; `...` stands for anything.
+"""
+
+import doctest
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agentkit.testing import FakeServer, call, say
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PIECE = re.compile(
+    r"^(?P<fence>`{3,}|~{3,})(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)$|<!--(?P<comment>.*?)-->",
+    re.MULTILINE | re.DOTALL,
+)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+RUNNERS = {"python": (sys.executable,), "sh": ("bash", "-eu")}
+UNREAD = {"py", "py3", "python3", "pycon", "bash", "shell", "console"}
+PASSED_ON = ("COVERAGE_", "LANG", "LC_")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One runnable block: where it stands, what it is, what the model says and what should be printed."""
+
+    place: str
+    language: str
+    code: str
+    turns: list | None
+    output: str | None
+
+
+def pieces_of(text):
+    """The comments and fenced blocks of a page; only blank space may part those that belong together."""
+    end, group = 0, []
+    for match in PIECE.finditer(text):
+        if text[end : match.start()].strip():
+            yield group
+            group = []
+        group.append(match)
+        end = match.end()
+    yield group
+
+
+def notes_of(comments):
+    """What the comments above a block say, by the word before their colon."""
+    parts = (comment.strip().partition(":") for comment in comments)
+    return {key.strip(): value.strip() for key, _, value in parts}
+
+
+def blocks_of(page, text):
+    """The runnable blocks of a page, in order."""
+    for group in pieces_of(text):
+        comments = []
+        for match, following in pairwise([*group, None]):
+            if match["comment"] is not None:
+                comments.append(match["comment"])
+                continue
+            notes, comments = notes_of(comments), []
+            if match["language"] == "python" or (match["language"] == "sh" and "run" in notes):
+                place = f"{page}:{text.count(chr(10), 0, match.start()) + 1}"
+                turns = json.loads(notes["model"]) if "model" in notes else None
+                shown = following["code"] if following and following["language"] == "text" else None
+                yield Block(place, match["language"], match["code"], turns, notes.get("output", shown))
+
+
+def turn_of(said):
+    """A turn of the model as the fake server serves it."""
+    if isinstance(said, str):
+        return say(said)
+    if isinstance(said, list):
+        return [turn_of(one) for one in said]
+    return call(said["call"], said["arguments"])
+
+
+def environment_of(folder, server):
+    """The variables that a block sees: those of a newcomer, and where the model is to be found."""
+    passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    model = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key"} if server else {}
+    return {**passed_on, "PATH": path, "HOME": str(folder), "PYTHONIOENCODING": "utf-8", **model}
+
+
+def run(block, folder, server):
+    """Run a block in an empty folder; gives its exit code, what it printed and what it complained of."""
+    script, here = folder / "block", folder / "here"
+    script.write_text(block.code, "utf-8")
+    here.mkdir()
+    return subprocess.run(
+        [*RUNNERS[block.language], str(script)],
+        cwd=here,
+        env=environment_of(here, server),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+
+
+def check(block, folder):
+    """Run a block to its end and compare what it prints with what the page shows; no turn may stay unsaid."""
+    with FakeServer(*map(turn_of, block.turns)) if block.turns else nullcontext() as server:
+        done = run(block, folder, server)
+        assert done.returncode == 0, f"{block.place}\n{done.stderr}"
+    if block.output is not None:
+        want, got = block.output.strip() + "\n", done.stdout.strip() + "\n"
+        assert doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS), f"{block.place}\n{got}"
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page.relative_to(ROOT).as_posix(), page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
+def test_block_runs(block, tmp_path):
+    """Every block of the documentation runs as it stands and prints what the page shows."""
+    check(block, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_block_escapes(page):
+    """Code stands in fences at the margin, marked python or sh, so that none is left out by its spelling."""
+    text = page.read_text("utf-8")
+    assert re.findall(r"^[ \t>]+(?:```|~~~).*$", text, re.MULTILINE) == []
+    assert UNREAD.isdisjoint(match["language"] for match in PIECE.finditer(text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    """Every link to a file of the project finds it."""
+    targets = [match["target"].partition("#")[0] for match in LINK.finditer(page.read_text("utf-8"))]
+    local = [target for target in targets if target and "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_readme_has_the_test_command():
+    """README.md marks the one line that installs and tests the project, and `.ci/run` runs that line."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    match = re.search(r"^<!-- test-command -->\n```sh\n(?P<line>.+)\n```$", text, re.MULTILINE)
+    assert "pytest" in match["line"]
+    assert "test-command" in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+PAGE = """
+<!-- model: [{"call": "calculator", "arguments": {"expression": "1+1"}}, "It is 2."] -->
+<!-- output: It is
+2. -->
+```python
+print("first")
+```
+
+Between them stands a sentence.
+
+```python
+print("second")
+```
+```text
+second
+```
+
+```sh
+echo not marked
+```
+
+<!-- run -->
+```sh
+echo "$HOME"
+```
+"""
+
+
+def test_reading_of_a_page():
+    """A block takes the comments right above it and the text block right below it, and no others."""
+    first, second, marked = blocks_of("page.md", PAGE)
+    assert (first.place, first.output, second.output) == ("page.md:5", "It is\n2.", "second\n")
+    assert (first.turns[1], second.turns, marked.turns) == ("It is 2.", None, None)
+    assert (first.language, marked.code) == ("python", 'echo "$HOME"\n')
+
+
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        ("print(1)", "2"),
+        ("raise SystemExit(1)", None),
+        ("print('a')\nprint('b')", "a"),
+        ("import no_such_module", None),
+    ],
+)
+def test_wrong_block_is_found(code, output, tmp_path):
+    """A block that fails, or prints something else than the page shows, fails its test."""
+    with pytest.raises(AssertionError):
+        check(Block("page.md:1", "python", code, None, output), tmp_path)
+
+
+def test_block_that_leaves_the_model_unasked_is_found(tmp_path):
+    """A page may not script more turns of the model than its block takes."""
+    with pytest.raises(AssertionError):
+        check(Block("page.md:1", "python", "print(1)", ["Nobody asks."], "1"), tmp_path)
+
+
+@pytest.mark.parametrize(("output", "code"), [("now: ...", "print('now:', 5)"), (None, "print('whatever')")])
+def test_right_block_passes(code, output, tmp_path):
+    """Three dots stand for anything, and a block without shown output may print what it likes."""
+    check(Block("page.md:1", "python", code, None, output), tmp_path)

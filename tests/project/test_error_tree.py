@@ -1,0 +1,77 @@
+"""Are the exceptions the tree that the documentation draws?"""
+
+import ast
+import builtins
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from agentkit import errors
+
+PACKAGE = Path(errors.__file__).parent
+BRANCH = re.compile(r"^(?P<indent>(?:│   |    )*)(?:├── |└── )(?P<name>\w+)\s*(?:also an? (?P<other>\w+))?")
+
+
+def drawn_tree():
+    """The drawing: each exception's parent, and the builtin that it also is."""
+    path, drawing = ["AgentKitError"], {}
+    for match in filter(None, map(BRANCH.match, errors.__doc__.splitlines())):
+        depth = len(match["indent"]) // 4 + 1
+        path[depth:] = [match["name"]]
+        drawing[match["name"]] = (path[depth - 1], match["other"])
+    return drawing
+
+
+def real_tree():
+    """The classes: each exception's parent, and the builtin that it also is."""
+    classes = [
+        value for value in vars(errors).values() if inspect.isclass(value) and value.__module__ == errors.__name__
+    ]
+    bases = {cls.__name__: [base.__name__ for base in cls.__bases__] for cls in classes}
+    assert bases.pop("AgentKitError") == ["Exception"]
+    return {name: (parent, *(others or [None])) for name, (parent, *others) in bases.items()}
+
+
+def public_exceptions(path):
+    """The public classes of a module that are exceptions by the look of their bases."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            names = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+            if any(is_exception(name) for name in names):
+                yield node.name
+
+
+def is_exception(name):
+    """Whether the name is that of a builtin exception or of one of ours."""
+    value = getattr(errors, name, getattr(builtins, name, None))
+    return inspect.isclass(value) and issubclass(value, BaseException)
+
+
+def test_drawing_is_the_class_tree():
+    """The tree in the docstring of `agentkit.errors` is the tree of its classes."""
+    assert drawn_tree() == real_tree()
+
+
+def test_drawing_has_every_branch():
+    """Five branches answer who must act: the developer, the provider, the model, the caller, the operator."""
+    branches = [name for name, (parent, _) in drawn_tree().items() if parent == "AgentKitError"]
+    assert branches == ["ConfigError", "ModelError", "ToolError", "RunError", "SessionError"]
+
+
+# `agentkit.testing` fails a test as pytest expects it: by an AssertionError.
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "errors.py" and "testing" not in path.parts],
+    ids=lambda path: path.relative_to(PACKAGE).as_posix(),
+)
+def test_exceptions_live_in_one_module(path):
+    """Every public exception stands in `agentkit.errors`."""
+    assert list(public_exceptions(path)) == []
+
+
+@pytest.mark.parametrize("name", sorted(real_tree()))
+def test_exception_is_documented(name):
+    """Every exception says in its docstring what happened."""
+    assert getattr(errors, name).__doc__

@@ -1,0 +1,128 @@
+"""What does `import agentkit` cost, and what does it give?"""
+
+import ast
+import json
+import pkgutil
+import subprocess
+import sys
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import agentkit
+
+ROOT = Path(__file__).parents[2]
+INIT = ast.parse((ROOT / "agentkit" / "__init__.py").read_text("utf-8"))
+HOMES = {name: f"agentkit.{home}" for name, home in agentkit._HOMES.items()}
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "agentkit").rglob("*.py")
+    if path.name != "__main__.py"
+)
+COMMAND_LINE = [module for module in MODULES if module.startswith("agentkit.cli")]
+IMPORT_AND_LIST = """
+import sys
+sys.path.insert(0, sys.argv[1])
+before = set(sys.modules)
+{statement}
+loaded = set(sys.modules) - before
+import json
+print(json.dumps(sorted(loaded)))
+"""
+
+
+def modules_loaded_by(statement, isolation="-IS"):
+    """The modules that a statement loads in a fresh interpreter that sees only the standard library and agentkit.
+
+    Warnings are errors, and the statement itself may print nothing on either stream.
+    """
+    command = [sys.executable, isolation, "-W", "error", "-c", IMPORT_AND_LIST.format(statement=statement), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def imports_for_type_checkers():
+    """The names that `agentkit/__init__.py` imports for type checkers only, with their modules."""
+    blocks = [node for node in INIT.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name: node.module for node in imports for alias in node.names}
+
+
+def test_import_loads_few_modules_of_the_standard_library():
+    """`import agentkit` loads at most forty modules, all of the standard library."""
+    loaded = [name for name in modules_loaded_by("import agentkit") if name.partition(".")[0] != "agentkit"]
+    assert {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names} == set()
+    assert len(loaded) <= 40
+
+
+def test_import_loads_no_organ():
+    """`import agentkit` loads no module of the toolkit but the package itself."""
+    loaded = [name for name in modules_loaded_by("import agentkit") if name.startswith("agentkit.")]
+    assert loaded == []
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - set(COMMAND_LINE)))
+def test_module_needs_only_the_standard_library(module):
+    """Every module can be imported, first and alone, where no other package is installed."""
+    assert module in modules_loaded_by(f"import {module}")
+
+
+@pytest.mark.parametrize("module", COMMAND_LINE)
+def test_command_line_needs_only_click(module):
+    """A module of the command line imports click, and what else it needs when it needs it."""
+    packages = {name.partition(".")[0] for name in modules_loaded_by(f"import {module}", isolation="-I")}
+    assert packages <= sys.stdlib_module_names | {"agentkit", "click"}
+
+
+def test_names_need_only_the_standard_library():
+    """Touching every public name imports no other package: those are imported when first used."""
+    loaded = modules_loaded_by("import agentkit\nfor name in agentkit.__all__: getattr(agentkit, name)")
+    assert {name.partition(".")[0] for name in loaded} <= sys.stdlib_module_names | {"agentkit"}
+
+
+def test_star_import_gives_the_public_names():
+    """`from agentkit import *` gives every public name."""
+    assert "agentkit" in modules_loaded_by("from agentkit import *\nassert SafetyLevel and AgentKitError")
+
+
+def test_every_name_has_a_home():
+    """The public names are those of the table that says where each one lives, in alphabetical order."""
+    assert list(agentkit.__all__) == sorted(HOMES)
+
+
+@pytest.mark.parametrize("name", sorted(HOMES))
+def test_name_resolves(name):
+    """Every public name is the very object that its home module defines."""
+    assert getattr(agentkit, name) is getattr(import_module(HOMES[name]), name)
+
+
+def test_type_checkers_see_what_the_table_says():
+    """The imports for type checkers and the table of homes agree name by name."""
+    assert imports_for_type_checkers() == HOMES
+
+
+def test_dir_lists_the_public_names():
+    """`dir(agentkit)` lists every public name once, used or not, so that completion finds it."""
+    assert agentkit.SafetyLevel
+    listed = Counter(dir(agentkit))
+    assert {name: listed[name] for name in HOMES} == dict.fromkeys(HOMES, 1)
+
+
+def test_unknown_name_is_an_attribute_error():
+    """A name that agentkit does not have is an AttributeError that repeats it."""
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = agentkit.no_such_name
+
+
+def test_no_module_shadows_a_public_name():
+    """No module bears the name of a public name, so importing it never hides the other."""
+    assert {module.name for module in pkgutil.iter_modules(agentkit.__path__)}.isdisjoint(HOMES)
+
+
+def test_package_is_typed():
+    """The package carries the marker that tells type checkers to trust its annotations."""
+    assert (ROOT / "agentkit" / "py.typed").is_file()

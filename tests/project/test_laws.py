@@ -1,0 +1,127 @@
+"""Does the source keep the laws that no tool checks: nothing global, nothing printed, one reader of the environment?"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "agentkit"
+GLOBAL_CALLS = {
+    *("os.chdir", "os.fchdir", "os.putenv", "os.unsetenv", "os.umask", "socket.setdefaulttimeout", "locale.setlocale"),
+    *("contextlib.chdir", "contextlib.redirect_stdout", "contextlib.redirect_stderr", "chdir", "redirect_stdout"),
+    *("redirect_stderr", "signal.signal", "warnings.simplefilter", "warnings.filterwarnings", "logging.basicConfig"),
+    *("sys.setrecursionlimit", "sys.setswitchinterval", "decimal.setcontext", "random.seed"),
+}
+GLOBAL_TARGETS = ("os.environ", "sys.stdout", "sys.stderr", "sys.stdin", "sys.path", "sys.modules", "builtins.")
+ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
+STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "print(")
+READS_THE_ENVIRONMENT = {"config.py"}
+# A worker is the whole of its own process: what it sets there nobody else sees.
+OWN_PROCESS = {"llm/providers/offline_worker.py"}
+
+
+def name_of(path):
+    """The path below the package, as a test id."""
+    return path.relative_to(PACKAGE).as_posix()
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def expressions(source, kind):
+    """The text of each expression of this kind in a module, with its line."""
+    return [(ast.unparse(node), node.lineno) for node in ast.walk(ast.parse(source)) if isinstance(node, kind)]
+
+
+def global_calls(source):
+    """The calls that change something for the whole process."""
+    called = expressions(source, ast.Call)
+    return [(text, line) for text, line in called if text.partition("(")[0] in GLOBAL_CALLS]
+
+
+def global_assignments(source):
+    """The assignments, deletions and updates of what the whole process shares."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute | ast.Subscript)]
+    changed = [node for node in nodes if isinstance(node.ctx, ast.Store | ast.Del)]
+    updates = {f"os.environ.{verb}" for verb in ("update", "pop", "setdefault", "clear", "popitem")}
+    found = [(ast.unparse(node), node.lineno) for node in changed if ast.unparse(node).startswith(GLOBAL_TARGETS)]
+    return found + [(ast.unparse(node), node.lineno) for node in nodes if ast.unparse(node) in updates]
+
+
+def environment_reads(source):
+    """The places that read the environment of the process."""
+    return [(text, line) for text, line in expressions(source, ast.Attribute) if text in ENVIRONMENT]
+
+
+def stream_uses(source):
+    """The places that print, or take hold of the streams of the process."""
+    used = expressions(source, ast.Attribute | ast.Call)
+    return [(text, line) for text, line in used if text.startswith(STREAMS)]
+
+
+def dynamic_imports(source):
+    """The imports that the build cannot read, because the module's name is a value."""
+    called = expressions(source, ast.Call)
+    names = {"import_module", "importlib.import_module", "__import__"}
+    return [(text, line) for text, line in called if text.partition("(")[0] in names]
+
+
+def import_time_calls(source):
+    """The bare calls that a module makes while it is imported."""
+    body = ast.parse(source).body
+    return [
+        (ast.unparse(node), node.lineno)
+        for node in body
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await)
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - OWN_PROCESS))
+def test_nothing_global_is_changed(name):
+    """No module changes what the whole process shares: streams, folder, environment, signals, filters."""
+    source = MODULES[name].read_text("utf-8")
+    assert global_calls(source) + global_assignments(source) == []
+
+
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - READS_THE_ENVIRONMENT - OWN_PROCESS))
+def test_the_environment_has_one_reader(name):
+    """Only the settings read the environment."""
+    assert environment_reads(MODULES[name].read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES.keys() - OWN_PROCESS if not name.startswith("cli/")))
+def test_the_library_never_prints(name):
+    """Only the command line writes to the terminal."""
+    assert stream_uses(MODULES[name].read_text("utf-8")) == []
+
+
+# The lazy names at the root are repeated as imports for type checkers, which the build reads.
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - {"__init__.py"}))
+def test_every_import_can_be_read(name):
+    """Modules are imported by statement, so that no import escapes the contracts on layers and packages."""
+    assert dynamic_imports(MODULES[name].read_text("utf-8")) == []
+
+
+# The command line puts its group of commands together where it is defined.
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if not name.startswith("cli/")))
+def test_importing_does_nothing(name):
+    """Importing a module defines things and calls nothing for its effect."""
+    assert import_time_calls(MODULES[name].read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "os.environ['A'] = 'b'",
+        "del os.environ['A']",
+        "os.environ.update(a='b')",
+        "sys.stdout = stream",
+        "with contextlib.redirect_stdout(stream): pass",
+        "os.chdir('/')",
+        "builtins.open = mine",
+        "sys.path[:0] = ['/']",
+    ],
+)
+def test_reading_of_global_changes(source):
+    """A write to what the process shares is seen in each of its forms."""
+    assert global_calls(source) + global_assignments(source)
