@@ -1,0 +1,69 @@
+"""Which command was meant? A text that names no command is a question."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import agentkit
+from agentkit.cli.ask import ask
+from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
+from agentkit.cli.tools import tools
+from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
+
+_CODES: tuple[tuple[type[AgentKitError], int], ...] = (
+    (ConfigError, USAGE),
+    (LimitExceeded, LIMIT),
+    (ToolError, USAGE),
+    (AgentKitError, FAILED),
+)
+
+
+class QuestionOrCommand(click.Group):
+    """A group whose default command is `ask`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `ask` before what begins with neither a command nor an option of the group."""
+        own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
+        if args and args[0] not in self.commands and args[0] not in own:
+            args = ["ask", *args]
+        return super().parse_args(ctx, args)
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit "How much is 1250 * 0.17?"      ask; the same as: agentkit ask ...
+  agentkit --offline "What day is it?"     ask the offline model: no key, no network
+  agentkit tools run calculator expression="2+2"
+"""
+
+
+@click.group(cls=QuestionOrCommand, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(agentkit.__version__, package_name="agentkit-tools", message="agentkit %(version)s")
+def cli() -> None:
+    """Ask a model that has tools, or use the tools directly."""
+
+
+cli.add_command(ask)
+cli.add_command(tools)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code. The answer goes to stdout, everything else to stderr."""
+    try:
+        return int(cli.main(args=arguments, prog_name="agentkit", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except AgentKitError as error:
+        click.echo(f"Error: {error}", err=True)
+        return next(code for kind, code in _CODES if isinstance(error, kind))
