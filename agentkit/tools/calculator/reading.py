@@ -1,0 +1,382 @@
+"""What is the value of an arithmetic expression, read without ever running it as code?
+
+One pass over the tokens, by binding power. Notation that has two readings is refused with both of them named;
+it never becomes a silent other value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from agentkit.errors import ToolError
+from agentkit.tools.calculator.arithmetic import CONSTANTS, FUNCTIONS, Number, call, negate, operate, show
+from agentkit.tools.calculator.notation import ROOTS, UNDERSTOOD, Token, exponent, tokens_of
+
+MAX_CHARS = 1_000
+MAX_DEPTH = 50
+
+_BINDING = {
+    "|": 1,
+    "&": 2,
+    "<<": 3,
+    ">>": 3,
+    "+": 4,
+    "-": 4,
+    "*": 5,
+    "/": 5,
+    "//": 5,
+    "%": 5,
+    "mod": 5,
+    "of": 6,
+    "**": 8,
+}
+_SIGN_BINDING = 7
+_RIGHT_BINDING = {"**": 7, "of": 5}  # lower than their own: 2**3**2 is 2**9, 50% of 10% of 80 is 4
+
+_SIGNS = ("+", "-", "~")
+_POSTFIX = ("!", "percent", "%")
+_UNCLEAR_BEFORE_PRODUCT = ("/", "//", "%", "mod", "of", "**", *ROOTS)
+_COMMA = (
+    "A comma cannot stand here: write 1000 or 1,000 for thousands, 1.5 for decimals, "
+    "commas only between the arguments of a function, and a list in square brackets."
+)
+
+_NO_NAMES = {
+    **dict.fromkeys(("inf", "infinity", "nan"), "only finite numbers are computed"),
+    **dict.fromkeys(("i", "j"), "only real numbers are computed"),
+    "x": "there are no variables, and * multiplies",
+}
+
+
+class _Percent(NamedTuple):
+    """A rate that still knows it was written with a percent sign: 10% is not simply 0.1 behind a plus."""
+
+    rate: Number
+
+
+_Value = Number | _Percent
+_Item = TypeVar("_Item")
+
+
+def calculate(expression: str) -> Number:
+    """The value of an arithmetic expression: an exact int, or a finite float.
+
+    Raises ToolError with one sentence that names the offending piece. Bounded in time and memory by
+    what it reads (1,000 characters, 500 tokens, 50 levels) and by what it computes (10,000 bits).
+    """
+    if not isinstance(expression, str):
+        raise ToolError(f"The expression must be text, not {type(expression).__name__}.")
+    if len(expression) > MAX_CHARS:
+        raise ToolError(f"The expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read.")
+    return _Reader(tokens_of(expression.strip())).read()
+
+
+class _Reader:
+    """Reads tokens once, from left to right, and computes as it goes."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._index = 0
+        self._depth = 0
+        self._calls = 0
+        self._operator = ""  # the one before the operand being read
+
+    def read(self) -> Number:
+        value = self._expression(0)
+        if self._next.kind != "end":
+            raise self._misplaced(self._next)
+        return _number(value)
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._index]
+
+    def _take(self) -> Token:
+        token = self._next
+        self._index += 1
+        return token
+
+    def _accept(self, text: str) -> bool:
+        found = self._next.text == text
+        self._index += found
+        return found
+
+    def _expect(self, closing: str) -> None:
+        if self._next.kind == "end":
+            raise ToolError(f"A {closing!r} is missing at the end of the expression.")
+        if not self._accept(closing):
+            raise self._misplaced(self._next)
+
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ToolError(f"The expression is nested more than {MAX_DEPTH} levels deep.")
+        yield
+        self._depth -= 1
+
+    @contextmanager
+    def _brackets(self, closing: str) -> Iterator[None]:
+        """What stands in brackets is one operand: the operator before it counts again behind it."""
+        operator, self._operator = self._operator, ""
+        with self._nested():
+            yield
+        self._operator = operator
+        self._expect(closing)
+
+    def _expression(self, weakest: int) -> _Value:
+        """A value and all operators behind it that bind tighter than `weakest`."""
+        left = self._operand()
+        while True:
+            implicit = self._multiplies_implicitly()
+            symbol = "*" if implicit else self._next.text
+            binding = _BINDING.get(symbol, 0)
+            if binding <= weakest:
+                return left
+            if not implicit:
+                self._operator = self._take().text
+            elif self._operator in _UNCLEAR_BEFORE_PRODUCT:
+                raise self._unclear_product()
+            left = _combine(symbol, left, self._right_side(symbol, binding))
+
+    def _right_side(self, symbol: str, binding: int) -> _Value:
+        if symbol not in _RIGHT_BINDING:
+            return self._expression(binding)
+        with self._nested():
+            return self._expression(_RIGHT_BINDING[symbol])
+
+    def _multiplies_implicitly(self) -> bool:
+        """Whether an operand follows at once, as in 2(3 + 4), 2pi and (1 + 2)(3 + 4), but not 2e or 2 3."""
+        before, token = self._tokens[self._index - 1], self._next
+        if before.kind != "number" and before.text != ")":
+            return False
+        if token.kind == "name":
+            return _is_known(token.text) and token.text not in ("e", "mod")
+        return token.text == "(" or token.text in ROOTS
+
+    def _operand(self) -> _Value:
+        token = self._take()
+        if token.text in _SIGNS:
+            return self._signed(token.text)
+        if token.text in ROOTS:
+            return self._root(token)
+        return self._postfixed(self._atom(token))
+
+    def _atom(self, token: Token) -> _Value:
+        if token.kind == "number":
+            return _literal(self._thousands(token))
+        if token.kind == "name":
+            return self._named(token.text)
+        if token.text != "(":
+            raise self._missing_operand(token)
+        with self._brackets(")"):
+            return self._expression(0)
+
+    def _signed(self, sign: str) -> _Value:
+        with self._nested():
+            value = self._expression(_SIGN_BINDING)
+        if isinstance(value, _Percent) and sign != "~":
+            return _Percent(negate(sign, value.rate))
+        return negate(sign, _number(value))
+
+    def _root(self, root: Token) -> Number:
+        """The root of one operand. Words reach further for some readers, so nothing may follow them."""
+        self._operator = root.text
+        token = self._take()
+        value = self._signed(token.text) if token.text in _SIGNS else self._atom(token)
+        follower, function = self._next, ROOTS[root.text]
+        tighter = follower.text in _POSTFIX or exponent(follower) is not None
+        if tighter or (root.kind == "words" and follower.text in _BINDING):
+            raise ToolError(
+                f"How far {root.text!r} reaches before {follower.text!r} is unclear: write {function}(...)."
+            )
+        return call(function, [_number(value)])
+
+    def _postfixed(self, value: _Value) -> _Value:
+        """An operand with what is written behind it: 5!, 3², 3 squared, 15%."""
+        while True:
+            token = self._next
+            if token.text == "!" and self._tokens[self._index - 1].text != "!":
+                value = call("factorial", [_number(value)])
+            elif (power := exponent(token)) is not None:
+                value = operate("**", _number(value), power)
+            elif token.text == "percent" or (token.text == "%" and self._is_percent()):
+                self._index += 1
+                return _Percent(_number(value))
+            else:
+                return value
+            self._index += 1
+
+    def _is_percent(self) -> bool:
+        """Whether the `%` at hand is a percent sign; between two operands it takes the remainder."""
+        before, sign, after = self._tokens[self._index - 1 : self._index + 2]
+        signed = after.text in _SIGNS
+        named = after.kind == "name" and after.text not in _BINDING
+        if not (signed or named or after.kind == "number" or after.text == "(" or after.text in ROOTS):
+            return True
+        spaces = (before.end < sign.start, sign.end < after.start)
+        if spaces == (True, True) or (spaces == (False, False) and not signed):
+            return False
+        raise ToolError(
+            f"'%' between {before.text!r} and {after.text!r} is unclear: for the remainder put a space "
+            f"on both sides of it, for a percentage write {before.text}/100."
+        )
+
+    def _thousands(self, token: Token) -> str:
+        """A number with the commas of 1,000 taken out; inside a call commas only separate arguments."""
+        text = token.text
+        if self._calls or not re.fullmatch(r"[1-9]\d{0,2}", text):
+            return text
+        while "." not in text and self._groups_digits(self._index):
+            text += self._tokens[self._index + 1].text
+            self._index += 2
+        return text
+
+    def _groups_digits(self, index: int) -> bool:
+        """Whether the comma at `index` stands as in 1,000: tight, with three digits behind it."""
+        comma = self._tokens[index]
+        if comma.text != ",":
+            return False
+        before, after = self._tokens[index - 1], self._tokens[index + 1]
+        tight = before.end == comma.start and comma.end == after.start
+        return tight and before.text.isdecimal() and re.fullmatch(r"\d{3}(\.\d*)?", after.text) is not None
+
+    def _named(self, name: str) -> Number:
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        if name not in FUNCTIONS:
+            raise _unknown(name)
+        if not self._accept("("):
+            raise ToolError(f"{name!r} is a function and needs its arguments in parentheses: {name}(...).")
+        self._calls += 1
+        with self._brackets(")"):
+            arguments = self._separated(")", self._argument)
+        self._calls -= 1
+        return call(name, arguments)
+
+    def _argument(self) -> Number | list[Number]:
+        if not self._accept("["):
+            return self._item()
+        with self._brackets("]"):
+            return self._separated("]", self._item)
+
+    def _item(self) -> Number:
+        return _number(self._expression(0))
+
+    def _separated(self, closing: str, read: Callable[[], _Item]) -> list[_Item]:
+        """What `read` gives, between commas, as far as the closing bracket."""
+        first, items = self._index, []
+        while self._next.text != closing:
+            items.append(read())
+            if not self._accept(","):
+                break
+        self._refuse_mixed_commas(first)
+        return items
+
+    def _refuse_mixed_commas(self, first: int) -> None:
+        """max(1,500, 900) has three arguments by its commas and two by its spaces."""
+        tokens = self._tokens
+        commas = [index for index in range(first, self._index) if tokens[index].text == ","]
+        grouping = [index for index in commas if self._groups_digits(index)]
+        if grouping and any(tokens[index].end < tokens[index + 1].start for index in commas):
+            number = f"{tokens[grouping[0] - 1].text},{tokens[grouping[0] + 1].text}"
+            raise ToolError(f"{number!r} is unclear beside other commas: write numbers without thousands separators.")
+
+    def _missing_operand(self, token: Token) -> ToolError:
+        if token.text == "[":
+            return ToolError("A list can only be given to a function that takes one, as in sum([1, 2]).")
+        if token.kind == "end":
+            return ToolError(f"A number is missing at the end{self._after_last()}.")
+        return ToolError(f"A number is missing before {token.text!r}.")
+
+    def _after_last(self) -> str:
+        return (
+            f", behind {self._tokens[-2].text!r}"
+            if len(self._tokens) > 1
+            else f": the expression is empty; {UNDERSTOOD}"
+        )
+
+    def _misplaced(self, token: Token) -> ToolError:
+        """The error for what can follow no operand: a stray bracket or comma, a second operand."""
+        if token.text == ",":
+            return ToolError(_COMMA)
+        if token.text in (")", "]"):
+            return ToolError(f"There is a {token.text!r} without the bracket that it should close.")
+        if token.kind == "name" and not _is_known(token.text):
+            return _unknown(token.text)
+        before = self._tokens[self._index - 1].text
+        return ToolError(f"An operator such as + or * is missing between {before!r} and {token.text!r}.")
+
+    def _unclear_product(self) -> ToolError:
+        before, after = self._tokens[self._index - 1].text, self._next.text
+        return ToolError(
+            f"Multiplying {before!r} by {after!r} without a sign is unclear behind {self._operator!r}: "
+            "write the * and parentheses around what belongs together."
+        )
+
+
+def _is_known(name: str) -> bool:
+    return name in CONSTANTS or name in FUNCTIONS
+
+
+def _unknown(name: str) -> ToolError:
+    """The error for a name that is none of ours, with those that come close."""
+    import difflib
+
+    low = name[:40].lower()
+    reason = _NO_NAMES.get(low.rstrip("0123456789"))
+    if reason:
+        return ToolError(f"{name[:40]!r} is not available: {reason}.")
+    known = [*FUNCTIONS, "pi", "tau"]
+    close = [one for one in known if len(one) > 2 and _abbreviates(one, low)]
+    close += [one for one in difflib.get_close_matches(low, known) if one not in close]
+    hint = f"did you mean {' or '.join(close[:3])}?" if close else f"{UNDERSTOOD}."
+    return ToolError(f"Unknown name {name[:40]!r}: {hint}")
+
+
+def _abbreviates(short: str, word: str) -> bool:
+    """Whether the letters of `short` stand in `word` in this order, from its first on, as in sqrt, squareroot."""
+    letters = iter(word)
+    return word.startswith(short[0]) and all(letter in letters for letter in short)
+
+
+def _literal(text: str) -> Number:
+    """The int or float that the digits stand for."""
+    if re.match(r"0_?\d", text):
+        raise ToolError(f"{text!r} begins with a zero: write numbers without leading zeros and without separators.")
+    if re.fullmatch(r"0[xob].*|[\d_]+", text, re.IGNORECASE):
+        return int(text, 0)
+    number = float(text)
+    if math.isinf(number):
+        raise ToolError(f"{text[:40]!r} is too large: decimals stay below 1.8e308.")
+    return number
+
+
+def _number(value: _Value) -> Number:
+    return operate("/", value.rate, 100) if isinstance(value, _Percent) else value
+
+
+def _combine(symbol: str, left: _Value, right: _Value) -> Number:
+    """`left symbol right`; percentages may be multiplied and divided, everything else about them is unclear."""
+    if symbol == "of" and not isinstance(left, _Percent):
+        raise ToolError("'of' needs a percentage before it, as in 15% of 80.")
+    if not isinstance(left, _Percent) and not isinstance(right, _Percent):
+        return operate({"mod": "%"}.get(symbol, symbol), left, right)
+    if symbol not in ("*", "of", "/"):
+        shown = show(_rate(right if isinstance(right, _Percent) else left))
+        raise ToolError(f"{shown}% beside {symbol!r} is unclear: multiply with it, or write ({shown}/100).")
+    if symbol == "/":
+        return operate("/", operate("*", _rate(left), _parts(right)), operate("*", _parts(left), _rate(right)))
+    return operate("/", operate("*", _rate(left), _rate(right)), _parts(left) * _parts(right))
+
+
+def _parts(value: _Value) -> int:
+    return 100 if isinstance(value, _Percent) else 1
+
+
+def _rate(value: _Value) -> Number:
+    return value.rate if isinstance(value, _Percent) else value

@@ -1,0 +1,130 @@
+"""Which tools need nothing but their arguments: the date, a calculation, the length of a text, a JSON text?
+
+Each is bounded by what it reads and computes, so none of them needs a timeout.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from agentkit.errors import ToolError
+from agentkit.levels import SafetyLevel
+from agentkit.tooling.tool import Tool
+from agentkit.tools.calculator import MAX_CHARS, calculate
+from agentkit.tools.json_text import read_json
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def get_current_datetime(timezone: str | None = None) -> dict[str, Any]:
+    """Tell the current date, time and weekday.
+
+    Args:
+        timezone: An IANA name such as "Asia/Ho_Chi_Minh" or "UTC"; leave it out for local time.
+
+    Returns:
+        datetime (ISO 8601 with the offset from UTC), date (2026-11-22), time (14:05:09), weekday (Sunday),
+        timestamp (whole seconds since 1970-01-01 UTC), timezone and utc_offset (+07:00);
+        or timezone and error when there is no such zone.
+    """
+    try:
+        now = datetime.now(UTC).astimezone(_zone(timezone) if timezone else None).replace(microsecond=0)
+    except ToolError as error:
+        return {"timezone": timezone, "error": str(error)}
+    return {
+        "datetime": now.isoformat(),
+        "date": now.date().isoformat(),
+        "time": now.time().isoformat(),
+        "weekday": _WEEKDAYS[now.weekday()],
+        "timestamp": int(now.timestamp()),
+        "timezone": str(now.tzinfo),
+        "utc_offset": now.isoformat()[19:],
+    }
+
+
+def calculator(expression: str) -> dict[str, Any]:
+    """Calculate the value of an arithmetic expression, exactly.
+
+    Understands + - * / // % ** and parentheses, 1e6, 15% of 80, 5!, pi, e, and functions such as sqrt, round, abs,
+    log(x, base), ln, exp, sin and cos (in radians), degrees, radians, factorial, comb, gcd, lcm, min, max,
+    sum([1, 2]), mean([1, 2]), median and stdev.
+
+    Args:
+        expression: The whole expression, for example "sqrt(144) + 2**10" or "17% of 2,400".
+
+    Returns:
+        expression and result (a number), or expression and error (what is wrong with it, in a sentence).
+    """
+    try:
+        return {"expression": expression, "result": calculate(expression)}
+    except ToolError as error:
+        shown = expression[:MAX_CHARS] if isinstance(expression, str) else expression
+        return {"expression": shown, "error": str(error)}
+
+
+def string_length(text: str) -> dict[str, Any]:
+    """Count the characters, words and lines of a text.
+
+    Args:
+        text: The text to count in.
+
+    Returns:
+        text, characters (Unicode code points: spaces and line breaks count, an emoji may count as several),
+        words (separated by white space) and lines (an empty text has 0, a line break at the end adds none).
+    """
+    return {
+        "text": text,
+        "characters": len(text),
+        "words": len(text.split()),
+        "lines": len(text.splitlines()),
+    }
+
+
+def parse_json(json_string: str) -> dict[str, Any]:
+    """Check a JSON text and return its value, or say where it is wrong and how to put it right.
+
+    Args:
+        json_string: The JSON text, of at most 5,000,000 characters.
+
+    Returns:
+        success (true) and data, with warnings when something was lost, such as a duplicate key, and repaired (true)
+        when a Markdown code fence was taken off; or success (false) and error, with line and column.
+    """
+    try:
+        reading = read_json(json_string)
+    except ToolError as error:
+        return {"success": False, "error": str(error)}
+    remarks = {"warnings": reading.warnings, "repaired": reading.repaired}
+    return {"success": True, "data": reading.data} | {name: remark for name, remark in remarks.items() if remark}
+
+
+def _zone(name: str) -> tzinfo:
+    """The time zone of that name. Raises ToolError naming the closest ones."""
+    from zoneinfo import ZoneInfo
+
+    if name.upper() in {"UTC", "GMT", "Z"}:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ToolError(_unknown_zone(name)) from None
+
+
+def _unknown_zone(name: str) -> str:
+    import difflib
+    from zoneinfo import available_timezones
+
+    zones = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in sorted(available_timezones())}
+    if not zones:
+        return "This machine has no time zone data. Install it with: pip install tzdata. UTC works without it."
+    wanted = name[:60].rpartition("/")[2].replace("_", " ").lower()
+    close = [zones[city] for city in difflib.get_close_matches(wanted, zones)]
+    hint = f"did you mean {' or '.join(close)}?" if close else "give an IANA name such as Asia/Ho_Chi_Minh or UTC."
+    return f"Unknown time zone {name[:60]!r}: {hint}"
+
+
+current_datetime_tool = Tool(get_current_datetime, level=SafetyLevel.SAFE, timeout_seconds=None)
+calculator_tool = Tool(calculator, level=SafetyLevel.SAFE, timeout_seconds=None)
+string_length_tool = Tool(string_length, level=SafetyLevel.SAFE, timeout_seconds=None)
+json_parse_tool = Tool(parse_json, level=SafetyLevel.SAFE, timeout_seconds=None)
