@@ -20,12 +20,21 @@ class ApprovalRequest:
 
 
 Approver = Callable[[ApprovalRequest], bool | Awaitable[bool]]
-"""Answers True to approve. Anything else, an exception or silence means no."""
+"""Answers True to approve; any other value means no.
+
+An approver that raises has not approved: the call is denied, the model is told why, and the run goes on. Only what
+ends a program (KeyboardInterrupt, SystemExit) ends the run.
+"""
 
 
 def answered(decision: Decision, answer: object) -> Decision:
-    """The decision after an approver's answer; None says that there is no approver."""
+    """The decision after an approver's answer: what it said or raised, None when there is no approver."""
     if answer is True:
-        return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}")
-    why = "There is nobody to approve it." if answer is None else "Approval was refused."
-    return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {why}")
+        return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
+    if answer is None:
+        return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} There is nobody to approve it.")
+    refusal = "Approval was refused."
+    if isinstance(answer, Exception):
+        refusal = f"It could not be approved: the approver failed ({type(answer).__name__}: {answer})."
+    remedy = "Do without it, or ask what to do instead."
+    return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {refusal}", remedy=remedy)

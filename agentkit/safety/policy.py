@@ -16,7 +16,7 @@ class Policy:
 
     def judge(self, tool: str, level: SafetyLevel, own: Decision) -> Decision:
         """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`."""
-        return strictest((own, self._by_level(tool, level)))
+        return strictest((self._by_level(tool, level), own))
 
     def _by_level(self, tool: str, level: SafetyLevel) -> Decision:
         if level <= self.level:

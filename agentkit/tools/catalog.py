@@ -20,4 +20,4 @@ collections: Mapping[str, Toolset] = {"core": core_tools, "default": default_too
 def named(names: Iterable[str]) -> Toolset:
     """The tools of the named collections and the named tools, each once. Raises UnknownTool."""
     chosen = [tool for name in names for tool in collections.get(name) or (default_tools.find(name),)]
-    return Toolset(dict.fromkeys(chosen))
+    return Toolset(list(dict.fromkeys(chosen)))

@@ -1,0 +1,77 @@
+"""`agentkit "question"`: the answer, the tool calls that led to it, JSON."""
+
+import json
+
+from agentkit.testing import FakeServer, call, say
+
+
+def test_tool_calls_are_shown_beside_the_answer(command):
+    """The answer is on stdout; each tool call, its result and its decision on stderr."""
+    with FakeServer(call("calculator", expression="1250 * 0.17"), "It is 212.5.") as server:
+        out, err, code = command("How much is 1250 * 0.17?", server=server)
+    assert (out, code) == ("It is 212.5.\n", 0)
+    assert err == '  calculator(expression="1250 * 0.17") → 212.5  [allow: safety-level]\n'
+
+
+def test_quiet_shows_the_answer_alone(command):
+    """`-q` leaves the tool calls out."""
+    with FakeServer(call("calculator", expression="2+2"), "4") as server:
+        assert command("-q", "2+2?", server=server) == ("4\n", "", 0)
+
+
+def test_text_before_a_tool_call_ends_its_line(command):
+    """What the model says on the way stands on lines of its own."""
+    with FakeServer(say("Let me see.", call("calculator", expression="2+2")), "It is\n4\n") as server:
+        assert command("2+2?", server=server)[0] == "Let me see.\nIt is\n4\n"
+
+
+def test_json_is_one_document(command):
+    """`--json` prints answer, status, usage, and tool calls with result and decision, with a schema version."""
+    with FakeServer(call("calculator", expression="2+2"), "4") as server:
+        document = json.loads(command("--json", "2+2?", server=server)[0])
+    assert document["schema_version"] == 1
+    assert (document["output"], document["status"], document["error"], document["iterations"]) == ("4", "done", None, 2)
+    assert document["usage"] == {"input_tokens": 20, "output_tokens": 10, "requests": 2, "unreported": 0}
+    (used,) = document["tool_calls"]
+    assert used["tool"] == "calculator"
+    assert json.loads(used["arguments"]) == {"expression": "2+2"}
+    assert used["result"] == {"expression": "2+2", "result": 4}
+    assert used["decision"]["verdict"] == "allow"
+
+
+def test_a_limit_exits_with_3_and_says_so(command):
+    """At the cap the command fails with code 3; the JSON document still has all that was done."""
+    with FakeServer(call("calculator", expression="2+2"), repeat=True) as server:
+        out, err, code = command("--json", "loop", server=server)
+    assert code == 3
+    assert "Max tool iterations reached" in err
+    assert len(json.loads(out)["tool_calls"]) == 10
+
+
+def test_piped_text_is_appended(command):
+    """What is piped in follows the question."""
+    with FakeServer("Two lines.") as server:
+        command("Count the lines.", server=server, piped="line one\nline two\n")
+    assert server.requests[0].json["messages"][-1]["content"] == "Count the lines.\n\nline one\nline two"
+
+
+def test_tools_can_be_chosen(command):
+    """`-t` names tools or collections, each once; `--no-tools` gives none."""
+    with FakeServer("ok", repeat=True) as server:
+        command("-t", "calculator", "-t", "core", "x", server=server)
+        command("-t", "calculator", "x", server=server)
+        command("--no-tools", "x", server=server)
+    offered = [[tool["function"]["name"] for tool in each.json.get("tools", [])] for each in server.requests]
+    assert offered == [
+        ["calculator", "get_current_datetime", "string_length", "parse_json"],
+        ["calculator"],
+        [],
+    ]
+
+
+def test_what_a_model_says_cannot_trick_the_terminal(command):
+    """Escape sequences, direction marks and control characters are taken out of answers and tool calls."""
+    with FakeServer(call("string_length", text="\x1b[2Jhi"), "\x1b]0;owned\x07safe\u202e\x9b31m\r!") as server:
+        out, err, _ = command("x", server=server)
+    assert out == "safe31m!\n"
+    assert "\x1b" not in err

@@ -1,0 +1,105 @@
+"""The `agentkit` command: which command was meant, what goes where, which exit code."""
+
+import signal
+import time
+
+import pytest
+
+from agentkit.cli.main import run
+from agentkit.testing import FakeServer, fail, slow
+
+
+def test_a_text_that_names_no_command_is_a_question(command):
+    """`agentkit "text"` asks, and the answer alone is on stdout."""
+    with FakeServer("Hanoi.") as server:
+        assert command("What is the capital of Vietnam?", server=server) == ("Hanoi.\n", "", 0)
+    assert server.requests[0].json["messages"][-1] == {"role": "user", "content": "What is the capital of Vietnam?"}
+
+
+def test_options_of_ask_need_no_ask(command):
+    """A line that begins with an option of `ask` is a question too."""
+    with FakeServer("Bonjour.") as server:
+        assert command("-s", "Answer in French.", "hi", server=server)[0] == "Bonjour.\n"
+    assert server.requests[0].json["messages"][0] == {"role": "system", "content": "Answer in French."}
+
+
+def test_without_a_key_the_command_says_what_to_do(command):
+    """No provider is a usage error (exit code 2) that names the variables and the offline model."""
+    out, err, code = command("hi")
+    assert (out, code) == ("", 2)
+    assert err.startswith("Error: No API key found.")
+    for word in ("OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL", "offline"):
+        assert word in err
+
+
+def test_an_interrupted_command_exits_with_130(spawn):
+    """Ctrl-C ends the command quietly, without a traceback."""
+    with FakeServer(slow("too late", before_seconds=5)) as server:
+        process = spawn("hi", server=server)
+        deadline = time.monotonic() + 30
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == "Interrupted."
+
+
+def test_a_reader_that_leaves_early_is_no_fault(spawn):
+    """`agentkit … | head` ends without a traceback."""
+    process = spawn("tools", "list", "--json")
+    process.stdout.close()
+    process.wait(timeout=60)
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["tools", "--help"], ["ask", "--help"]])
+def test_help_and_version_exit_with_0(arguments, capsys):
+    """Help and version are answers."""
+    assert run(arguments) == 0
+    assert "agentkit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Usage:"),
+        (["tools", "run"], "Missing argument 'NAME'"),
+        (["tools", "lisst"], "No such command 'lisst'"),
+        (["--nonsense", "x"], "No such option"),
+        (["tools", "run", "calculator", "2+2"], "'2+2' is no KEY=VALUE"),
+        (["tools", "run", "calculater"], "Did you mean 'calculator'?"),
+        (["tools", "show", "calculater"], "Did you mean 'calculator'?"),
+    ],
+)
+def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
+    """A mistake in the command line says what is wrong on stderr."""
+    assert run(arguments) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-t", "webb", "--offline", "x"], "There is no tool named 'webb'"),
+        (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
+        (["-m", "ollama:", "x"], "ollama needs a model's name"),
+        (["ask", ""], "There is no question"),
+    ],
+)
+def test_a_wrong_question_is_explained_and_exits_with_2(arguments, said, command):
+    """So does a mistake in a question's options."""
+    out, err, code = command(*arguments)
+    assert said in err
+    assert (out, code) == ("", 2)
+
+
+def test_a_provider_that_fails_exits_with_1(command):
+    """An error of the provider is told on stderr, with what it said."""
+    with FakeServer(fail(403, "not for you")) as server:
+        out, err, code = command("hi", server=server)
+    assert (out, code) == ("", 1)
+    assert "not for you" in err

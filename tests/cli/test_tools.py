@@ -1,0 +1,72 @@
+"""`agentkit tools`: list, show, run."""
+
+import json
+
+import pytest
+
+from agentkit.cli.main import run
+
+
+def test_every_tool_is_listed_with_its_level(capsys):
+    """`tools list` has a line a tool."""
+    assert run(["tools", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines][:4] == [
+        ["get_current_datetime", "SAFE"],
+        ["calculator", "SAFE"],
+        ["string_length", "SAFE"],
+        ["parse_json", "SAFE"],
+    ]
+
+
+def test_the_list_as_json_has_the_schemas(capsys):
+    """`tools list --json` has name, level, description and parameters of each."""
+    assert run(["tools", "list", "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)[1]
+    assert (entry["name"], entry["level"]) == ("calculator", "SAFE")
+    assert entry["parameters"]["required"] == ["expression"]
+
+
+def test_a_tool_is_shown_as_a_model_sees_it(capsys):
+    """`tools show` has description and parameters."""
+    assert run(["tools", "show", "calculator"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("calculator  SAFE\n")
+    assert '"expression"' in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "out"),
+    [
+        (["calculator", "expression=2+2"], "expression: 2+2\nresult: 4\n"),
+        (["calculator", "expression=2==2"], None),
+        (["string_length", "text=a b"], "text: a b\ncharacters: 3\nwords: 2\nlines: 1\n"),
+        (
+            ["parse_json", 'json_string={"a": [1]}'],
+            '{\n  "success": true,\n  "data": {\n    "a": [\n      1\n    ]\n  }\n}\n',
+        ),
+    ],
+)
+def test_a_tool_runs_without_a_model(arguments, out, capsys):
+    """`tools run` prints the result, and exits with 1 when the tool failed; only the first = parts key and value."""
+    code = run(["tools", "run", *arguments])
+    shown = capsys.readouterr()
+    assert code == (0 if out else 1)
+    assert shown.out == (out or "")
+    assert bool(shown.err) is not bool(out)
+
+
+def test_a_result_as_json_has_status_and_decision(capsys):
+    """`tools run --json` has result, status, decision and time."""
+    assert run(["tools", "run", "calculator", "expression=1/0", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema_version"], document["tool"], document["status"]) == (1, "calculator", "failed")
+    assert document["error"] == document["result"]["error"]
+    assert document["decision"]["verdict"] == "allow"
+    assert document["seconds"] >= 0
+
+
+def test_wrong_arguments_fail_and_are_named(capsys):
+    """An unknown argument is named, with those the tool has."""
+    assert run(["tools", "run", "calculator", "expr=2"]) == 1
+    assert "expression" in capsys.readouterr().err
