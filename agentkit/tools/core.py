@@ -44,23 +44,31 @@ def get_current_datetime(timezone: str | None = None) -> dict[str, Any]:
 
 
 def calculator(expression: str) -> dict[str, Any]:
-    """Calculate the value of an arithmetic expression, exactly.
+    """Calculate the value of an arithmetic expression.
 
     Understands + - * / // % ** and parentheses, 1e6, 15% of 80, 5!, pi, e, and functions such as sqrt, round, abs,
-    log(x, base), ln, exp, sin and cos (in radians), degrees, radians, factorial, comb, gcd, lcm, min, max,
-    sum([1, 2]), mean([1, 2]), median and stdev.
+    log(x) (natural), log(x, base), log10, exp, sin and cos (of radians), degrees, radians, factorial, comb, gcd, lcm,
+    min, max, sum([1, 2]), mean([1, 2]), median and stdev.
 
     Args:
         expression: The whole expression, for example "sqrt(144) + 2**10" or "17% of 2,400".
 
     Returns:
-        expression and result (a number), or expression and error (what is wrong with it, in a sentence).
+        expression and result (an exact whole number, or 15 significant digits), or expression and error (what is
+        wrong with it, in a sentence).
     """
     try:
-        return {"expression": expression, "result": calculate(expression)}
+        return {"expression": expression, "result": _without_noise(calculate(expression))}
     except ToolError as error:
         shown = expression[:MAX_CHARS] if isinstance(expression, str) else expression
         return {"expression": shown, "error": str(error)}
+
+
+def _without_noise(value: float) -> float:
+    """A float to the 15 significant digits that survive binary arithmetic, so that 1250 * 0.17 is 212.5."""
+    if isinstance(value, int) or abs(value) > 1e300:
+        return value
+    return float(f"{value:.15g}")
 
 
 def string_length(text: str) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def _modular_power(base: Number, exponent: Number, modulus: Number | None = None
 
 
 def _permutations(total: int, chosen: int | None = None) -> int:
-    """How many ordered choices there are; n! when `chosen` is left out."""
+    """How many ordered choices there are, which is below n ** k; n! when `chosen` is left out."""
     count = total if chosen is None else chosen
     if 0 < count <= total and count * math.log2(total) > 2 * MAX_BITS:
         raise OverflowError
@@ -147,9 +147,9 @@ def _permutations(total: int, chosen: int | None = None) -> int:
 
 
 def _combinations(total: int, chosen: int) -> int:
-    """How many unordered choices there are; log2 of it is at most k * log2(e * n / k)."""
+    """How many unordered choices there are: at least (n / k) ** k, computed in k steps."""
     fewer = min(chosen, total - chosen)
-    if fewer > 0 and fewer * (math.log2(total) - math.log2(fewer) + math.log2(math.e)) > 2 * MAX_BITS:
+    if fewer > 1_000 or (fewer > 0 and fewer * (math.log2(total) - math.log2(fewer)) > MAX_BITS):
         raise OverflowError
     return math.comb(total, chosen)
 
@@ -247,7 +247,7 @@ class Function(NamedTuple):
     compute: Callable[..., Number]
     least: int = 1
     most: int | None = 1
-    domain: str = "an angle of ordinary size"
+    domain: str = "a number of ordinary size"
 
 
 _WHOLE_DOMAIN = "whole numbers"

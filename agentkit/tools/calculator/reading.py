@@ -289,16 +289,11 @@ class _Reader:
     def _missing_operand(self, token: Token) -> ToolError:
         if token.text == "[":
             return ToolError("A list can only be given to a function that takes one, as in sum([1, 2]).")
+        if len(self._tokens) == 1:
+            return ToolError(f"The expression is empty: {UNDERSTOOD}.")
         if token.kind == "end":
-            return ToolError(f"A number is missing at the end{self._after_last()}.")
+            return ToolError(f"A number is missing at the end, behind {self._tokens[-2].text!r}.")
         return ToolError(f"A number is missing before {token.text!r}.")
-
-    def _after_last(self) -> str:
-        return (
-            f", behind {self._tokens[-2].text!r}"
-            if len(self._tokens) > 1
-            else f": the expression is empty; {UNDERSTOOD}"
-        )
 
     def _misplaced(self, token: Token) -> ToolError:
         """The error for what can follow no operand: a stray bracket or comma, a second operand."""
@@ -353,6 +348,8 @@ def _literal(text: str) -> Number:
     number = float(text)
     if math.isinf(number):
         raise ToolError(f"{text[:40]!r} is too large: decimals stay below 1.8e308.")
+    if number == 0 and re.match(r"[0._]*[1-9]", text):
+        raise ToolError(f"{text[:40]!r} is too small: decimals other than 0 begin at 5e-324.")
     return number
 
 

@@ -1,0 +1,203 @@
+"""Is the value of an expression right, or its fault named?"""
+
+import ast
+import json
+import math
+import operator
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentkit.errors import ToolError
+from agentkit.tools.calculator import calculate
+
+HERE = Path(__file__).parent
+BINARY = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}
+UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
+FUNCTIONS = {"sqrt": math.sqrt, "abs": abs, "floor": math.floor, "exp": math.exp, "max": max, "hypot": math.hypot}
+PIECES = [
+    *"0123456789.,+-*/%^&|~()[]!=<> \t\nexyπ√²³½°\N{MULTIPLICATION SIGN}÷'\"$;:@\\",
+    *("**", "//", "<<", ">>", "1,000", "15%", " of ", " plus ", " squared", "square root of ", "sqrt", "max", "mod"),
+    *(
+        "log",
+        "1e9",
+        "0x1f",
+        "__",
+        "math.",
+        "pi",
+        "\x00",
+        "\ud800",
+        "٣",
+        "\N{FULLWIDTH DIGIT NINE}",
+        "\u2009",
+        "factorial(",
+        "comb(",
+    ),
+]
+
+
+def rows(name):
+    """The rows of a data file beside this one."""
+    return [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
+
+
+def text_of(row):
+    """The input of a row, which stands there as it is or as pieces to repeat."""
+    return row["input"] if "input" in row else "".join(piece * times for piece, times in row["parts"])
+
+
+def name_of(row):
+    """A row as a test id."""
+    return ascii(text_of(row))[1:50]
+
+
+def outcome(expression):
+    """The value of an expression, or the text of the error."""
+    try:
+        return calculate(expression)
+    except ToolError as error:
+        return str(error)
+
+
+def value_of(node):
+    """What Python's own operators make of an arithmetic tree."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp):
+        return UNARY[type(node.op)](value_of(node.operand))
+    if isinstance(node, ast.BinOp):
+        return BINARY[type(node.op)](value_of(node.left), value_of(node.right))
+    return FUNCTIONS[node.func.id](*map(value_of, node.args))
+
+
+def expected(node):
+    """The value of a tree, None where it has no real or no finite one."""
+    try:
+        value = value_of(node)
+        return value if not isinstance(value, complex) and math.isfinite(value) else None
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def trees():
+    """Arithmetic as syntax trees: numbers, signs, operators with small exponents and shifts, calls."""
+    numbers = st.integers(0, 9999) | st.floats(0, 1e6, allow_subnormal=False)
+    leaves = numbers.map(ast.Constant)
+    small = st.integers(0, 6).map(ast.Constant)
+    plain = st.sampled_from([ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr])
+    steep = st.sampled_from([ast.Pow, ast.LShift, ast.RShift])
+
+    def grow(inner):
+        calls = st.sampled_from(["sqrt", "abs", "floor", "exp"])
+        pairs = st.sampled_from(["max", "hypot"])
+        return st.one_of(
+            st.builds(lambda left, kind, right: ast.BinOp(left, kind(), right), inner, plain, inner),
+            st.builds(lambda left, kind, right: ast.BinOp(left, kind(), right), inner, steep, small),
+            st.builds(lambda kind, operand: ast.UnaryOp(kind(), operand), st.sampled_from([*UNARY]), inner),
+            st.builds(lambda name, argument: ast.Call(ast.Name(name), [argument], []), calls, inner),
+            st.builds(lambda name, one, two: ast.Call(ast.Name(name), [one, two], []), pairs, inner, inner),
+        )
+
+    return st.recursive(leaves, grow, max_leaves=12)
+
+
+@pytest.mark.parametrize("row", rows("calculator_good.jsonl"), ids=name_of)
+def test_value_is_right(row):
+    """An expression has the value that mathematics gives it, whole where it is whole."""
+    value = calculate(row["input"])
+    assert value == pytest.approx(row["value"], rel=1e-12, abs=0)
+    assert type(value).__name__ == row["kind"]
+
+
+@pytest.mark.parametrize("row", rows("calculator_bad.jsonl"), ids=name_of)
+def test_fault_is_named(row):
+    """What has no value, or could have two, is refused at once in one readable sentence that names the piece."""
+    started = time.perf_counter()
+    with pytest.raises(ToolError) as caught:
+        calculate(text_of(row))
+    assert time.perf_counter() - started < 2
+    text = str(caught.value)
+    assert row["says"] in text
+    assert text.endswith((".", "?"))
+    assert len(text) < 300
+    assert text.isprintable()
+    assert not any(word in text for word in ("Traceback", "Error", "object", "NoneType", "math domain"))
+
+
+@pytest.mark.parametrize("value", [None, 7, 2.5, b"1 + 1", ["1"], {"1": 1}])
+def test_expression_must_be_text(value):
+    """Anything but text is refused by the name of its type."""
+    with pytest.raises(ToolError, match=type(value).__name__):
+        calculate(value)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "factorial(1140)%7+",
+        "comb(9999,1000)%7+",
+        "perm(9999,700)%7+",
+        "pow(3,9**315,9**315)+",
+        "gcd(3**6300,7**3500)+",
+        "9999**750//7**99+",
+        "isqrt(9**3100)+",
+        "lcm(3**3000,7**1700)%9+",
+        "1<<9999|",
+    ],
+)
+def test_costly_expressions_are_bounded(piece):
+    """The most expensive operations that are allowed, as many as fit in, take well under a second."""
+    started = time.perf_counter()
+    count = min(960 // len(piece), 33)
+    assert calculate(piece * count + "1") > 0
+    assert time.perf_counter() - started < 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees())
+def test_agrees_with_python(tree):
+    """Any arithmetic that Python writes has the value that Python gives it, or is refused where Python has none."""
+    value, answer = expected(tree), outcome(ast.unparse(tree))
+    if isinstance(answer, str):
+        assert value is None or any(words in answer for words in ("too large", "more than 500", "1,000 are read"))
+    else:
+        assert (answer, type(answer)) == (value, type(value))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | st.text(max_size=60))
+def test_garbage_gives_a_number_or_an_error(text):
+    """Whatever is typed, the answer is a finite number or an error, never anything else."""
+    answer = outcome(text)
+    assert type(answer) in (int, float, str)
+    assert answer != ""
+    assert not isinstance(answer, float) or math.isfinite(answer)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 10**12), st.sampled_from(["{:,}", "{:_}", "{}", " {} ", "+{}"]))
+def test_whole_numbers_are_read_as_written(number, style):
+    """A whole number is read with thousands commas, underscores or none."""
+    assert calculate(style.format(number)) == number
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0, allow_nan=False, allow_infinity=False))
+def test_floats_are_read_as_written(number):
+    """A float that Python wrote is read back as the same float."""
+    assert calculate(repr(number)) == number

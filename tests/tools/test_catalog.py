@@ -1,0 +1,35 @@
+"""Are the shipped tools in their sets, in the promised order?"""
+
+import pytest
+
+from agentkit.errors import UnknownTool
+from agentkit.levels import SafetyLevel
+from agentkit.tools.catalog import core_tools, default_tools, named
+
+
+def test_core_tools_stand_in_the_promised_order():
+    """The core tools are date, calculator, text length and JSON, in this order."""
+    names = [tool.name for tool in core_tools]
+    assert names == ["get_current_datetime", "calculator", "string_length", "parse_json"]
+
+
+def test_core_tools_are_safe():
+    """Every core tool only computes from its arguments."""
+    assert {tool.level for tool in core_tools} == {SafetyLevel.SAFE}
+
+
+def test_collections_are_known_by_name():
+    """Collections and single tools are chosen by name, each tool once, in the order of the names."""
+    chosen = named(["calculator", "core", "calculator"])
+    assert [tool.name for tool in chosen] == ["calculator", "get_current_datetime", "string_length", "parse_json"]
+
+
+def test_unknown_tool_is_named():
+    """A name that is neither a collection nor a tool is refused with the closest tool."""
+    with pytest.raises(UnknownTool, match="calculator"):
+        named(["calculater"])
+
+
+def test_default_tools_begin_with_the_core():
+    """The default tools are all that are shipped, the core first."""
+    assert [tool.name for tool in default_tools][: len(core_tools)] == [tool.name for tool in core_tools]

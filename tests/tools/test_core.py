@@ -1,0 +1,198 @@
+"""Do the core tools keep the promise of their names, parameters and keys?"""
+
+import importlib.util
+import re
+import zoneinfo
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agentkit.levels import SafetyLevel
+from agentkit.tools.core import calculator_tool, current_datetime_tool, json_parse_tool, string_length_tool
+
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+@pytest.fixture
+def no_time_zone_data():
+    """A machine without a time zone database, for the length of a test."""
+    if importlib.util.find_spec("tzdata"):
+        pytest.skip("the tzdata package is installed")
+    path = zoneinfo.TZPATH
+    zoneinfo.reset_tzpath(to=[])
+    zoneinfo.ZoneInfo.clear_cache()
+    yield
+    zoneinfo.reset_tzpath(to=path)
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "parameters"),
+    [
+        (current_datetime_tool, "get_current_datetime", ["timezone"]),
+        (calculator_tool, "calculator", ["expression"]),
+        (string_length_tool, "string_length", ["text"]),
+        (json_parse_tool, "parse_json", ["json_string"]),
+    ],
+)
+def test_tool_is_named_and_described(tool, name, parameters):
+    """A core tool has its promised name and parameters, each described, and is safe."""
+    described = tool.parameters["properties"]
+    assert (tool.name, list(described), tool.level) == (name, parameters, SafetyLevel.SAFE)
+    assert tool.description
+    assert all(described[each]["description"] for each in parameters)
+
+
+def test_calculator_gives_expression_and_result():
+    """The calculator repeats the expression and gives its value."""
+    expression = "sqrt(121) + 2**5"
+    assert calculator_tool(expression=expression) == {"expression": expression, "result": 43.0}
+
+
+def test_calculator_gives_expression_and_error():
+    """The calculator returns the error beside the expression, it does not raise."""
+    answer = calculator_tool(expression="1 / 0")
+    assert answer == {"expression": "1 / 0", "error": "1 / 0 divides by zero."}
+
+
+def test_calculator_repeats_a_long_expression_shortened():
+    """An expression that is too long to be read is not repeated whole."""
+    answer = calculator_tool(expression="1+" * 5000)
+    assert len(answer["expression"]) == 1000
+    assert "10,000 characters" in answer["error"]
+
+
+def test_calculator_refuses_what_is_no_text():
+    """A value that is no text is returned with an error."""
+    assert calculator_tool(expression=5)["expression"] == 5
+    assert "int" in calculator_tool(expression=5)["error"]
+
+
+def test_failure_is_told_to_the_model_as_a_failure():
+    """A call whose answer holds an error counts as failed."""
+    assert calculator_tool.invoke({"expression": "2 +"}).status == "failed"
+    assert calculator_tool.invoke({"expression": "2 + 2"}).status == "ok"
+
+
+def test_datetime_is_now():
+    """Date and time are those of this moment, with the offset from UTC, and agree with each other."""
+    answer = current_datetime_tool()
+    moment = datetime.fromisoformat(answer["datetime"])
+    assert abs(datetime.now(UTC) - moment) < timedelta(minutes=5)
+    assert moment.timestamp() == answer["timestamp"]
+    assert answer["datetime"] == f"{answer['date']}T{answer['time']}{answer['utc_offset']}"
+    assert answer["weekday"] == WEEKDAYS[moment.weekday()]
+    assert list(answer) == ["datetime", "date", "time", "weekday", "timestamp", "timezone", "utc_offset"]
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [("Asia/Ho_Chi_Minh", "+07:00"), ("Asia/Kathmandu", "+05:45"), ("Pacific/Marquesas", "-09:30"), ("UTC", "+00:00")],
+)
+def test_datetime_in_a_time_zone(name, offset):
+    """A time zone is given by its IANA name."""
+    answer = current_datetime_tool(timezone=name)
+    assert (answer["timezone"], answer["utc_offset"]) == (name, offset)
+
+
+@pytest.mark.parametrize("name", ["utc", "Z", "GMT"])
+def test_datetime_in_utc_by_another_name(name):
+    """The other names of UTC mean UTC."""
+    assert current_datetime_tool(timezone=name)["timezone"] == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("ho chi minh", "did you mean Asia/Ho_Chi_Minh"),
+        ("Asia/Tokio", "did you mean Asia/Tokyo"),
+        ("america/new_york", "did you mean America/New_York"),
+        ("Europe", "IANA name|did you mean"),
+        ("+07:00", "IANA name"),
+        ("../../../etc/passwd", "IANA name"),
+        ("/etc/passwd", "IANA name"),
+        ("zone.tab", "IANA name"),
+        ("a\x00b", "IANA name"),
+        ("\ud800", "IANA name"),
+        ("x" * 5000, "IANA name"),
+    ],
+)
+def test_unknown_time_zone_is_explained(name, hint):
+    """A zone that does not exist gives an error that names close ones; no file but a zone is ever read."""
+    answer = current_datetime_tool(timezone=name)
+    assert list(answer) == ["timezone", "error"]
+    assert answer["error"].startswith("Unknown time zone")
+    assert re.search(hint, answer["error"])
+    assert len(answer["error"]) < 200
+
+
+@pytest.mark.usefixtures("no_time_zone_data")
+def test_machine_without_time_zone_data():
+    """Without a time zone database UTC and local time work, and the error says what to install."""
+    assert current_datetime_tool(timezone="UTC")["utc_offset"] == "+00:00"
+    assert "error" not in current_datetime_tool()
+    assert "pip install tzdata" in current_datetime_tool(timezone="Asia/Tokyo")["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "characters", "words", "lines"),
+    [
+        ("", 0, 0, 0),
+        ("a", 1, 1, 1),
+        ("a\n", 2, 1, 1),
+        ("a\nb", 3, 2, 2),
+        ("a\r\nb\r\n", 6, 2, 2),
+        ("\n\n", 2, 0, 2),
+        ("  two  words  ", 14, 2, 1),
+        ("well-known", 10, 1, 1),
+        ("Tiếng Việt", 10, 2, 1),
+        ("Tie\u0302\u0301ng", 7, 1, 1),
+        ("你好 世界", 5, 2, 1),
+        ("👍", 1, 1, 1),
+        ("👍🏽", 2, 1, 1),
+        ("👨\u200d👩\u200d👧", 5, 1, 1),
+        ("one\u00a0two\u2003three", 13, 3, 1),
+    ],
+)
+def test_string_length_counts(text, characters, words, lines):
+    """Characters are Unicode code points, words stand between white space, a final line break opens no line."""
+    answer = string_length_tool(text=text)
+    assert answer == {"text": text, "characters": characters, "words": words, "lines": lines}
+
+
+def test_json_gives_success_and_data():
+    """A valid JSON text gives success and its value, and nothing else."""
+    assert json_parse_tool(json_string='{"a": [1, null]}') == {"success": True, "data": {"a": [1, None]}}
+
+
+def test_json_reports_duplicate_keys():
+    """A duplicate key is reported beside the value."""
+    answer = json_parse_tool(json_string='{"a": 1, "a": 2}')
+    assert answer["data"] == {"a": 2}
+    assert answer["warnings"] == ["Duplicate key 'a': the last value of each object was kept."]
+
+
+def test_json_in_a_code_fence_is_marked_as_repaired():
+    """A Markdown code fence around the JSON is taken off, and the answer says so."""
+    answer = json_parse_tool(json_string="```json\n[7]\n```")
+    assert (answer["success"], answer["data"], answer["repaired"]) == (True, [7], True)
+
+
+def test_json_gives_the_error():
+    """An invalid JSON text gives success false and the error."""
+    answer = json_parse_tool(json_string="[1,]")
+    assert answer == {"success": False, "error": "Line 1, column 3: remove the comma before the closing bracket."}
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("1250 * 0.17", 212.5),
+        ("0.1 + 0.2", 0.3),
+        ("1 / 3", 0.333333333333333),
+        ("2**53 + 1", 9007199254740993),
+        ("1.7976931348623157e308", 1.7976931348623157e308),
+    ],
+)
+def test_a_result_shows_no_binary_noise(expression, result):
+    """A float is given to 15 significant digits; a whole number is exact."""
+    assert calculator_tool(expression=expression) == {"expression": expression, "result": result}
