@@ -1,0 +1,246 @@
+"""What did the model mean by its arguments? Reading them, repairing them, and saying what is wrong with them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from agentkit.errors import BadArguments
+from agentkit.tooling.strict import Schema, admits_null
+
+_MOST_TEXT = 1_000
+_MOST_SENTENCES = 5
+_MOST_SHOWN = 80
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MOST_SHOWN
+
+Fault = tuple[tuple[str | int, ...], str, Any]
+"""Where in the arguments, what is wrong there, and the value that was given."""
+
+
+def read_arguments(arguments: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The arguments as a new dictionary.
+
+    They may come as JSON text (also encoded twice), as a mapping, or empty. Raises BadArguments.
+    """
+    given: Any = arguments
+    for _ in range(3):
+        if not isinstance(given, str):
+            break
+        given = _parsed(given)
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise BadArguments(f"The arguments must be a JSON object of names and values; got {shown(given)}.")
+    return dict(given)
+
+
+def complaint(sentences: Iterable[str]) -> BadArguments:
+    """The error that says these sentences, the first few of them and within bounds."""
+    distinct = list(dict.fromkeys(sentences))
+    more = len(distinct) - _MOST_SENTENCES
+    text = " ".join([*distinct[:_MOST_SENTENCES], *([f"And {more} more."] if more > 0 else [])])
+    return BadArguments(_cut(text, _MOST_TEXT))
+
+
+def missing(path: Sequence[str | int], schema: object = None) -> str:
+    """The sentence for a required argument that was not given, with what its schema asks for."""
+    wanted = f"; it should be {expected(schema)}" if schema else ""
+    return f"Argument {dotted(path)!r} is missing{wanted}."
+
+
+def unknown(name: str, tool_name: str, names: Sequence[str]) -> str:
+    """The sentence for an argument that the tool does not have."""
+    real = f"its parameters are {', '.join(names)}" if names else "it takes no arguments"
+    return f"{tool_name} has no parameter {_cut(name)!r}; {real}."
+
+
+def wrong(path: Sequence[str | int], what: str, value: object) -> str:
+    """The sentence for a value that does not fit."""
+    return f"Argument {dotted(path)!r} {what}; got {shown(value)}."
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """A place in the arguments as a reader writes it: `items[2].price`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def shown(value: object) -> str:
+    """A value in a few characters, as JSON where it is short."""
+    if isinstance(value, str):
+        return json.dumps(_cut(value), ensure_ascii=False)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    try:
+        return _cut(_SHOWN.repr(value))
+    except ValueError:  # a number with more digits than Python writes
+        return f"a huge {type(value).__name__}"
+
+
+def expected(schema: object) -> str:
+    """What a JSON schema asks for, in a few words."""
+    if not isinstance(schema, dict):
+        return "any value"
+    if "enum" in schema or "const" in schema:
+        choices = schema.get("enum", [schema.get("const")])
+        return " or ".join(shown(choice) for choice in choices[:20])
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(map(expected, schema["anyOf"])))
+    if "$ref" in schema:
+        return _KINDS["object"]
+    return " or ".join(_KINDS.get(kind, kind) for kind in _kinds(schema)) or "any value"
+
+
+def repaired(arguments: dict[str, Any], faults: Iterable[Fault], optional: Sequence[str]) -> dict[str, Any] | None:
+    """The arguments with what models often get wrong put right, or None when nothing could be.
+
+    At each fault, a list or object that was written as JSON text is read, and a null is taken to mean "not given".
+    Outermost nulls are dropped only for names in `optional`.
+    """
+    changed: Any = arguments
+    for path in dict.fromkeys(path for path, _, _ in faults):
+        value: Any = functools.reduce(_inside, path, cast("Any", arguments))
+        if value is None and isinstance(path[-1], str) and (len(path) > 1 or path[0] in optional):
+            changed = _changed(changed, path, lambda _: _DROPPED)
+        elif isinstance(value, str) and isinstance(_json_or_none(value), dict | list):
+            changed = _changed(changed, path, _json_or_none)
+    return None if changed is arguments else changed
+
+
+def walk(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
+    """Those of the steps that lead through the arguments; others are names a validator gives to its own branches."""
+    path: list[str | int] = []
+    for step in steps:
+        inside = _inside(arguments, step)
+        if inside is not _ABSENT:
+            arguments = inside
+            path.append(step)
+    return tuple(path)
+
+
+def checked_against(schema: Schema, arguments: str | Mapping[str, Any] | None, tool_name: str) -> dict[str, Any]:
+    """The arguments, if they fit a JSON schema as far as can be told cheaply.
+
+    That is: they are an object, what is required is there, no unknown names when additionalProperties is false,
+    and outermost types and enums. A null for an optional parameter that may not be null counts as not given.
+    Raises BadArguments.
+    """
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    required = schema.get("required", ())
+    given = {
+        name: value
+        for name, value in read_arguments(arguments).items()
+        if value is not None or name in required or admits_null(properties.get(name, {}))
+    }
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    sentences = [missing([name], properties.get(name)) for name in required if name not in given]
+    sentences += [unknown(name, tool_name, list(properties)) for name in given if closed and name not in properties]
+    for name in filter(properties.__contains__, given):
+        given[name] = _converted(given[name], properties[name])
+        if not _fits(given[name], properties[name]):
+            sentences.append(wrong([name], f"should be {expected(properties[name])}", given[name]))
+    if sentences:
+        raise complaint(sentences)
+    return given
+
+
+def _cut(text: str, length: int = _MOST_SHOWN) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _parsed(text: str) -> Any:
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = text[max(error.pos - 20, 0) : error.pos + 20]
+        raise BadArguments(
+            f"The arguments are not valid JSON: {error.msg} at character {error.pos}, near {shown(where)}."
+        ) from None
+    except RecursionError:
+        raise BadArguments("The arguments cannot be read as JSON: they are nested too deeply.") from None
+    except ValueError:
+        raise BadArguments("The arguments cannot be read as JSON: a number in them has too many digits.") from None
+
+
+def _json_or_none(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+_ABSENT = object()
+_DROPPED = object()
+
+
+def _inside(container: Any, step: str | int) -> Any:
+    if isinstance(container, Mapping):
+        return container.get(step, _ABSENT)
+    if isinstance(container, list | tuple) and isinstance(step, int) and step < len(container):
+        return container[step]
+    return _ABSENT
+
+
+def _changed(container: Any, path: Sequence[str | int], change: Callable[[Any], Any]) -> Any:
+    step, *rest = path
+    copy: Any = dict(container) if isinstance(container, Mapping) else list(container)
+    new = _changed(copy[step], rest, change) if rest else change(copy[step])
+    if new is not _DROPPED:
+        copy[step] = new
+    else:
+        del copy[step]
+    return copy
+
+
+_KINDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: not isinstance(value, bool) and (isinstance(value, int) or _is_whole(value)),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list | tuple),
+    "object": lambda value: isinstance(value, Mapping),
+    "null": lambda value: value is None,
+}
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer()
+
+
+def _kinds(schema: Schema) -> list[str]:
+    kinds = schema.get("type", [])
+    return [kinds] if isinstance(kinds, str) else [kind for kind in kinds if isinstance(kind, str)]
+
+
+def _fits(value: Any, schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return schema is not False
+    known = [_TYPES[kind] for kind in _kinds(schema) if kind in _TYPES]
+    if known and not any(fits(value) for fits in known):
+        return False
+    return "enum" not in schema or value in schema["enum"]
+
+
+def _converted(value: Any, schema: Any) -> Any:
+    """The value as the one type the schema names, when it was written as text or is a number for text."""
+    kinds = _kinds(schema) if isinstance(schema, dict) else []
+    if kinds == ["string"] and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if len(kinds) == 1 and isinstance(value, str) and _TYPES.get(kinds[0], _TYPES["string"])(value) is False:
+        meant = _json_or_none(value)
+        return meant if _TYPES[kinds[0]](meant) else value
+    return value

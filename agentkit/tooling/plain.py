@@ -1,0 +1,96 @@
+"""Which annotations can be read without pydantic? Their JSON schema, and a check for values of the exact type."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+_SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A plain annotation: its JSON schema, whether null is a value of it, and which values need no coercion."""
+
+    schema: dict[str, Any]
+    accepts: Callable[[Any], bool]
+    nullable: bool = False
+
+
+def plain(hint: Any) -> Plain | None:
+    """The plain form of an annotation, or None when only pydantic can read it.
+
+    Plain are `str`, `int`, `float`, `bool`, `Any`, literals of text, `X | None`, lists, and dictionaries with
+    text keys, of plain annotations.
+    """
+    if hint is Any:
+        return Plain({}, lambda _: True, nullable=True)
+    kind = hint if isinstance(hint, type) else get_origin(hint)
+    if kind in _SCALARS:
+        return Plain({"type": _SCALARS[kind]}, lambda value: type(value) is kind)
+    reader = _READERS.get(kind)
+    return reader(get_args(hint)) if reader else None
+
+
+def is_plain_default(value: object) -> bool:
+    """Whether a default can stand in a JSON schema as it is."""
+    return type(value) in _PLAIN_DEFAULTS
+
+
+def _annotated(args: tuple[Any, ...]) -> Plain | None:
+    only_text = all(isinstance(extra, str) for extra in args[1:])
+    return plain(args[0]) if only_text else None
+
+
+def _literal(choices: tuple[Any, ...]) -> Plain | None:
+    if any(type(choice) is not str for choice in choices):
+        return None
+    schema = {"const": choices[0]} if len(choices) == 1 else {"enum": list(choices)}
+    return Plain({**schema, "type": "string"}, lambda value: type(value) is str and value in choices)
+
+
+def _optional(args: tuple[Any, ...]) -> Plain | None:
+    others = [arg for arg in args if arg is not types.NoneType]
+    inner = plain(others[0]) if len(others) == 1 else None
+    if inner is None or inner.nullable:
+        return None
+    accepts = inner.accepts
+    schema = {"anyOf": [inner.schema, {"type": "null"}]}
+    return Plain(schema, lambda value: value is None or accepts(value), nullable=True)
+
+
+def _list(args: tuple[Any, ...]) -> Plain | None:
+    item = plain(args[0] if args else Any)
+    if item is None:
+        return None
+    accepts = item.accepts
+    schema = {"items": item.schema, "type": "array"}
+    return Plain(schema, lambda value: type(value) is list and all(map(accepts, value)))
+
+
+def _dict(args: tuple[Any, ...]) -> Plain | None:
+    key, content = args or (str, Any)
+    item = plain(content)
+    if item is None or key is not str:
+        return None
+    accepts = item.accepts
+    schema = {"additionalProperties": item.schema or True, "type": "object"}
+    return Plain(
+        schema,
+        lambda value: (
+            type(value) is dict and all(type(name) is str for name in value) and all(map(accepts, value.values()))
+        ),
+    )
+
+
+_READERS: dict[Any, Callable[[tuple[Any, ...]], Plain | None]] = {
+    Annotated: _annotated,
+    Literal: _literal,
+    Union: _optional,
+    types.UnionType: _optional,
+    list: _list,
+    dict: _dict,
+}

@@ -1,0 +1,270 @@
+"""How does any Python value become bounded text? Plain text as it is, everything else as valid JSON."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import contextlib
+import dataclasses
+import enum
+import json
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
+from itertools import islice
+from typing import Any
+
+_DEEPEST = 60
+_RECORD_KEYS = 32
+_MOST_SORTED = 10_000
+_MOST_BITS = 14_000
+_NOTE_CHARS = 60
+_MARK_CHARS = 30
+_CUT = "…"
+
+
+def rendered(value: Any, max_chars: int) -> tuple[str, bool]:
+    """The value as text of at most `max_chars` characters, and whether something was left out.
+
+    Text stays as it is; everything else becomes JSON. Where something is left out, the text says how much. JSON
+    stays JSON: a dictionary gets the key `truncated`, anything else becomes `{"truncated": true, "value": …}`.
+    NaN and infinities are written as text, bytes as UTF-8 text or base64. The work is bounded by `max_chars` too.
+    """
+    if isinstance(value, str) and not isinstance(value, enum.Enum):
+        return printable(cut_text(value, max_chars)), len(value) > max_chars
+    whole = _Renderer(fair=False)
+    tree = whole.tree(value, max_chars)
+    text = printable(_json(tree))
+    if not whole.was_cut and len(text) <= max_chars:
+        return text, False
+    room = max_chars - _MARK_CHARS
+    while True:
+        tree = _Renderer(fair=True).tree(value, room)
+        marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
+        text = printable(_json(marked))
+        if len(text) <= max_chars:
+            return text, True
+        room = room * max_chars // (len(text) + _MARK_CHARS)
+
+
+def cut_text(text: str, max_chars: int) -> str:
+    """The text, or its head and tail (80 to 20) around a note of how much was left out."""
+    if len(text) <= max_chars:
+        return text
+    note = f"\n[… {len(text) - max_chars:,} of {len(text):,} characters left out …]\n"
+    room = max_chars - len(note)
+    if room < len(note):
+        return text[: max(max_chars - 1, 0)] + _CUT
+    tail = room // 5
+    return f"{text[: room - tail]}{note}{text[len(text) - tail :]}"
+
+
+def printable(text: str) -> str:
+    """The text without lone surrogates, which no encoding can write: each becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def text_of(value: object) -> str:
+    """`str(value)`; when that raises, a text that says so."""
+    try:
+        return str(value)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            raise
+        return f"({type(value).__name__}, whose text cannot be had: {type(error).__name__})"
+
+
+class _Renderer:
+    """Turns a value into a tree that JSON can write, spending about as much work as there is room for characters.
+
+    `fair` decides who gets the room when it is short: the entries of a record share it, long lists keep head and tail.
+    Without it the room is spent in order, which tells whether everything fits.
+    """
+
+    def __init__(self, *, fair: bool) -> None:
+        self.was_cut = False
+        self._fair = fair
+        self._open: set[int] = set()
+
+    def tree(self, value: Any, room: int) -> Any:
+        """The value as None, bool, int, float, str, list and dict."""
+        return self._tree(value, room)[0]
+
+    def _tree(self, value: Any, room: int) -> tuple[Any, int]:
+        """The tree, and about how many characters it takes."""
+        simple = self._bytes(value, room) if isinstance(value, bytes | bytearray | memoryview) else _simplified(value)
+        if isinstance(simple, str):
+            return self._text(simple, max(room, 0))
+        if _is_scalar(simple):
+            return simple, len(str(simple))
+        if id(value) in self._open:
+            return "(this value contains itself)", 30
+        if room <= 2 or len(self._open) >= _DEEPEST:
+            self.was_cut = True
+            return _CUT, 3
+        self._open.add(id(value))
+        try:
+            return self._dict(simple, room) if isinstance(simple, Mapping) else self._list(simple, room)
+        finally:
+            self._open.remove(id(value))
+
+    def _text(self, text: str, room: int) -> tuple[str, int]:
+        self.was_cut |= len(text) > room
+        text = cut_text(text, room)
+        return text, len(text) + 2
+
+    def _bytes(self, value: bytes | bytearray | memoryview, room: int) -> str:
+        if len(value) <= room:
+            return _bytes_as_text(bytes(value))
+        self.was_cut = True
+        kept = max(room - _NOTE_CHARS, 0)
+        return f"{_bytes_as_text(bytes(value[:kept]))}… {len(value) - kept:,} of {len(value):,} bytes left out"
+
+    def _list(self, items: Sequence[Any], room: int) -> tuple[list[Any], int]:
+        head, tail, used = self._ends(items, reversed(items), len(items), room, self._tree)
+        left_out = len(items) - len(head) - len(tail)
+        return [*head, *([f"… {left_out:,} of {len(items):,} items left out …"] if left_out else []), *tail], used
+
+    def _dict(self, mapping: Mapping[Any, Any], room: int) -> tuple[dict[str, Any], int]:
+        if self._fair and len(mapping) <= _RECORD_KEYS:
+            return self._record(mapping, room)
+        backwards = reversed(mapping.items()) if isinstance(mapping, dict) else ()
+        head, tail, used = self._ends(mapping.items(), backwards, len(mapping), room, self._entry)
+        left_out = len(mapping) - len(head) - len(tail)
+        note = {_CUT: f"{left_out:,} of {len(mapping):,} entries left out"} if left_out else {}
+        return {**dict(head), **note, **dict(tail)}, used
+
+    def _entry(self, entry: tuple[Any, Any], room: int) -> tuple[tuple[str, Any], int]:
+        key, _ = self._tree(_key(entry[0]), room)
+        value, used = self._tree(entry[1], room - len(key) - 4)
+        return (key, value), used + len(key) + 4
+
+    def _record(self, mapping: Mapping[Any, Any], room: int) -> tuple[dict[str, Any], int]:
+        """Few entries: the small ones get what they need, the large ones share the rest."""
+        entries = list(mapping.items())
+        by_size = sorted(range(len(entries)), key=lambda place: _rough_size(entries[place][1]))
+        done: dict[int, tuple[str, Any]] = {}
+        left = room
+        for place in by_size:
+            done[place], used = self._entry(entries[place], left // (len(entries) - len(done)))
+            left -= used
+        return dict(done[place] for place in range(len(entries))), room - left
+
+    def _ends(
+        self, entries: Iterable[Any], backwards: Iterable[Any], count: int, room: int, render: _Render
+    ) -> tuple[list[Any], list[Any], int]:
+        """As many entries from the head as 80 % of the room holds, then from the tail, and the characters used."""
+        head, used = _filled(entries, count, 0, room * 4 // 5 if self._fair else room, room, render)
+        tail, used = _filled(backwards, count - len(head), used, room, room, render)
+        self.was_cut |= len(head) + len(tail) < count
+        return head, tail[::-1], used
+
+
+_Render = Callable[[Any, int], tuple[Any, int]]
+
+
+def _filled(
+    entries: Iterable[Any], most: int, used: int, enough: int, room: int, render: _Render
+) -> tuple[list[Any], int]:
+    kept: list[Any] = []
+    for entry in islice(entries, most):
+        if used >= enough:
+            break
+        rendered_entry, cost = render(entry, room - used)
+        kept.append(rendered_entry)
+        used += cost + 2
+    return kept, used
+
+
+def _simplified(value: Any) -> Any:
+    """The value as None, bool, int, float, str, sequence or mapping; what these contain stays as it is."""
+    if value is None or type(value) in (bool, str):
+        return value
+    for kind, simplify in _SIMPLIFICATIONS:
+        if isinstance(value, kind):
+            return simplify(value)
+    return _object_as_data(value)
+
+
+def _number(value: Any) -> int | str:
+    number = int(value)
+    if number.bit_length() > _MOST_BITS:
+        return f"(a whole number of {number.bit_length():,} bits)"
+    return number
+
+
+def _real(value: Any) -> float | str:
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _as_list(members: Set[Any]) -> list[Any]:
+    if len(members) <= _MOST_SORTED:
+        with contextlib.suppress(TypeError):
+            return sorted(members)
+    return list(members)
+
+
+def _bytes_as_text(value: bytes) -> str:
+    """UTF-8 text, perhaps with its last character cut off; else base64."""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(value)
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode("ascii")
+
+
+def _object_as_data(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        return _simplified(_dumped(value))
+    return text_of(value)
+
+
+def _dumped(model: Any) -> Any:
+    """A pydantic model as data: as it writes itself to JSON, or, when it cannot, as Python values."""
+    try:
+        return model.model_dump(mode="json")
+    except ValueError:
+        return model.model_dump()
+
+
+def _key(key: Any) -> str:
+    simple = _simplified(key)
+    return simple if isinstance(simple, str) else json.dumps(simple) if _is_scalar(simple) else text_of(key)
+
+
+def _is_scalar(simple: Any) -> bool:
+    return simple is None or isinstance(simple, bool | int | float)
+
+
+def _rough_size(value: Any) -> int:
+    if isinstance(value, str | bytes | bytearray):
+        return len(value)
+    return 20 * len(value) if isinstance(value, Mapping | list | tuple | Set) else 10
+
+
+def _json(tree: Any) -> str:
+    return json.dumps(tree, ensure_ascii=False, allow_nan=False)
+
+
+_SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (enum.Enum, lambda member: _simplified(member.value)),
+    (str, str),
+    (numbers.Integral, _number),
+    (numbers.Real, _real),
+    (Mapping, lambda mapping: mapping),
+    (tuple, lambda items: items._asdict() if hasattr(items, "_asdict") else items),
+    (bytes | bytearray | memoryview, lambda value: _bytes_as_text(bytes(value))),
+    (Sequence, lambda items: items),
+    (Set, _as_list),
+    (ValuesView, list),
+)

@@ -1,0 +1,70 @@
+"""How is a Python value told to a model? As text or JSON, within bounds, the work as well as the length."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+from agentkit.decisions import Decision
+from agentkit.errors import Blocked, ToolError, ToolTimeout
+from agentkit.messages import Status, ToolResult
+from agentkit.tooling.rendering import cut_text, printable, rendered, text_of
+
+_STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
+_GOOD = frozenset({"ok", "empty", "truncated"})
+_MOST_ERROR_CHARS = 2_000
+_STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = ((ToolTimeout, "timed_out"), (Blocked, "denied"))
+
+
+def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | None = None) -> ToolResult:
+    """What a function returned, told in at most `max_chars` characters.
+
+    A dictionary speaks for itself: its `status`, when that is one of the status words, or its `error`.
+    """
+    status, error = _standing(value)
+    content, was_cut = rendered(value, max_chars)
+    return ToolResult(tool_name, "truncated" if was_cut and status == "ok" else status, content, value, error, decision)
+
+
+def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
+    """A call that came to nothing, told as the JSON text `{"error": …, "tool": …}`."""
+    error = printable(cut_text(error, _MOST_ERROR_CHARS))
+    content = json.dumps({"error": error, "tool": printable(tool_name)}, ensure_ascii=False)
+    return ToolResult(tool_name, status, content, error=error, decision=decision)
+
+
+def fault(tool_name: str, error: Exception, decision: Decision | None = None) -> ToolResult:
+    """A call that raised: `TypeName: message`, or only the message when it was raised to be told to a model."""
+    status: Status = next((status for kind, status in _STATUS_OF if isinstance(error, kind)), "failed")
+    return failure(tool_name, told(error), status, decision)
+
+
+def denial(tool_name: str, decision: Decision) -> ToolResult:
+    """A call that was judged and may not happen: the reason, and what would be allowed."""
+    return failure(tool_name, objection(decision), "denied", decision)
+
+
+def objection(decision: Decision) -> str:
+    """Reason and remedy of a decision as one text."""
+    return f"{decision.reason} {decision.remedy}".strip()
+
+
+def told(error: Exception) -> str:
+    """An exception in words, without traceback."""
+    message = text_of(error)
+    if isinstance(error, ToolError) and message:
+        return message
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _standing(value: Any) -> tuple[Status, str | None]:
+    if not isinstance(value, dict):
+        return "ok", None
+    error = printable(cut_text(text_of(value["error"]), _MOST_ERROR_CHARS)) if value.get("error") else None
+    word = value.get("status")
+    if not isinstance(word, str) or word not in _STATUSES:
+        return ("failed" if error else "ok"), error
+    status = _STATUSES[word]
+    if error is None and status not in _GOOD:
+        error = f"The tool reported the status {status!r}."
+    return status, error

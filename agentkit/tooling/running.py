@@ -1,0 +1,194 @@
+"""How does a tool's function run inside its time limit? In a thread or on an event loop, never in the caller's way."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import inspect
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agentkit.errors import ToolTimeout
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task
+
+GRACE_SECONDS = 1.0
+"""How long a cancelled coroutine may take to clean up before it is given up."""
+
+_THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
+_COROUTINE_STOPPED = "it was cancelled"
+_COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be at work"
+_LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may still be at work"
+
+_on_own_loop = contextvars.ContextVar("agentkit_on_own_loop", default=False)
+_loops: dict[int, AbstractEventLoop] = {}
+_locks: dict[int, threading.Lock] = {}
+"""The background event loop by process id, and the lock to start it: a forked child finds neither and makes its own."""
+
+
+def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
+    """The value of `function()`, awaited when it is awaitable, from code that cannot await.
+
+    A function with a time limit runs in a daemon thread of its own, one without in the caller's thread; coroutines
+    run on one event loop in the background. Context variables are the caller's. Raises ToolTimeout.
+    """
+    in_thread = timeout_seconds is not None and not is_async
+    value = _call_in_thread(function, timeout_seconds) if in_thread else function()
+    return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
+
+
+async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
+    """The value of `function()`, awaited when it is awaitable, without blocking the event loop.
+
+    A coroutine runs on the caller's event loop and is cancelled at its timeout or with its caller; any other
+    function runs in a daemon thread of its own. Raises ToolTimeout.
+    """
+    value = function() if is_async else await _acall_in_thread(function, timeout_seconds)
+    return await _within(value, timeout_seconds) if inspect.isawaitable(value) else value
+
+
+class _Outcome:
+    """What came of work done elsewhere: as a context manager it keeps what is raised, `get` raises it here."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Begin the work."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        self._error = error
+        return True
+
+    def get(self) -> Any:
+        if self._error is None:
+            return self.value
+        try:
+            raise self._error
+        finally:
+            self._error = None
+
+
+def _start_thread(function: Callable[[], Any], when_done: Callable[[], object]) -> _Outcome:
+    outcome = _Outcome()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        with outcome:
+            outcome.value = context.run(function)
+        when_done()
+
+    threading.Thread(target=work, name="agentkit-tool", daemon=True).start()
+    return outcome
+
+
+def _call_in_thread(function: Callable[[], Any], timeout_seconds: float | None) -> Any:
+    done = threading.Event()
+    outcome = _start_thread(function, done.set)
+    if not done.wait(_waitable(timeout_seconds)):
+        raise _timeout(timeout_seconds, _THREAD_GOES_ON)
+    return outcome.get()
+
+
+async def _acall_in_thread(function: Callable[[], Any], timeout_seconds: float | None) -> Any:
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def when_done() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    outcome = _start_thread(function, when_done)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await done.wait()
+    except TimeoutError:
+        raise _timeout(timeout_seconds, _THREAD_GOES_ON) from None
+    return outcome.get()
+
+
+async def _within(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
+    import asyncio
+
+    if timeout_seconds is None:
+        return await awaitable
+    outcome = _Outcome()
+    task = asyncio.ensure_future(_kept(awaitable, outcome))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout_seconds)
+    except asyncio.CancelledError:
+        await _stopped(task)
+        raise
+    if done:
+        return outcome.get()
+    raise _timeout(timeout_seconds, _COROUTINE_STOPPED if await _stopped(task) else _COROUTINE_GOES_ON)
+
+
+async def _kept(awaitable: Awaitable[Any], outcome: _Outcome) -> None:
+    """Await within the outcome: a SystemExit that left a task would end the whole event loop."""
+    with outcome:
+        outcome.value = await awaitable
+
+
+async def _stopped(task: Task[Any]) -> bool:
+    """Cancel a task and give it a moment to clean up; whether it has ended."""
+    import asyncio
+
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    return bool(done)
+
+
+def _wait_for(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
+    import asyncio
+
+    outcome = _Outcome()
+
+    async def work() -> None:
+        _on_own_loop.set(True)
+        await _kept(_within(awaitable, timeout_seconds), outcome)
+
+    if _on_own_loop.get():  # that loop is waiting for us: only a loop of its own can do this work
+        _call_in_thread(lambda: asyncio.run(work()), None)
+        return outcome.get()
+    future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
+    try:
+        future.result(_waitable(timeout_seconds, 2 * GRACE_SECONDS))
+    except TimeoutError:
+        _loops.pop(os.getpid(), None)
+        raise _timeout(timeout_seconds, _LOOP_IS_BLOCKED) from None
+    finally:
+        future.cancel()
+    return outcome.get()
+
+
+def _background_loop() -> AbstractEventLoop:
+    import asyncio
+
+    process = os.getpid()
+    with _locks.setdefault(process, threading.Lock()):
+        if process not in _loops:
+            _loops[process] = asyncio.new_event_loop()
+            threading.Thread(target=_serve, args=[_loops[process]], name="agentkit-async", daemon=True).start()
+        return _loops[process]
+
+
+def _serve(loop: AbstractEventLoop) -> NoReturn:
+    while True:
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):  # raised in a task that a tool started: not for us
+            loop.run_forever()
+
+
+def _waitable(timeout_seconds: float | None, more_seconds: float = 0.0) -> float | None:
+    return None if timeout_seconds is None else min(timeout_seconds + more_seconds, threading.TIMEOUT_MAX)
+
+
+def _timeout(timeout_seconds: float | None, what_of_it: str) -> ToolTimeout:
+    return ToolTimeout(f"It did not finish within {timeout_seconds:g} seconds; {what_of_it}.")

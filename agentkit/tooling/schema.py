@@ -1,0 +1,349 @@
+"""How does a signature become a JSON schema, and arguments Python values?"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import operator
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints, is_typeddict
+
+from agentkit.errors import BadArguments, ConfigError
+from agentkit.tooling import arguments as reading
+from agentkit.tooling import signature as reflection
+from agentkit.tooling.plain import Plain, is_plain_default, plain
+from agentkit.tooling.signature import REQUIRED, Parameter
+from agentkit.tooling.strict import Schema, refuse_malformed, strict, tidied
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+Arguments = str | Mapping[str, Any] | None
+
+
+class Parameters(Protocol):
+    """What a tool takes: as JSON schema, as strict JSON schema or None, and as checked keyword arguments."""
+
+    @property
+    def json_schema(self) -> Schema:
+        """The JSON schema of the arguments, of type object."""
+        ...
+
+    @property
+    def strict_schema(self) -> Schema | None:
+        """The schema in strict form, or None when it has none."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What the source of the parameters says of the tool."""
+        ...
+
+    def check(self, arguments: Arguments) -> dict[str, Any]:
+        """The keyword arguments ready to call. Raises BadArguments."""
+        ...
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of a Python call. Raises TypeError."""
+        ...
+
+
+class FunctionParameters:
+    """The parameters of a function, read from its signature, annotations and docstring.
+
+    Plain annotations are read here; richer ones by pydantic, at once, so that what cannot be read is refused when
+    the tool is made. `without_first` leaves out the instance of a method that has none yet. Raises ConfigError.
+    """
+
+    def __init__(self, function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> None:
+        self._function = function
+        self._tool_name = tool_name
+        self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
+        self._parameters = reflection.parameters_of(self._signature, function, tool_name)
+        self._plain = _plain_forms(self._parameters)
+        self._built = self._rich_parameters() if self._plain is None else None
+
+    @functools.cached_property
+    def _rich(self) -> _RichParameters:
+        return self._built or self._rich_parameters()
+
+    def _rich_parameters(self) -> _RichParameters:
+        return _RichParameters(self._parameters, self._tool_name, reflection.names_around(self._function))
+
+    @functools.cached_property
+    def _documentation(self) -> reflection.Documentation:
+        return reflection.documentation_of(self._function)
+
+    @property
+    def description(self) -> str:
+        """What the docstring says of the function."""
+        return self._documentation.text
+
+    @functools.cached_property
+    def json_schema(self) -> Schema:
+        """The JSON schema of the arguments: an object, closed."""
+        schema = self._rich.json_schema() if self._plain is None else _plain_schema(self._parameters, self._plain)
+        texts = self._documentation.parameters
+        for parameter, name in zip(self._parameters, schema["properties"], strict=True):
+            text = parameter.text or texts.get(parameter.name)
+            if text:
+                schema["properties"][name].setdefault("description", text)
+        return tidied(schema)
+
+    @functools.cached_property
+    def strict_schema(self) -> Schema | None:
+        """The schema in strict form, or None when it has none."""
+        return strict(self.json_schema)
+
+    def check(self, arguments: Arguments) -> dict[str, Any]:
+        """The keyword arguments ready to call, defaults included. Raises BadArguments."""
+        given = reading.read_arguments(arguments)
+        exact = _exact(self._parameters, self._plain, given) if self._plain is not None else None
+        return self._rich.check(given) if exact is None else exact
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of a Python call, defaults included, values as they are. Raises TypeError."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._tool_name}() {error}") from None
+        bound.apply_defaults()
+        return bound.arguments
+
+
+class GivenParameters:
+    """Parameters that somebody else described by a JSON schema of type object. Raises ConfigError for anything else."""
+
+    def __init__(self, schema: Mapping[str, Any], tool_name: str) -> None:
+        self.description = ""
+        self._tool_name = tool_name
+        try:
+            copied = json.loads(json.dumps(schema, allow_nan=False))
+            refuse_malformed(copied)
+            self.json_schema: Schema = {"type": "object", "properties": {}, **copied}
+            # A null inside an inner object would reach the function: none of its properties may be optional.
+            self.strict_schema = strict(tidied(self.json_schema), nested_nulls=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"Tool {tool_name!r}: its schema is no JSON schema ({error}).") from error
+        if self.json_schema["type"] != "object":
+            raise ConfigError(f"Tool {tool_name!r}: its schema must be of type 'object'.")
+
+    def check(self, arguments: Arguments) -> dict[str, Any]:
+        """The keyword arguments ready to call. Raises BadArguments."""
+        return reading.checked_against(self.json_schema, arguments, self._tool_name)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of a Python call. Raises TypeError when some are not given by name."""
+        if args:
+            raise TypeError(f"{self._tool_name}() takes its arguments by name")
+        return dict(kwargs)
+
+
+class _RichParameters:
+    """Parameters read by pydantic: a model whose fields are aliased, so that no parameter's name can clash."""
+
+    def __init__(self, parameters: Sequence[Parameter], tool_name: str, names: Mapping[str, Any]) -> None:
+        self._tool_name = tool_name
+        self._fields = {f"agentkit_parameter_{index}": parameter for index, parameter in enumerate(parameters)}
+        self._model, self._schema = _built_or_refused(self._fields, tool_name, names)
+        self._properties = self._schema.get("properties", {})
+        required = self._schema.get("required", ())
+        accepted = [_accepted_names(self._model, field) for field in self._fields]
+        if len(self._properties) < len(self._fields):
+            raise ConfigError(f"Tool {tool_name!r}: two of its parameters are given by the same alias.")
+        self._optional = [name for names in accepted if names[0] not in required for name in names]
+
+    def json_schema(self) -> Schema:
+        """The JSON schema as pydantic writes it, as a new dictionary."""
+        return copy.deepcopy(self._schema)
+
+    def check(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments ready to call, defaults included. Raises BadArguments."""
+        from pydantic import ValidationError
+
+        meant: dict[str, Any] | None = given
+        while meant is not None:
+            try:
+                checked = self._model.model_validate(meant)
+            except ValidationError as error:
+                faults = _faults(error, meant)
+                complaint = self._complaint(faults)
+                meant = reading.repaired(meant, faults, self._optional)
+            except Exception as error:
+                told = f"The arguments could not be checked ({type(error).__name__}: {error})."
+                raise reading.complaint([told]) from error
+            else:
+                return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
+        raise complaint
+
+    def _complaint(self, faults: Sequence[reading.Fault]) -> BadArguments:
+        grouped: dict[tuple[str | int, ...], list[reading.Fault]] = {}
+        for fault in faults:
+            grouped.setdefault(fault[0], []).append(fault)
+        return reading.complaint(self._sentence(path, same_place) for path, same_place in grouped.items())
+
+    def _sentence(self, path: tuple[str | int, ...], faults: Sequence[reading.Fault]) -> str:
+        reasons = list(dict.fromkeys(what for _, what, _ in faults))
+        outermost = len(path) == 1
+        if reasons == [_MISSING]:
+            return reading.missing(path, tidied(self._schema)["properties"][path[0]] if outermost else None)
+        if reasons == [_UNKNOWN] and outermost:
+            return reading.unknown(str(path[0]), self._tool_name, list(self._properties))
+        if len(reasons) > 1:
+            short = [reason.split(",")[0] for reason in reasons]
+            reasons = [short[0], *(reason.removeprefix("should be ") for reason in short[1:])]
+        return reading.wrong(path, " or ".join(dict.fromkeys(reasons)), faults[0][2])
+
+
+_MISSING = "is missing"
+_UNKNOWN = "is not a known name"
+_REASONS = {
+    "missing": _MISSING,
+    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), _UNKNOWN),
+    "path_type": "should be a path, as text",
+    **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "model_attributes_type"), "should be an object"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "should be a list"),
+}
+"""What is wrong, by pydantic's error type, where its own words would puzzle a model."""
+
+
+def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[type[BaseModel], Schema]:
+    from pydantic import ConfigDict, Field, create_model
+    from pydantic.json_schema import GenerateJsonSchema
+
+    quiet: Any = type("Quiet", (GenerateJsonSchema,), {"ignored_warning_kinds": {"non-serializable-default"}})
+    definitions: dict[str, Any] = {
+        field: (
+            parameter.hint if sys.version_info >= (3, 12) else _with_modern_typed_dicts(parameter.hint, {}),
+            Field() if parameter.required else parameter.default,
+        )
+        for field, parameter in fields.items()
+    }
+    config = ConfigDict(
+        extra="forbid",
+        coerce_numbers_to_str=True,
+        alias_generator=lambda field: fields[field].name if field in fields else field,
+    )
+    model = create_model("Arguments", __config__=config, **definitions)
+    model.model_rebuild(_types_namespace=names)
+    return model, model.model_json_schema(schema_generator=quiet)
+
+
+def _built_or_refused(
+    fields: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]
+) -> tuple[type[BaseModel], Schema]:
+    try:
+        return _built(fields, names)
+    except Exception as error:
+        if len(fields) > 1:
+            for field, parameter in fields.items():
+                _built_or_refused({field: parameter}, tool_name, names)
+        told = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
+        raise ConfigError(
+            f"Tool {tool_name!r}: {told} cannot be read from JSON ({_first_sentence(error)}); "
+            "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models."
+        ) from error
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0]
+
+
+def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
+    """The names an argument may be given by, the one in the schema first."""
+    alias: Any = model.model_fields[field].validation_alias
+    return [choice if isinstance(choice, str) else choice.path[0] for choice in getattr(alias, "choices", [alias])]
+
+
+def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fault]:
+    faults: list[reading.Fault] = []
+    for each in error.errors(include_url=False, include_context=False):
+        path = reading.walk(given, each["loc"])
+        if each["type"] == "missing":
+            path = (*path, each["loc"][-1])
+        faults.append((path, _REASONS.get(each["type"]) or _reason(each["msg"]), each["input"]))
+    return faults
+
+
+def _reason(message: str) -> str:
+    """What pydantic says, as the rest of a sentence about an argument."""
+    message = message.partition("\n")[0]
+    subject, should, rest = message.partition(" should ")
+    if should and len(subject.split()) <= 2:
+        return f"should {rest}"
+    return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
+
+
+def _value(checked: BaseModel, field: str, parameter: Parameter) -> Any:
+    """A checked value. A default is the function's very own object, as in any Python call."""
+    is_own_default = field not in checked.model_fields_set and not parameter.required
+    if is_own_default and not type(parameter.default).__module__.startswith("pydantic"):
+        return parameter.default
+    return getattr(checked, field)
+
+
+def _with_modern_typed_dicts(hint: Any, twins: dict[Any, Any]) -> Any:
+    """The annotation with `typing.TypedDict` as its equal of typing_extensions, as pydantic wants it before 3.12."""
+    if is_typeddict(hint) and type(hint).__module__ == "typing":
+        return twins.get(hint) or _modern_twin(hint, twins)
+    args = get_args(hint)
+    new = tuple(_with_modern_typed_dicts(arg, twins) for arg in args)
+    if new == args or get_origin(hint) is Literal:
+        return hint
+    if isinstance(hint, types.UnionType):
+        return functools.reduce(operator.or_, new)
+    if get_origin(hint) is Annotated:
+        return Annotated[new]
+    return hint.copy_with(new) if hasattr(hint, "copy_with") else get_origin(hint)[new]
+
+
+def _modern_twin(hint: Any, twins: dict[Any, Any]) -> Any:
+    import typing_extensions
+
+    make: Any = typing_extensions.TypedDict
+    twin = make(hint.__name__, {})
+    twins[hint] = twin
+    twin.__doc__, twin.__module__ = hint.__doc__, hint.__module__
+    twin.__required_keys__, twin.__optional_keys__ = hint.__required_keys__, hint.__optional_keys__
+    twin.__annotations__ = {
+        key: _with_modern_typed_dicts(inner, twins) for key, inner in get_type_hints(hint, include_extras=True).items()
+    }
+    return twin
+
+
+def _plain_forms(parameters: Sequence[Parameter]) -> tuple[Plain, ...] | None:
+    forms = []
+    for parameter in parameters:
+        form = plain(parameter.hint)
+        if form is None or not (parameter.required or is_plain_default(parameter.default)):
+            return None
+        forms.append(form)
+    return tuple(forms)
+
+
+def _plain_schema(parameters: Sequence[Parameter], forms: Sequence[Plain]) -> Schema:
+    properties = {
+        parameter.name: form.schema if parameter.required else {"default": parameter.default, **form.schema}
+        for parameter, form in zip(parameters, forms, strict=True)
+    }
+    required = [parameter.name for parameter in parameters if parameter.required]
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def _exact(parameters: Sequence[Parameter], forms: Sequence[Plain], given: dict[str, Any]) -> dict[str, Any] | None:
+    """The keyword arguments when every value is of its exact type, or None when somebody must look closer."""
+    checked = {}
+    for parameter, form in zip(parameters, forms, strict=True):
+        value = given.get(parameter.name, REQUIRED)
+        if value is REQUIRED or (value is None and not form.nullable):
+            if parameter.required:
+                return None
+            value = parameter.default
+        elif not form.accepts(value):
+            return None
+        checked[parameter.name] = value
+    return checked if given.keys() <= checked.keys() else None

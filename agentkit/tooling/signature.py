@@ -1,0 +1,221 @@
+"""What does a function say about itself? Its name, parameters, resolved annotations and docstring."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
+
+from agentkit.errors import ConfigError
+
+REQUIRED = inspect.Parameter.empty
+"""The default of a parameter that has none."""
+
+_REFUSED_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only, and models pass arguments by name; remove the '/'",
+    inspect.Parameter.VAR_POSITIONAL: "takes any number of values; make it one parameter, a list",
+    inspect.Parameter.VAR_KEYWORD: "takes any names; name each parameter, or use Tool.from_schema",
+}
+_BUILTIN_TYPES = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
+_UNRESOLVABLE = (NameError, AttributeError, SyntaxError, TypeError, ValueError, LookupError)
+_SECTIONS = {
+    "google": re.compile(
+        r"^[ \t]*(Args|Arguments|Parameters|Params|Returns|Yields|Raises|Examples?):[ \t]*$", re.MULTILINE
+    ),
+    "numpydoc": re.compile(
+        r"^[ \t]*(Parameters|Returns|Yields|Raises|Examples|Notes)[ \t]*\n[ \t]*-{3,}[ \t]*$", re.MULTILINE
+    ),
+    "rest": re.compile(r"^[ \t]*:(param|type|returns?|rtype|raises?)\b[^:\n]*:", re.MULTILINE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter as it was written: `text` is what `Annotated[..., "text"]` says of it, or empty."""
+
+    name: str
+    hint: Any
+    default: Any = REQUIRED
+    text: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether a call must give it."""
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """What a docstring says of the function, and of each parameter it describes."""
+
+    text: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function inside all partials."""
+    for partial in _partials(function):
+        function = partial.func
+    return function
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name a function goes by: its own, or the class's for a callable object."""
+    function = innermost(function)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def is_asynchronous(function: Callable[..., Any]) -> bool:
+    """Whether calling the function gives a coroutine."""
+    return inspect.iscoroutinefunction(_code_bearer(function))
+
+
+def refuse_generators(function: Callable[..., Any], tool_name: str) -> None:
+    """Raise ConfigError for a function that yields: a model is told one value."""
+    function = _code_bearer(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"Tool {tool_name!r} yields its values one by one; let it return them in a list.")
+
+
+def is_defined_in_class(function: Callable[..., Any]) -> bool:
+    """Whether the function was written in a class body, so that its first parameter may be the instance."""
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return isinstance(function, types.FunctionType) and bool(owner) and not owner.endswith("<locals>")
+
+
+def takes_instance(function: Callable[..., Any]) -> bool:
+    """Whether the function is a method that still lacks its instance: a bare first parameter `self` or `cls`."""
+    if not is_defined_in_class(function):
+        return False
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first is not None and first.name in {"self", "cls"} and first.annotation is REQUIRED
+
+
+def signature_of(function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> inspect.Signature:
+    """The signature a model may fill. Raises ConfigError when there is none or when it cannot be filled by name."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            f"Tool {tool_name!r} has no signature to read; wrap it in a function of your own, or use Tool.from_schema."
+        ) from error
+    except NameError as error:
+        raise ConfigError(f"Tool {tool_name!r} has an annotation that cannot be resolved: {error}.") from error
+    parameters = list(signature.parameters.values())[int(without_first) :]
+    bound = _bound_names(function)
+    parameters = [parameter for parameter in parameters if parameter.name not in bound]
+    for parameter in parameters:
+        if parameter.kind in _REFUSED_KINDS:
+            written = str(parameter.replace(annotation=REQUIRED))
+            raise ConfigError(f"Tool {tool_name!r}: parameter {written!r} {_REFUSED_KINDS[parameter.kind]}.")
+    return signature.replace(parameters=parameters)
+
+
+def parameters_of(signature: inspect.Signature, function: Callable[..., Any], tool_name: str) -> tuple[Parameter, ...]:
+    """The parameters of a signature with their annotations resolved.
+
+    Raises ConfigError, caused by a NameError when an annotation names something unknown.
+    """
+    names = _module_names(function)
+    hints = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    for name, hint in hints.items():
+        if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in names:
+            hints[name] = _BUILTIN_TYPES[hint]
+        elif _has_forward_reference(hint):
+            hints[name] = _resolved(hint, name, function, tool_name)
+    return tuple(
+        Parameter(name, Any if hint is REQUIRED else hint, signature.parameters[name].default, _text_of(hint))
+        for name, hint in hints.items()
+    )
+
+
+def documentation_of(function: Callable[..., Any]) -> Documentation:
+    """What the docstring says, read as Google, NumPy or reST when it has sections of that style."""
+    docstring = inspect.cleandoc(_docstring(function))
+    style = next((style for style, pattern in _SECTIONS.items() if pattern.search(docstring)), None)
+    if style is None:
+        return Documentation(docstring)
+    from docstring_parser import DocstringStyle, ParseError, parse
+
+    try:
+        parsed = parse(docstring, DocstringStyle[style.upper()])
+    except (ParseError, ValueError, LookupError):
+        return Documentation(docstring)
+    parameters = {param.arg_name.lstrip("*"): (param.description or "").strip() for param in parsed.params}
+    return Documentation((parsed.description or "").strip(), parameters)
+
+
+def names_around(function: Callable[..., Any]) -> dict[str, Any]:
+    """The names a function's annotations may use: its module's, and the local ones where it is being defined.
+
+    These are the locals of whatever code of its module is running just now: a function around it, a class body.
+    """
+    names = _module_names(function)
+    found: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_globals is names:
+            found = {**frame.f_locals, **found}
+        frame = frame.f_back
+    return {**names, **found}
+
+
+def _module_names(function: Callable[..., Any]) -> dict[str, Any]:
+    return getattr(inspect.unwrap(_code_bearer(function)), "__globals__", {})
+
+
+def _resolved(hint: Any, name: str, function: Callable[..., Any], tool_name: str) -> Any:
+    holder = types.SimpleNamespace(__annotations__={name: hint})
+    try:
+        try:
+            return get_type_hints(holder, _module_names(function), include_extras=True)[name]
+        except NameError:
+            return get_type_hints(holder, names_around(function), include_extras=True)[name]
+    except NameError as error:
+        raise ConfigError(
+            f"Tool {tool_name!r}: the annotation {hint!r} of parameter {name!r} cannot be resolved ({error}); "
+            "define or import that name before the tool, and not under TYPE_CHECKING."
+        ) from error
+    except _UNRESOLVABLE as error:
+        raise ConfigError(
+            f"Tool {tool_name!r}: the annotation {hint!r} of parameter {name!r} is no type ({error})."
+        ) from error
+
+
+def _has_forward_reference(hint: Any) -> bool:
+    if isinstance(hint, str | ForwardRef):
+        return True
+    arguments = () if isinstance(hint, type) or get_origin(hint) is Literal else get_args(hint)
+    return any(map(_has_forward_reference, arguments))
+
+
+def _text_of(hint: Any) -> str:
+    if get_origin(hint) is not Annotated:
+        return ""
+    return next((extra for extra in get_args(hint)[1:] if isinstance(extra, str)), "")
+
+
+def _partials(function: Any) -> Iterator[functools.partial[Any]]:
+    while isinstance(function, functools.partial):
+        yield function
+        function = function.func
+
+
+def _bound_names(function: Callable[..., Any]) -> set[str]:
+    return {name for partial in _partials(function) for name in partial.keywords}
+
+
+def _code_bearer(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = innermost(function)
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _docstring(function: Callable[..., Any]) -> str:
+    function = innermost(function)
+    if not inspect.isroutine(function):
+        return type(function).__call__.__doc__ or type(function).__doc__ or ""
+    return function.__doc__ or ""

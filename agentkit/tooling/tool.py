@@ -1,0 +1,324 @@
+"""What is a tool? A function that a model may use: described, checked, judged and bounded."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import BadArguments, Blocked, ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.messages import ToolResult, ToolSpec
+from agentkit.tooling import running
+from agentkit.tooling import signature as reflection
+from agentkit.tooling.result import denial, fault, objection, returned, told
+from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
+Judge = Callable[[Mapping[str, Any]], Decision]
+"""Judges the checked keyword arguments of a call."""
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_FEWEST_CHARS = 100
+
+
+class Tool(Generic[P, R]):
+    """A function with a name, a description, a safety level, limits and perhaps a judge of its own.
+
+    Calling it gives the function's own value; `invoke` gives a ToolResult. Parameters are read from signature and
+    annotations, texts from the docstring. `timeout_seconds=None` means no limit; `max_chars` bounds what a model is
+    told. Raises ConfigError when the function cannot be a tool. A tool never changes.
+    """
+
+    name: str
+    level: SafetyLevel
+    timeout_seconds: float | None
+    max_chars: int
+    function: Callable[P, R]
+    is_async: bool
+    lacks_instance: bool
+    """Whether this is a method that was taken from its class; one taken from an instance works."""
+
+    _description: str | None
+    _judge: Judge | None
+    _is_written_in_class: bool
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        name: str | None = None,
+        description: str | None = None,
+        *,
+        level: SafetyLevel | str = SafetyLevel.SAFE,
+        timeout_seconds: float | None = 60.0,
+        max_chars: int = 50_000,
+        judge: Judge | None = None,
+    ) -> None:
+        bare = _bare(function)
+        may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
+        self.__dict__.update(
+            name=_checked_name(reflection.name_of(bare) if name is None else name),
+            level=_checked_level(level),
+            timeout_seconds=_checked_timeout(timeout_seconds),
+            max_chars=_checked_max_chars(max_chars),
+            function=bare if isinstance(function, staticmethod) else function,
+            is_async=reflection.is_asynchronous(bare),
+            lacks_instance=may_bind and reflection.takes_instance(bare),
+            _description=_checked_text(description),
+            _judge=_checked_judge(judge),
+            _is_written_in_class=may_bind,
+            __wrapped__=bare,
+            **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
+        )
+        reflection.refuse_generators(bare, self.name)
+        try:
+            _ = self._parameters
+        except ConfigError as error:
+            if not (may_bind and isinstance(error.__cause__, NameError)):  # a method may name what follows its class
+                raise
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        json_schema: Mapping[str, Any],
+        function: Callable[..., R],
+        *,
+        level: SafetyLevel | str = SafetyLevel.SAFE,
+        timeout_seconds: float | None = 60.0,
+        max_chars: int = 50_000,
+        judge: Judge | None = None,
+    ) -> Tool[..., R]:
+        """A tool whose parameters somebody else described by a JSON schema; the function gets the arguments by name.
+
+        They are checked as far as can be told cheaply: required and unknown names, outermost types and enums.
+        Raises ConfigError when the schema does not describe an object.
+        """
+        made: Tool[..., R] = Tool.__new__(Tool)
+        made.__dict__["_parameters"] = GivenParameters(json_schema, _checked_name(name))
+        limits: dict[str, Any] = {"level": level, "timeout_seconds": timeout_seconds, "max_chars": max_chars}
+        Tool.__init__(made, function, name, description, judge=judge, **limits)
+        made.__dict__.update(lacks_instance=False, _is_written_in_class=False)
+        return made
+
+    @functools.cached_property
+    def _parameters(self) -> Parameters:
+        return FunctionParameters(_bare(self.function), self.name, without_first=self.lacks_instance)
+
+    @property
+    def description(self) -> str:
+        """What the tool does, for a model: as given, or from the docstring."""
+        return self._parameters.description if self._description is None else self._description
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON schema of the arguments, as a new dictionary."""
+        return copy.deepcopy(self._parameters.json_schema)
+
+    @functools.cached_property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        given = self._parameters
+        return ToolSpec(self.name, self.description, given.json_schema, given.strict_schema)
+
+    def to_openai_tool(self) -> dict[str, Any]:
+        """The tool in the chat completions format: `{"type": "function", "function": {…}}`."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function's own value. Raises Blocked when the tool's own judge denies the call."""
+        if self._judge is not None:
+            self._block_denied(args, kwargs)
+        return self.function(*args, **kwargs)
+
+    def check(self, arguments: Arguments) -> dict[str, Any]:
+        """The keyword arguments ready to call, defaults included. Raises BadArguments."""
+        return self._parameters.check(arguments)
+
+    def judge(self, arguments: Arguments) -> Decision:
+        """What the tool's own judge says of a call, without running anything. Bad arguments are denied."""
+        try:
+            checked = self.check(arguments)
+        except BadArguments as error:
+            return Decision(Verdict.DENY, "bad-arguments", str(error))
+        return self.judge_checked(checked)
+
+    def invoke(self, arguments: Arguments = None) -> ToolResult:
+        """Check, judge and run. Whatever goes wrong is told in the result; an `ask` does not bind the caller."""
+        ready = self._ready(arguments)
+        return ready if isinstance(ready, ToolResult) else self.run(*ready)
+
+    async def ainvoke(self, arguments: Arguments = None) -> ToolResult:
+        """Like `invoke`, without blocking the event loop."""
+        ready = self._ready(arguments)
+        return ready if isinstance(ready, ToolResult) else await self.arun(*ready)
+
+    def run(self, arguments: Mapping[str, Any], decision: Decision) -> ToolResult:
+        """Run with arguments that were checked and judged, inside the limits. Never raises for a fault of the tool."""
+        started = time.perf_counter()
+        try:
+            call = functools.partial(self.function, **arguments)
+            value = running.call(call, self.timeout_seconds, is_async=self.is_async)
+            result = returned(self.name, value, self.max_chars, decision)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            result = fault(self.name, error, decision)
+        return replace(result, seconds=time.perf_counter() - started)
+
+    async def arun(self, arguments: Mapping[str, Any], decision: Decision) -> ToolResult:
+        """Like `run`, without blocking the event loop."""
+        started = time.perf_counter()
+        try:
+            call = functools.partial(self.function, **arguments)
+            value = await running.acall(call, self.timeout_seconds, is_async=self.is_async)
+            result = returned(self.name, value, self.max_chars, decision)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            result = fault(self.name, error, decision)
+        return replace(result, seconds=time.perf_counter() - started)
+
+    def _ready(self, arguments: Arguments) -> tuple[dict[str, Any], Decision] | ToolResult:
+        """The checked arguments and the decision, or the result that says why the tool does not run."""
+        try:
+            checked = self.check(arguments)
+        except BadArguments as error:
+            return fault(self.name, error)
+        decision = self.judge_checked(checked)
+        return denial(self.name, decision) if decision.denied else (checked, decision)
+
+    def judge_checked(self, arguments: Mapping[str, Any]) -> Decision:
+        """What the tool's own judge says of checked arguments; a judge that fails has not allowed anything."""
+        if self._judge is None:
+            return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.")
+        try:
+            decision: object = self._judge(dict(arguments))
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            return Decision(Verdict.DENY, "judge-failed", f"The judge of {self.name} failed ({told(error)}).")
+        if isinstance(decision, Decision):
+            return decision
+        reason = f"The judge of {self.name} gave {type(decision).__name__} instead of a Decision."
+        return Decision(Verdict.DENY, "judge-failed", reason)
+
+    def _block_denied(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        decision = self.judge_checked(self._parameters.bind(args[self.lacks_instance :], kwargs))
+        if decision.denied:
+            raise Blocked(objection(decision))
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Tool[P, R]: ...
+    @overload
+    def __get__(self: Tool[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Tool[Q, R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., Any]:
+        """The tool itself, or, for a method, the tool bound to its instance or class."""
+        method: Any = self.function
+        if not self.lacks_instance or (instance is None and not isinstance(method, classmethod)):
+            return self
+        bound: Tool[..., Any] = Tool.__new__(Tool)
+        bound.__dict__.update(self.__dict__, function=method.__get__(instance, owner), lacks_instance=False)
+        bound.__dict__["_parameters"] = self._parameters
+        return bound
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """The first parameter of a function written in this class body is the instance, whatever its name."""
+        home = getattr(self, "__qualname__", "").rpartition(".")[0]
+        if self._is_written_in_class and home == owner.__qualname__ and not self.lacks_instance:
+            self.__dict__.update(lacks_instance=True)
+            self.__dict__.pop("_parameters", None)
+
+    def __setattr__(self, attribute: str, value: object) -> NoReturn:
+        raise AttributeError(f"Tool {self.name!r} never changes; make another one instead of setting {attribute!r}.")
+
+    def __delattr__(self, attribute: str) -> NoReturn:
+        raise AttributeError(f"Tool {self.name!r} never changes; {attribute!r} cannot be deleted.")
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r}, level={self.level.name})"
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    level: SafetyLevel | str = SafetyLevel.SAFE,
+    timeout_seconds: float | None = 60.0,
+    max_chars: int = 50_000,
+    judge: Judge | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a tool of a function: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
+    if function is None:
+        return functools.partial(Tool, **options)
+    return Tool(function, **options)
+
+
+def _bare(function: Any) -> Any:
+    """The function itself, out of `staticmethod` and `classmethod`. Raises ConfigError for what is no function."""
+    if isinstance(function, staticmethod | classmethod):
+        return function.__func__
+    if isinstance(reflection.innermost(function), Tool):
+        raise ConfigError(f"{function!r} is a tool already; use it as it is, or make a tool of its function.")
+    if isinstance(function, type):
+        raise ConfigError(f"{function.__name__} is a class, and a tool is a function; wrap what it does in a function.")
+    if not callable(function):
+        raise ConfigError(f"{function!r} cannot be called, so it cannot be a tool; with options write @tool(name=...).")
+    return function
+
+
+def _checked_name(name: object) -> str:
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise ConfigError(
+        f"{name!r} is not a name that providers accept: 1 to 64 of the characters a-z A-Z 0-9 _ -. Give name=..."
+    )
+
+
+def _checked_text(description: object) -> str | None:
+    if description is None or isinstance(description, str):
+        return description
+    raise ConfigError(f"description= takes text, not {description!r}.")
+
+
+def _checked_level(level: SafetyLevel | str) -> SafetyLevel:
+    try:
+        return SafetyLevel.of(level)
+    except ValueError as error:
+        raise ConfigError(f"level= takes a safety level: {error}.") from None
+
+
+def _checked_timeout(seconds: object) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds) and seconds > 0:
+        return seconds
+    raise ConfigError(f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {seconds!r}.")
+
+
+def _checked_max_chars(count: object) -> int:
+    if isinstance(count, int) and not isinstance(count, bool) and count >= _FEWEST_CHARS:
+        return count
+    raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
+
+
+def _checked_judge(judge: Judge | None) -> Judge | None:
+    if judge is None or callable(judge):
+        return judge
+    raise ConfigError(f"judge= takes a function from arguments to a Decision, not {judge!r}.")

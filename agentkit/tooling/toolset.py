@@ -1,0 +1,142 @@
+"""Which tools belong together? An ordered, unchanging collection."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from agentkit.errors import ConfigError, UnknownTool
+from agentkit.levels import SafetyLevel
+from agentkit.tooling.tool import Tool
+
+AnyTool = Tool[..., Any]
+
+_WANTED = "tools= takes tools, e.g. tools=web_tools or tools=[my_function]"
+_NO_TOOLS: tuple[tuple[Any, str], ...] = (
+    (str | bytes, "got the text {0!r}; give the tool itself, not its name"),
+    (Mapping, "got a dictionary; a tool described by a JSON schema is made with Tool.from_schema"),
+    (type, "got the class {0.__name__}; give a function, or a method of an instance"),
+    (types.ModuleType, "got the module {0.__name__}; name the functions in it"),
+)
+
+
+class Toolset(Sequence[AnyTool]):
+    """Tools in order, each name once. `items` are tools, functions, toolsets, or iterables of these.
+
+    Raises ConfigError for two tools of one name and for what cannot be a tool.
+    """
+
+    __slots__ = ("_by_name", "_tools")
+
+    def __init__(self, items: Iterable[Any] | Callable[..., Any] = ()) -> None:
+        self._tools = tuple(_flattened(items))
+        self._by_name = {each.name: each for each in self._tools}
+        if len(self._by_name) < len(self._tools):
+            names = self.names
+            twice = next(name for index, name in enumerate(names) if name in names[:index])
+            raise ConfigError(
+                f"Two tools are named {twice!r}; give one another name with Tool(function, name=...), or leave one out."
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(each.name for each in self._tools)
+
+    def find(self, name: str) -> AnyTool:
+        """The tool of that name. Raises UnknownTool, which names the closest real one and lists the others."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise UnknownTool(self._no_such(name))
+        return found
+
+    def only(self, *names: str) -> Toolset:
+        """The named tools, in the order of the names. Raises ConfigError for a name that no tool has."""
+        return Toolset(self._by_name[name] for name in self._checked(names))
+
+    def without(self, *names: str) -> Toolset:
+        """All but the named tools. Raises ConfigError for a name that no tool has."""
+        left_out = self._checked(names)
+        return Toolset(each for each in self._tools if each.name not in left_out)
+
+    def up_to(self, level: SafetyLevel | str) -> Toolset:
+        """The tools whose safety level is at most `level`. Raises ValueError for what is no level."""
+        highest = SafetyLevel.of(level)
+        return Toolset(each for each in self._tools if each.level <= highest)
+
+    def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in self._by_name:
+                raise ConfigError(self._no_such(name))
+        return names
+
+    def _no_such(self, name: str) -> str:
+        import difflib
+
+        shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
+        if not self._tools:
+            return f"There is no tool named {shown}; there are no tools at all."
+        closest = difflib.get_close_matches(name[:100], self.names, n=1, cutoff=0.5)
+        hint = f" Did you mean {closest[0]!r}?" if closest else ""
+        return f"There is no tool named {shown}.{hint} The tools are: {', '.join(self.names)}."
+
+    @overload
+    def __getitem__(self, index: int) -> AnyTool: ...
+    @overload
+    def __getitem__(self, index: slice) -> Toolset: ...
+    def __getitem__(self, index: int | slice) -> AnyTool | Toolset:
+        return Toolset(self._tools[index]) if isinstance(index, slice) else self._tools[index]
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __iter__(self) -> Iterator[AnyTool]:
+        return iter(self._tools)
+
+    def __add__(self, other: Iterable[Any] | Callable[..., Any]) -> Toolset:
+        return Toolset((self, other))
+
+    def __radd__(self, other: Iterable[Any] | Callable[..., Any]) -> Toolset:
+        return Toolset((other, self))
+
+    def __eq__(self, other: object) -> bool:
+        return self._tools == other._tools if isinstance(other, Toolset) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._tools)
+
+    def __repr__(self) -> str:
+        return f"Toolset({', '.join(self.names)})"
+
+
+def _flattened(items: Any) -> Iterator[AnyTool]:
+    """The tools in `items`, however deep, functions wrapped. Raises ConfigError for what cannot be a tool."""
+    if isinstance(items, Tool):
+        yield _bound(items)
+        return
+    for kind, complaint in _NO_TOOLS:
+        if isinstance(items, kind):
+            raise ConfigError(f"{_WANTED}; {complaint.format(items)}.")
+    if hasattr(items, "as_tool"):
+        yield items.as_tool()
+    elif isinstance(items, Iterable):
+        for item in items:
+            yield from (_bound(item),) if isinstance(item, Tool) else _flattened(item)
+    elif callable(items):
+        yield _wrapped(items)
+    else:
+        raise ConfigError(f"{_WANTED}; got {items!r}.")
+
+
+def _bound(tool: AnyTool) -> AnyTool:
+    if tool.lacks_instance:
+        raise ConfigError(f"The tool {tool.name!r} is a method; take it from an instance, not from its class.")
+    return tool
+
+
+def _wrapped(function: Callable[..., Any]) -> AnyTool:
+    """A tool of the function. From Python 3.13 a class method that is a tool comes as a bound method of that tool."""
+    if isinstance(function, types.MethodType) and isinstance(function.__func__, Tool):
+        return function.__func__.__get__(function.__self__)
+    return Tool(function)

@@ -1,0 +1,242 @@
+"""Proves how a model's arguments are read, repaired and, when they are wrong, explained."""
+
+from __future__ import annotations
+
+import json
+import types
+from typing import Any
+
+import pytest
+
+from agentkit.errors import BadArguments
+from agentkit.tooling.arguments import (
+    checked_against,
+    complaint,
+    expected,
+    missing,
+    read_arguments,
+    repaired,
+    shown,
+    unknown,
+    walk,
+    wrong,
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('  {"a": 1}\n', {"a": 1}),
+        ('"{\\"a\\": 1}"', {"a": 1}),
+        ({"a": 1}, {"a": 1}),
+        (types.MappingProxyType({"a": 1}), {"a": 1}),
+        ("", {}),
+        ("   ", {}),
+        ("null", {}),
+        ('""', {}),
+        (None, {}),
+        ("{}", {}),
+    ],
+)
+def test_arguments_come_in_many_forms(arguments: Any, read: dict[str, Any]) -> None:
+    """JSON text, a mapping, JSON encoded twice, and nothing at all are understood."""
+    assert read_arguments(arguments) == read
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("{'a': 1}", r"not valid JSON: Expecting property name .* at character 1, near \"\{'a': 1\}\""),
+        ('{"a": 1', "not valid JSON: .* at character 7"),
+        ("[1]", r"must be a JSON object of names and values; got \[1\]"),
+        ("7", "must be a JSON object of names and values; got 7"),
+        ('"hello"', "not valid JSON"),
+        ({1: 2}, "must be a JSON object"),
+        (3.5, "must be a JSON object"),
+        ('"' * 3, "not valid JSON"),
+        (json.dumps(json.dumps(json.dumps("{}"))), "must be a JSON object"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"a": ' + "1" * 5_000 + "}", "too many digits"),
+    ],
+)
+def test_arguments_that_are_no_object_are_explained(arguments: Any, told: str) -> None:
+    """What cannot be read is refused with the place and what stands there."""
+    with pytest.raises(BadArguments, match=told) as caught:
+        read_arguments(arguments)
+    assert len(str(caught.value)) < 300
+
+
+def test_reading_gives_a_new_dictionary() -> None:
+    """The caller's mapping is never changed."""
+    given = {"a": 1}
+    assert read_arguments(given) is not given
+
+
+def test_a_complaint_is_bounded() -> None:
+    """However much is wrong, a few sentences are said, once each, and within bounds."""
+    told = str(complaint(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
+    assert told == "Same. Number 0. Number 1. Number 2. Number 3. And 46 more."
+    assert len(str(complaint(["x" * 5_000]))) == 1_000
+
+
+def test_sentences_name_the_argument_and_what_was_expected() -> None:
+    """Each sentence names the argument, says what was expected, and shows what was given."""
+    assert missing(["path"], {"type": "string"}) == "Argument 'path' is missing; it should be text."
+    assert missing(["items", 2, "price"]) == "Argument 'items[2].price' is missing."
+    assert unknown("file", "read_file", ["path"]) == "read_file has no parameter 'file'; its parameters are path."
+    assert unknown("x", "now", []) == "now has no parameter 'x'; it takes no arguments."
+    assert wrong(["n"], "should be a number", "many") == "Argument 'n' should be a number; got \"many\"."
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (7, "7"),
+        ("é", '"é"'),
+        ("x" * 500, '"' + "x" * 79 + '…"'),
+        ({"a": [1, 2]}, "{'a': [1, 2]}"),
+    ],
+)
+def test_values_are_shown_briefly(value: object, text: str) -> None:
+    """A value is shown in a few characters."""
+    assert shown(value) == text
+
+
+def test_a_large_value_is_shown_in_part() -> None:
+    """Of a large value only the beginning is shown."""
+    assert len(shown([{"key": ["x" * 1_000] * 1_000}] * 1_000)) < 800
+    assert len(shown(object())) < 100
+    assert shown(10**5_000) == "a huge int"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "integer"}, "a whole number"),
+        ({"type": ["string", "null"]}, "text or null"),
+        ({"anyOf": [{"type": "array"}, {"type": "object"}, {"type": "array"}]}, "a list or an object"),
+        ({"enum": ["a", 1, None]}, '"a" or 1 or null'),
+        ({"const": "a"}, '"a"'),
+        ({"type": "gibberish"}, "gibberish"),
+        ({}, "any value"),
+        (True, "any value"),
+    ],
+)
+def test_what_a_schema_asks_for_is_said_in_words(schema: Any, text: str) -> None:
+    """A model reads what was expected in words, not in JSON schema."""
+    assert expected(schema) == text
+
+
+def test_walking_keeps_the_steps_that_lead_through_the_arguments() -> None:
+    """Names that a validator gives to its own branches are left out of the place that is told."""
+    arguments = {"a": [{"b": 1}], "t": (1,)}
+    assert walk(arguments, ["a", "list[int]", 0, "b", "int"]) == ("a", 0, "b")
+    assert walk(arguments, ["a", 5, "x"]) == ("a",)
+    assert walk(arguments, ["t", 0]) == ("t", 0)
+
+
+def test_json_inside_text_is_read() -> None:
+    """A list or an object that was written as JSON text is read where it did not fit, at any depth."""
+    arguments = {"a": '[{"b": 1}]', "c": {"d": ("{}", 1)}, "e": "not json", "f": "7"}
+    faults = [((name,), "wrong", None) for name in "aef"] + [(("c", "d", 0), "wrong", None)]
+    assert repaired(arguments, faults, []) == {"a": [{"b": 1}], "c": {"d": [{}, 1]}, "e": "not json", "f": "7"}
+    assert arguments["a"] == '[{"b": 1}]'
+
+
+def test_a_null_that_did_not_fit_means_not_given() -> None:
+    """A null is dropped from inner objects, and outside for parameters that are optional; never from lists."""
+    arguments = {"a": None, "b": None, "c": {"d": None, "e": 1}, "f": [None]}
+    faults = [(path, "wrong", None) for path in (("a",), ("b",), ("c", "d"), ("f", 0))]
+    assert repaired(arguments, faults, ["a"]) == {"b": None, "c": {"e": 1}, "f": [None]}
+
+
+@pytest.mark.parametrize("path", [(), ("a",), ("a", 0), ("missing",), ("deep", "missing")])
+def test_what_cannot_be_repaired_is_left_alone(path: tuple[str | int, ...]) -> None:
+    """Where nothing can be repaired there is no second attempt."""
+    assert repaired({"a": [None], "deep": {}}, [(path, "wrong", None)], []) is None
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "tags": {"type": "array"},
+        "options": {"type": "object"},
+        "nothing": {"type": "null"},
+        "mode": {"enum": ["fast", "slow"]},
+        "either": {"type": ["string", "integer"]},
+        "free": {"anyOf": [{"type": "string"}, {"type": "object"}]},
+        "any": True,
+        "none": False,
+        "file-name": {"type": "string"},
+        "odd": {"type": "gibberish"},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "checked"),
+    [
+        ({"text": 5}, {"text": "5"}),
+        ({"text": "a", "count": "5"}, {"count": 5}),
+        ({"text": "a", "count": 5.0}, {"count": 5.0}),
+        ({"text": "a", "ratio": "1.5"}, {"ratio": 1.5}),
+        ({"text": "a", "ratio": 2}, {"ratio": 2}),
+        ({"text": "a", "flag": "true"}, {"flag": True}),
+        ({"text": "a", "tags": "[1]"}, {"tags": [1]}),
+        ({"text": "a", "tags": (1,)}, {"tags": (1,)}),
+        ({"text": "a", "options": '{"x": 1}'}, {"options": {"x": 1}}),
+        ({"text": "a", "nothing": None}, {"nothing": None}),
+        ({"text": "a", "mode": "fast"}, {"mode": "fast"}),
+        ({"text": "a", "either": 5}, {"either": 5}),
+        ({"text": "a", "free": [1]}, {"free": [1]}),
+        ({"text": "a", "any": None}, {"any": None}),
+        ({"text": "a", "file-name": "x"}, {"file-name": "x"}),
+        ({"text": "a", "odd": 1}, {"odd": 1}),
+        ({"text": "a", "count": None}, {}),
+    ],
+)
+def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], checked: dict[str, Any]) -> None:
+    """What fits a schema passes, with text and numbers put into the one type the schema names."""
+    assert checked_against(SCHEMA, given, "demo") == {"text": str(given["text"]), **checked}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "Argument 'text' is missing; it should be text."),
+        ({"text": None}, "Argument 'text' should be text; got null."),
+        ({"text": True}, "Argument 'text' should be text; got true."),
+        ({"text": "a", "count": "many"}, "Argument 'count' should be a whole number; got \"many\"."),
+        ({"text": "a", "count": 1.5}, "Argument 'count' should be a whole number; got 1.5."),
+        ({"text": "a", "count": True}, "Argument 'count' should be a whole number; got true."),
+        ({"text": "a", "ratio": False}, "Argument 'ratio' should be a number; got false."),
+        ({"text": "a", "flag": 1}, "Argument 'flag' should be true or false; got 1."),
+        ({"text": "a", "tags": "a, b"}, "Argument 'tags' should be a list; got \"a, b\"."),
+        ({"text": "a", "options": []}, "Argument 'options' should be an object; got []."),
+        ({"text": "a", "mode": "faster"}, 'Argument \'mode\' should be "fast" or "slow"; got "faster".'),
+        ({"text": "a", "either": []}, "Argument 'either' should be text or a whole number; got []."),
+        ({"text": "a", "none": 1}, "Argument 'none' should be any value; got 1."),
+    ],
+)
+def test_what_does_not_fit_a_given_schema_is_explained(given: dict[str, Any], told: str) -> None:
+    """What does not fit is named, with what was expected."""
+    with pytest.raises(BadArguments) as caught:
+        checked_against(SCHEMA, given, "demo")
+    assert str(caught.value) == told
+
+
+def test_unknown_names_are_refused_only_by_a_closed_schema() -> None:
+    """A schema that does not close itself takes more than it names."""
+    with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; its parameters are text, count"):
+        checked_against(SCHEMA, {"text": "a", "extra": 1}, "demo")
+    for schema in ({}, {"additionalProperties": False, "patternProperties": {"^x": {}}}):
+        assert checked_against(schema, {"extra": 1}, "demo") == {"extra": 1}

@@ -1,0 +1,123 @@
+"""Proves how what came of a tool call is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import BadArguments, Blocked, SandboxError, ToolTimeout
+from agentkit.messages import Status
+from agentkit.tooling.result import denial, failure, fault, objection, returned
+
+DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use trash.")
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "error"),
+    [
+        ("text", "ok", None),
+        (None, "ok", None),
+        ({"a": 1}, "ok", None),
+        ({"error": None}, "ok", None),
+        ({"error": ""}, "ok", None),
+        ({"error": "broken"}, "failed", "broken"),
+        ({"error": {"code": 3}}, "failed", "{'code': 3}"),
+        ({"status": "empty", "results": []}, "empty", None),
+        ({"status": "blocked", "error": "refused by the service"}, "blocked", "refused by the service"),
+        ({"status": "failed"}, "failed", "The tool reported the status 'failed'."),
+        ({"status": "truncated"}, "truncated", None),
+        ({"status": 200, "content": "page"}, "ok", None),
+        ({"status": "shipped"}, "ok", None),
+        ({"status": "shipped", "error": "late"}, "failed", "late"),
+        ({"status": ["ok"]}, "ok", None),
+        (["error"], "ok", None),
+    ],
+)
+def test_a_dictionary_speaks_for_itself(value: Any, status: Status, error: str | None) -> None:
+    """A dictionary with a status word or an error says how the call went; anything else went well."""
+    result = returned("demo", value, 1_000)
+    assert (result.status, result.error, result.value) == (status, error, value)
+    assert result.ok is (error is None)
+
+
+@pytest.mark.parametrize("status", get_args(Status))
+def test_every_status_word_is_understood(status: Status) -> None:
+    """Each of the status words can be reported by a tool."""
+    assert returned("demo", {"status": status}, 1_000).status == status
+
+
+def test_output_that_was_cut_is_truncated() -> None:
+    """Output beyond its bound has the status truncated, and the whole value is still there for the caller."""
+    result = returned("demo", "x" * 500, 100)
+    assert (result.status, len(result.content), len(result.value), result.ok) == ("truncated", 100, 500, True)
+
+
+def test_a_failure_that_was_cut_stays_a_failure() -> None:
+    """Cutting the output never hides that the call failed."""
+    assert returned("demo", {"error": "e", "output": "x" * 500}, 200).status == "failed"
+
+
+def test_a_failure_is_told_as_json() -> None:
+    """A call that came to nothing is told as JSON with the error and the tool's name."""
+    result = failure("demo", 'no "quotes"', "failed", DENIED)
+    assert json.loads(result.content) == {"error": 'no "quotes"', "tool": "demo"}
+    assert (result.status, result.error, result.decision, result.value) == ("failed", 'no "quotes"', DENIED, None)
+
+
+def test_a_failure_is_bounded_and_can_be_encoded() -> None:
+    """An error text of any length and with any characters is told within bounds."""
+    result = failure("demo\ud800", "x\ud800" * 10**6, "failed")
+    assert len(result.content) < 2_500
+    result.content.encode()
+    assert "characters left out" in str(result.error)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (ValueError("no"), "failed", "ValueError: no"),
+        (ValueError(), "failed", "ValueError"),
+        (KeyError("k"), "failed", "KeyError: 'k'"),
+        (TimeoutError("mine"), "failed", "TimeoutError: mine"),
+        (ToolTimeout("It did not finish within 3 seconds."), "timed_out", "It did not finish within 3 seconds."),
+        (Blocked("Not here."), "denied", "Not here."),
+        (BadArguments("'x' is missing."), "failed", "'x' is missing."),
+        (SandboxError(""), "failed", "SandboxError"),
+        (ExceptionGroup("many", [ValueError("a")]), "failed", "ExceptionGroup: many (1 sub-exception)"),
+    ],
+)
+def test_an_exception_is_told_in_words(error: Exception, status: Status, text: str) -> None:
+    """What a function raised is told as type and message, without a traceback; a timeout and a denial by status."""
+    result = fault("demo", error)
+    assert (result.status, result.error) == (status, text)
+
+
+def test_an_exception_without_a_text_is_still_told() -> None:
+    """An exception whose own text cannot be had is told by its type."""
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("mute")
+
+    assert fault("demo", Mute()).error == "Mute: (Mute, whose text cannot be had: RuntimeError)"
+
+
+def test_a_text_that_interrupts_is_not_caught() -> None:
+    """Whoever interrupts the program while a text is made is obeyed."""
+
+    class Interrupting(Exception):
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fault("demo", Interrupting())
+
+
+def test_a_denial_carries_reason_and_remedy() -> None:
+    """A denied call is told why, and what would be allowed."""
+    result = denial("demo", DENIED)
+    assert (result.status, result.error, result.decision) == ("denied", "This deletes files. Use trash.", DENIED)
+    assert objection(Decision(Verdict.DENY, "r", "Because.")) == "Because."

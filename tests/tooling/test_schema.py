@@ -1,0 +1,589 @@
+"""Proves that signatures become JSON schemas, and arguments the Python values a function was written for."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import inspect
+import pathlib
+import typing
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Required, TypedDict, TypeVar
+
+import pytest
+import typing_extensions
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, field_validator
+
+from agentkit.errors import BadArguments, ConfigError
+from agentkit.tooling.schema import FunctionParameters, GivenParameters
+
+T = TypeVar("T")
+TEXT = {"type": "string"}
+WHOLE = {"type": "integer"}
+
+
+class Color(enum.Enum):
+    """A color."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclasses.dataclass
+class Point:
+    """A point."""
+
+    x: int
+    y: int = 0
+
+
+class Pair(NamedTuple):
+    """Two things."""
+
+    first: int
+    second: str = "two"
+
+
+class Options(TypedDict, total=False):
+    """Some options."""
+
+    size: Required[int]
+    names: list[str]
+
+
+class ModernOptions(typing_extensions.TypedDict):
+    """Options of the typing extensions."""
+
+    size: int
+
+
+class Branch(TypedDict):
+    """A recursive dictionary."""
+
+    leaves: list[Branch]
+
+
+class Person(BaseModel):
+    """A person."""
+
+    name: str
+    friends: list[Person] = []
+    born: datetime.date | None = None
+
+
+class Box(BaseModel, Generic[T]):
+    """A box of anything."""
+
+    content: T
+
+
+@dataclasses.dataclass
+class Tree:
+    """A recursive dataclass."""
+
+    value: int
+    branches: list[Tree] = dataclasses.field(default_factory=list)
+
+
+class Cat(BaseModel):
+    """A cat."""
+
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    """A dog."""
+
+    kind: Literal["dog"]
+    tricks: list[str] = []
+
+
+class Even(BaseModel):
+    """An even number; seven breaks the validator."""
+
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def is_even(cls, number: int) -> int:
+        """Refuse odd numbers."""
+        if number == 7:
+            raise KeyError("seven")
+        assert number < 100, "too large"
+        if number % 2:
+            raise ValueError("it must be even")
+        return number
+
+
+def parameters(hint: Any, default: Any = inspect.Parameter.empty, name: str = "value") -> FunctionParameters:
+    """The parameters of a function `demo(*, value: hint = default)`."""
+
+    def demo(**arguments: Any) -> Any:
+        return arguments
+
+    parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    demo.__signature__ = inspect.Signature([parameter])
+    return FunctionParameters(demo, "demo")
+
+
+def check(hint: Any, given: Any) -> Any:
+    """What a given value becomes."""
+    return parameters(hint).check({"value": given})["value"]
+
+
+def told(found: FunctionParameters, arguments: Any) -> str:
+    """What a model is told about bad arguments."""
+    with pytest.raises(BadArguments) as caught:
+        found.check(arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "value"),
+    [
+        (Color, "blue", Color.BLUE),
+        (Point, {"x": 1}, Point(1)),
+        (Point, {"x": "1", "y": 2.0}, Point(1, 2)),
+        (list[Point], [{"x": 1}, {"x": 2, "y": 3}], [Point(1), Point(2, 3)]),
+        (dict[str, Point], {"a": {"x": 1}}, {"a": Point(1)}),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (tuple[int, ...], ["1", 2], (1, 2)),
+        (set[int], [1, 1, 2], {1, 2}),
+        (frozenset[str], ["a"], frozenset({"a"})),
+        (Pair, [1, "b"], Pair(1, "b")),
+        (Pair, {"first": 1}, Pair(1)),
+        (Options, {"size": "3"}, {"size": 3}),
+        (list[Options] | None, [{"size": 1, "names": ["a"]}], [{"size": 1, "names": ["a"]}]),
+        (dict[str, Options], {"a": {"size": 1}}, {"a": {"size": 1}}),
+        (Annotated[Options, "text"], {"size": 1}, {"size": 1}),
+        (ModernOptions, {"size": 1}, {"size": 1}),
+        (Branch, {"leaves": [{"leaves": []}]}, {"leaves": [{"leaves": []}]}),
+        (Person, {"name": "An", "friends": [{"name": "Bo"}]}, Person(name="An", friends=[Person(name="Bo")])),
+        (Box[int], {"content": "3"}, Box[int](content=3)),
+        (Tree, {"value": 1, "branches": [{"value": 2}]}, Tree(1, [Tree(2)])),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": "dog"}, Dog(kind="dog")),
+        (Point | Person, {"name": "An"}, Person(name="An")),
+        (datetime.datetime, "2026-01-02T03:04:05", datetime.datetime(2026, 1, 2, 3, 4, 5)),
+        (datetime.datetime, datetime.datetime(2026, 1, 2), datetime.datetime(2026, 1, 2)),
+        (datetime.date, "2026-01-02", datetime.date(2026, 1, 2)),
+        (datetime.timedelta, "PT1H", datetime.timedelta(hours=1)),
+        (uuid.UUID, "00000000-0000-0000-0000-000000000001", uuid.UUID(int=1)),
+        (pathlib.Path, "a/b", pathlib.Path("a/b")),
+        (decimal.Decimal, "1.10", decimal.Decimal("1.10")),
+        (bytes, "abc", b"abc"),
+        (Literal["a", 1], 1, 1),
+        (int | str, "7", "7"),
+        (int | str, 7.5, "7.5"),
+        (Sequence[int], ["1"], [1]),
+        (Mapping[str, Any], {"a": 1}, {"a": 1}),
+        (Annotated[int, Field(ge=1)], "5", 5),
+        (Any, [1], [1]),
+        (T, "anything", "anything"),
+        (str, 5, "5"),
+        (str, 5.5, "5.5"),
+        (int, "5", 5),
+        (int, 5.0, 5),
+        (float, "1e3", 1000.0),
+        (bool, "true", True),
+        (list[int], "[1, 2]", [1, 2]),
+        (Point, '{"x": 1}', Point(1)),
+        (list[Point], ['{"x": 1}'], [Point(1)]),
+        (Person, '{"name": "An"}', Person(name="An")),
+        (dict[str, int], '{"a": "1"}', {"a": 1}),
+        (str | list[str], "[1]", "[1]"),
+        (Point, {"x": 1, "y": None}, Point(1)),
+        (list[Tree], [{"value": 1, "branches": None}], [Tree(1)]),
+        (Person, {"name": "An", "born": None}, Person(name="An")),
+    ],
+)
+def test_a_function_receives_real_python_values(hint: Any, given: Any, value: Any) -> None:
+    """What a model writes becomes the value its annotation promises, with the usual slips of models forgiven."""
+    found = check(hint, given)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (Color, {"enum": ["red", "blue"], "type": "string", "description": "A color."}),
+        (set[int], {"type": "array", "items": WHOLE, "uniqueItems": True}),
+        (tuple[int, str], {"type": "array", "prefixItems": [WHOLE, TEXT], "minItems": 2, "maxItems": 2}),
+        (datetime.datetime, {"type": "string", "format": "date-time"}),
+        (uuid.UUID, {"type": "string", "format": "uuid"}),
+        (pathlib.Path, {"type": "string", "format": "path"}),
+        (int | list[str], {"anyOf": [WHOLE, {"type": "array", "items": TEXT}]}),
+        (Annotated[int, Field(ge=1, description="d")], {"type": "integer", "minimum": 1, "description": "d"}),
+        (Literal["a", 1], {"enum": ["a", 1]}),
+        (Box[int], {"type": "object", "properties": {"content": WHOLE}, "required": ["content"]}),
+        (T, {}),
+    ],
+)
+def test_the_schema_says_what_the_annotation_says(hint: Any, schema: Any) -> None:
+    """Each annotation has its JSON schema, without titles, inside a closed object."""
+    found = parameters(hint).json_schema
+    assert found["properties"]["value"] == schema
+    assert (found["type"], found["required"], found["additionalProperties"]) == ("object", ["value"], False)
+
+
+def test_a_model_parameter_is_not_flattened() -> None:
+    """A single parameter that is a model stays one parameter."""
+    schema = parameters(Cat).json_schema
+    assert list(schema["properties"]) == ["value"]
+    assert set(schema["properties"]["value"]["properties"]) == {"kind", "lives"}
+
+
+def test_recursive_types_are_defined_once() -> None:
+    """A type that contains itself is a definition, referred to."""
+    schema = parameters(list[Tree]).json_schema
+    assert list(schema["$defs"]) == ["Tree"]
+    assert schema["$defs"]["Tree"]["properties"]["branches"]["items"] == {"$ref": "#/$defs/Tree"}
+
+
+def described(
+    a: Annotated[int, "from the annotation"],
+    b: Annotated[int, Field(description="from the field"), "not this"],
+    c: Point,
+    d: int,
+    e: Cat,
+    f: Annotated[str, "text wins"] = "x",
+) -> None:
+    """Show where texts come from.
+
+    Parameters:
+        a: not this
+        b: not this
+        c: from the docstring
+        f: not this
+    """
+
+
+def test_annotations_win_over_the_docstring() -> None:
+    """A parameter is described by its field or its annotation, else by the docstring, else by its type."""
+    found = FunctionParameters(described, "described")
+    texts = {name: schema.get("description") for name, schema in found.json_schema["properties"].items()}
+    assert texts == {
+        "a": "from the annotation",
+        "b": "from the field",
+        "c": "from the docstring",
+        "d": None,
+        "e": "A cat.",
+        "f": "text wins",
+    }
+    assert found.description == "Show where texts come from."
+
+
+AWKWARD = ["func", "schema", "copy", "model_config", "json", "_x", "cls", "name", "arguments", "model_fields", "__x"]
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("hint", [int, Annotated[int, Field()]])
+def test_no_parameter_name_clashes(name: str, hint: Any) -> None:
+    """A parameter may have any name, whatever the libraries below use for themselves."""
+    found = parameters(hint, name=name)
+    assert list(found.json_schema["properties"]) == [name]
+    assert found.check({name: "7"}) == {name: 7}
+
+
+@pytest.mark.parametrize(
+    ("hint", "default"),
+    [
+        (float, float("inf")),
+        (float, float("nan")),
+        (list[float], [float("inf")]),
+        (Annotated[float, Field(lt=float("inf"))], 0.5),
+        (int, dataclasses.MISSING),
+        (Point, object()),
+    ],
+)
+def test_a_default_that_json_cannot_write_is_not_in_the_schema(hint: Any, default: Any) -> None:
+    """A default outside JSON still works, and the schema stays valid."""
+    import json
+
+    found = parameters(hint, default)
+    json.dumps(found.json_schema, allow_nan=False)
+    assert found.check({})["value"] is default
+
+
+def test_a_default_is_the_function_s_own_object() -> None:
+    """A default is neither copied nor checked, as in any Python call."""
+    default = [Point(1)]
+    found = parameters(list[Point], default)
+    assert found.check({})["value"] is default
+    assert found.json_schema["properties"]["value"]["default"] == [{"x": 1, "y": 0}]
+
+
+def test_defaults_of_fields_are_understood() -> None:
+    """A default may be given the way pydantic models give theirs."""
+    for hint, default in ((int, Field(3, ge=1)), (Annotated[int, Field(default=3)], inspect.Parameter.empty)):
+        found = parameters(hint, default)
+        assert found.check({}) == {"value": 3}
+        assert found.check({"value": None}) == {"value": 3}
+    found = parameters(list[int], Field(default_factory=lambda: [1]))
+    assert found.check({}) == {"value": [1]}
+    assert "is missing" in told(parameters(int, Field(description="required")), {})
+
+
+@pytest.mark.parametrize("hint", [int, Annotated[int, Field()], Color, list[Point]])
+def test_null_for_an_optional_parameter_means_its_default(hint: Any) -> None:
+    """Strict mode makes models write null for what they leave out: it means the default."""
+    found = parameters(hint, "the default")
+    assert found.check({"value": None}) == {"value": "the default"}
+    assert "got null" in told(parameters(hint), {"value": None})
+
+
+def test_null_stays_null_where_it_is_a_value() -> None:
+    """For a parameter that may be null, null is a value."""
+    for hint in (int | None, Point | None, Any):
+        assert parameters(hint, 5).check({"value": None}) == {"value": None}
+
+
+def test_aliases_are_accepted() -> None:
+    """A parameter can have other names for models, declared with pydantic."""
+    hint = Annotated[str, Field(validation_alias=AliasChoices("value", "file_path", AliasPath("paths", 0)))]
+    found = parameters(hint)
+    assert list(found.json_schema["properties"]) == ["value"]
+    for given in ({"value": "x"}, {"file_path": "x"}, {"paths": ["x"]}):
+        assert found.check(given) == {"value": "x"}
+    assert told(found, {}) == "Argument 'value' is missing; it should be text."
+    assert parameters(hint, "d").check({"file_path": None}) == {"value": "d"}
+    renamed = parameters(Annotated[int, Field(alias="class")])
+    assert list(renamed.json_schema["properties"]) == ["class"]
+    assert renamed.check({"class": 1}) == {"value": 1}
+
+
+def same_alias(a: Annotated[int, Field(alias="x")], b: Annotated[int, Field(alias="x")]) -> None:
+    """Have two parameters with one alias."""
+
+
+def holds_a_function(a: int, b: Callable[[int], int]) -> None:
+    """Take what JSON cannot carry."""
+
+
+def has_a_broken_pattern(a: Annotated[str, Field(pattern="(")]) -> None:
+    """Take what no text fits."""
+
+
+def holds_an_object(thing: object, printer: type(print)) -> None:
+    """Take what JSON cannot carry."""
+
+
+@pytest.mark.parametrize(
+    ("function", "refused"),
+    [
+        (holds_a_function, r"'demo': parameter 'b' of type .*Callable.* cannot be read from JSON .* use plain types"),
+        (holds_an_object, r"parameter 'printer' of type .* cannot be read from JSON"),
+        (has_a_broken_pattern, r"parameter 'a' of type .* cannot be read from JSON"),
+        (same_alias, "two of its parameters are given by the same alias"),
+    ],
+)
+def test_what_json_cannot_carry_is_refused_by_name(function: Any, refused: str) -> None:
+    """A parameter that cannot be read from JSON is refused when the tool is made, by its name and its type."""
+    with pytest.raises(ConfigError, match=refused) as caught:
+        FunctionParameters(function, "demo")
+    assert "pydantic.dev" not in str(caught.value)
+
+
+def test_a_failure_that_is_no_single_parameter_s_names_them_all() -> None:
+    """When each parameter can be read alone but not all together, the error names all of them."""
+    attempts: list[int] = []
+
+    class Moody:
+        """A type that cannot be read the first time."""
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+            """Fail once."""
+            attempts.append(1)
+            if len(attempts) == 1:
+                raise RuntimeError("not in the mood")
+            return handler(int)
+
+    def demo(a: Moody, b: Moody) -> None:
+        """Take two of them."""
+
+    with pytest.raises(ConfigError, match=r"parameter 'a' .*, parameter 'b' .* cannot be read .*not in the mood"):
+        FunctionParameters(demo, "demo")
+
+
+def test_local_types_can_refer_to_one_another() -> None:
+    """Types that are local to a function, recursive ones included, are found there."""
+
+    @dataclasses.dataclass
+    class Local:
+        """A local dataclass."""
+
+        inner: Local | None = None
+
+    class Model(BaseModel):
+        """A local model."""
+
+        local: Local
+
+    def demo(models: list[Model]) -> None:
+        """Take local models."""
+
+    found = FunctionParameters(demo, "demo").check({"models": [{"local": {"inner": {}}}]})
+    assert found == {"models": [Model(local=Local(Local()))]}
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "sentence"),
+    [
+        (
+            int,
+            "many",
+            "Argument 'value' should be a valid integer, unable to parse string as an integer; got \"many\".",
+        ),
+        (int, 5.5, "Argument 'value' should be a valid integer, got a number with a fractional part; got 5.5."),
+        (str, None, "Argument 'value' should be a valid string; got null."),
+        (str, {"a": 1}, "Argument 'value' should be a valid string; got {'a': 1}."),
+        (Point, 5, "Argument 'value' should be an object; got 5."),
+        (Cat, "cat", "Argument 'value' should be an object; got \"cat\"."),
+        (list[int], "1, 2", "Argument 'value' should be a list; got \"1, 2\"."),
+        (list[Point], [{"x": 1}, {"y": 2}], "Argument 'value[1].x' is missing."),
+        (tuple[int, str], [1], "Argument 'value[1]' is missing."),
+        (Point, {"x": 1, "z": 2}, "Argument 'value.z' is not a known name; got 2."),
+        (Color, "green", "Argument 'value' should be 'red' or 'blue'; got \"green\"."),
+        (int | list[int] | None, "x", "Argument 'value' should be a valid integer or a list; got \"x\"."),
+        (uuid.UUID, 3, "Argument 'value' should be a string, bytes or UUID object; got 3."),
+        (pathlib.Path, 3, "Argument 'value' should be a path, as text; got 3."),
+        (Annotated[str, Field(max_length=2)], "abc", "Argument 'value' should have at most 2 characters; got \"abc\"."),
+        (Even, {"number": 3}, "Argument 'value.number' is not accepted (it must be even); got 3."),
+        (Even, {"number": 300}, "Argument 'value.number' is not accepted (too large); got 300."),
+        (Even, {"number": 7}, "The arguments could not be checked (KeyError: 'seven')."),
+    ],
+)
+def test_an_error_names_the_argument_and_what_was_expected(hint: Any, given: Any, sentence: str) -> None:
+    """One readable sentence says which argument is wrong, what it should be and what it was."""
+    assert told(parameters(hint), {"value": given}) == sentence
+
+
+def test_a_missing_argument_says_what_it_should_be() -> None:
+    """A required argument that was not given is named with its kind."""
+    assert told(parameters(list[Point]), {}) == "Argument 'value' is missing; it should be a list."
+    assert told(parameters(Point), {}) == "Argument 'value' is missing; it should be an object."
+    assert told(parameters(Tree), {}) == "Argument 'value' is missing; it should be an object."
+    assert told(parameters(int), "") == "Argument 'value' is missing; it should be a whole number."
+
+
+@pytest.mark.parametrize("hint", [int, Point])
+def test_an_unknown_argument_is_named_with_the_real_ones(hint: Any) -> None:
+    """An argument the tool does not have is named, together with those it has."""
+    sentence = "demo has no parameter 'valeu'; its parameters are value."
+    assert sentence in told(parameters(hint), {"valeu": 1})
+
+
+def test_errors_are_bounded() -> None:
+    """However much is wrong with however large arguments, the model reads a few short sentences."""
+    wrong = {"value": [{"x": "y" * 10_000} for _ in range(1_000)], **{f"extra{n}": n for n in range(1_000)}}
+    assert len(told(parameters(list[Point]), wrong)) <= 1_000
+
+
+def test_arguments_are_never_changed() -> None:
+    """What the caller gave is left as it was, also when it had to be repaired."""
+    given = {"value": [{"x": "1", "y": None}]}
+    parameters(list[Point]).check(given)
+    assert given == {"value": [{"x": "1", "y": None}]}
+
+
+@pytest.mark.parametrize(
+    ("hint", "possible"),
+    [
+        (str, True),
+        (list[Point], True),
+        (Tree, True),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], True),
+        (datetime.datetime, True),
+        (decimal.Decimal, True),
+        (Options, True),
+        (Any, False),
+        (list, False),
+        (dict[str, int], False),
+        (set[int], False),
+        (pathlib.Path, False),
+        (bytes, False),
+        (tuple[int, str], False),
+    ],
+)
+def test_strict_mode_where_it_is_possible(hint: Any, *, possible: bool) -> None:
+    """A tool has a strict schema exactly when the provider would accept one."""
+    found = parameters(hint).strict_schema
+    assert (found is not None) is possible
+    assert found is None or found["required"] == ["value"]
+
+
+def test_the_keyword_arguments_of_a_python_call_are_found() -> None:
+    """A direct call is put into keyword arguments, defaults included, values as they are."""
+    found = FunctionParameters(described, "described")
+    assert found.bind((1, 2), {"c": 3, "d": 4, "e": 5}) == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": "x"}
+    with pytest.raises(TypeError, match=r"described\(\) missing a required argument: 'a'"):
+        found.bind((), {})
+
+
+def test_a_given_schema_is_kept_as_it_was_given() -> None:
+    """A JSON schema of somebody else is copied, and closed for strict mode where that is possible."""
+    schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+    found = GivenParameters(schema, "demo")
+    schema["properties"] = {}
+    assert found.json_schema == {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    assert found.strict_schema == {**found.json_schema, "additionalProperties": False}
+    assert found.check('{"a": 1}') == {"a": "1"}
+    assert found.bind((), {"a": 1}) == {"a": 1}
+    with pytest.raises(TypeError, match=r"demo\(\) takes its arguments by name"):
+        found.bind((1,), {})
+    inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    assert GivenParameters({"properties": {"value": inner}}, "demo").strict_schema is None
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(2_000):
+    DEEP = {"items": DEEP}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        [],
+        "object",
+        {"type": "string"},
+        {"type": ["object", "null"]},
+        {"properties": []},
+        {"properties": {"a": "string"}},
+        {"properties": {"a": {"type": 5}}},
+        {"properties": {"a": {"enum": "x"}}},
+        {"properties": {"a": {"$ref": 5}}},
+        {"required": "a"},
+        {"required": [["a"]]},
+        {"anyOf": {}},
+        {"properties": {"a": {"default": float("nan")}}},
+        {"properties": {"a": {"default": object()}}},
+        {"properties": {"a": DEEP}},
+    ],
+    ids=range(15),
+)
+def test_a_schema_that_is_none_is_refused(schema: Any) -> None:
+    """What is no JSON schema of an object is refused when the tool is made."""
+    with pytest.raises(ConfigError, match="Tool 'demo': its schema"):
+        GivenParameters(schema, "demo")
+
+
+def test_schemas_of_older_drafts_are_taken_without_strict_mode() -> None:
+    """Lists of item schemas and unknown keywords are passed on as they are."""
+    schema = {"properties": {"a": {"type": "array", "items": [{"type": "string"}]}, "b": True}, "definitions": {}}
+    found = GivenParameters(schema, "demo")
+    assert found.json_schema["properties"] == schema["properties"]
+    assert found.strict_schema is None
+
+
+def test_older_spellings_of_annotations_are_understood() -> None:
+    """Unions and lists of the typing module, and a typing.TypedDict inside them, are read like the newer spellings."""
+    for hint in ("Union[Options, None]", "Optional[List[Options]]", "Dict[str, Options]"):
+        found = parameters(
+            typing.get_type_hints(SimpleNamespace(__annotations__={"a": hint}), {**vars(typing), **globals()})["a"]
+        )
+        assert "size" in str(found.json_schema)

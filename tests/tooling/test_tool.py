@@ -1,0 +1,623 @@
+"""Proves what a tool is: a function that a model may use, described, checked, judged and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import dataclasses
+import functools
+import inspect
+import json
+import threading
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import BadArguments, Blocked, ConfigError, ToolTimeout
+from agentkit.levels import SafetyLevel
+from agentkit.messages import ToolResult, ToolSpec
+from agentkit.tooling.tool import Tool, tool
+
+ALLOW = Decision(Verdict.ALLOW, "fine", "Nothing speaks against it.")
+ASK = Decision(Verdict.ASK, "ask-first", "Somebody should look.")
+
+
+def no_etc(arguments: Mapping[str, Any]) -> Decision:
+    """A judge: nothing below /etc."""
+    if arguments["path"].startswith("/etc"):
+        return Decision(Verdict.DENY, "no-etc", "That folder is the system's.", remedy="Use the workspace.")
+    return ALLOW
+
+
+ran: list[str] = []
+
+
+@tool(judge=no_etc)
+def show(path: str = "/etc/passwd", *, encoding: str = "utf-8") -> str:
+    """Show a file.
+
+    Args:
+        path: Which one.
+        encoding: How it is written.
+    """
+    ran.append(path)
+    return f"{path} in {encoding}"
+
+
+@tool
+def divide(a: float, b: float = 2.0) -> float:
+    """Divide."""
+    return a / b
+
+
+@tool(name="wait", timeout_seconds=0.05, level="network", max_chars=1_000, description="Wait a bit.")
+async def wait_long(seconds: float = 0.0) -> str:
+    """Wait."""
+    await asyncio.sleep(seconds)
+    return f"waited {seconds}"
+
+
+class Basket:
+    """A class with tools among its methods."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+
+    @tool
+    def add(self, fruit: str, count: int = 1) -> str:
+        """Add fruit."""
+        return f"{self.owner}: {count} {fruit}"
+
+    @tool(judge=lambda arguments: no_etc({"path": arguments["fruit"]}))
+    def guarded(self, fruit: str) -> str:
+        """Add fruit, unless it is a system file."""
+        return fruit
+
+    unusual = Tool(lambda this, fruit: f"{this.owner}: {fruit}", "unusual")
+
+    @tool
+    def swap(self, fruit: Fruit) -> str:
+        """Have an annotation that is defined later."""
+        return f"{self.owner}: {fruit.name}"
+
+    @tool
+    @staticmethod
+    def outer_static(self_made: str) -> str:
+        """Need no instance."""
+        return self_made
+
+    @staticmethod
+    @tool
+    def inner_static(self_made: str) -> str:
+        """Need no instance either."""
+        return self_made
+
+    @tool
+    @classmethod
+    def outer_class(cls, fruit: str) -> str:
+        """Know the class."""
+        return f"{cls.__name__}: {fruit}"
+
+    @classmethod
+    @tool
+    def inner_class(cls, fruit: str) -> str:
+        """Know the class too."""
+        return f"{cls.__name__}: {fruit}"
+
+    borrowed = divide
+
+
+class Neighbour:
+    """A class that uses a function of another one."""
+
+    borrowed = Tool(Basket.__dict__["outer_static"].function)
+
+
+@dataclasses.dataclass
+class Fruit:
+    """A fruit, defined after the tool that takes one."""
+
+    name: str
+
+
+def test_a_tool_still_is_its_function() -> None:
+    """Calling a tool gives the function's own value, without coercion, and its own errors."""
+    assert divide(6, b=3) == 2
+    assert divide.function(6) == 3
+    assert (divide.__name__, divide.__doc__) == ("divide", "Divide.")
+    assert str(inspect.signature(divide)) == "(a: 'float', b: 'float' = 2.0) -> 'float'"
+    with pytest.raises(ZeroDivisionError):
+        divide(1, 0)
+    with pytest.raises(TypeError):
+        divide("6")
+
+
+def test_an_async_tool_gives_its_coroutine() -> None:
+    """Calling an async tool gives the coroutine, to be awaited as the function's own."""
+    assert wait_long.is_async
+    assert asyncio.run(wait_long(0.0)) == "waited 0.0"
+
+
+def test_a_tool_describes_itself() -> None:
+    """Name, description, parameters, level and limits come from the function, or are given."""
+    assert (divide.name, divide.description, divide.level) == ("divide", "Divide.", SafetyLevel.SAFE)
+    assert (divide.timeout_seconds, divide.max_chars, divide.is_async) == (60.0, 50_000, False)
+    assert (wait_long.name, wait_long.description, wait_long.level) == ("wait", "Wait a bit.", SafetyLevel.NETWORK)
+    assert (wait_long.timeout_seconds, wait_long.max_chars) == (0.05, 1_000)
+    assert divide.parameters == {
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": {"type": "number", "default": 2.0}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert show.parameters["properties"]["path"]["description"] == "Which one."
+    assert Tool(lambda: 1, "one", "").description == ""
+    assert repr(wait_long) == "Tool('wait', level=NETWORK)"
+
+
+def test_a_model_sees_a_specification() -> None:
+    """The specification, with the strict schema where there is one, is made once."""
+    nullable = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+    strict = {
+        "type": "object",
+        "properties": {"a": {"type": "number"}, "b": nullable},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    }
+    assert divide.spec == ToolSpec("divide", "Divide.", divide.parameters, strict)
+    assert divide.spec is divide.spec
+    assert divide.to_openai_tool() == {
+        "type": "function",
+        "function": {"name": "divide", "description": "Divide.", "parameters": divide.parameters},
+    }
+
+
+def test_a_tool_never_changes() -> None:
+    """No attribute of a tool can be set or deleted, and the schemas it hands out are copies."""
+    with pytest.raises(AttributeError, match="Tool 'divide' never changes; make another one instead of setting 'name'"):
+        divide.name = "other"
+    with pytest.raises(AttributeError, match="never changes"):
+        del divide.name
+    divide.parameters["properties"].clear()
+    divide.to_openai_tool()["function"]["parameters"].clear()
+    assert divide.parameters["properties"]
+    assert copy.copy(divide).name == "divide"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ('{"a": 6}', 3.0),
+        ({"a": "6", "b": 3}, 2.0),
+        ('"{\\"a\\": 6}"', 3.0),
+        ({"a": 6, "b": None}, 3.0),
+    ],
+)
+def test_invoking_checks_and_runs(arguments: Any, value: float) -> None:
+    """`invoke` and `ainvoke` take a model's arguments and give a result with value, text, decision and time."""
+    for result in (divide.invoke(arguments), asyncio.run(divide.ainvoke(arguments))):
+        assert (result.tool, result.status, result.value, result.error, result.ok) == (
+            "divide",
+            "ok",
+            value,
+            None,
+            True,
+        )
+        assert result.content == str(value)
+        assert result.decision is not None
+        assert (result.decision.allowed, result.decision.rule) == (True, "no-rule")
+        assert 0 < result.seconds < 60
+
+
+def test_no_arguments_are_none_at_all() -> None:
+    """A tool without required parameters can be invoked with nothing."""
+    nothing = Tool(lambda: "done", "nothing")
+    for result in (nothing.invoke(), nothing.invoke(""), asyncio.run(nothing.ainvoke())):
+        assert result.content == "done"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({}, "Argument 'a' is missing; it should be a number."),
+        ({"a": 1, "c": 2}, "divide has no parameter 'c'; its parameters are a, b."),
+        ("[1", "The arguments are not valid JSON"),
+    ],
+)
+def test_bad_arguments_are_explained_and_nothing_runs(arguments: Any, error: str) -> None:
+    """Bad arguments are a failed result that a model can learn from; judged, they are a denial."""
+    result = divide.invoke(arguments)
+    assert (result.status, result.value, result.decision) == ("failed", None, None)
+    assert str(result.error).startswith(error)
+    assert json.loads(result.content)["tool"] == "divide"
+    assert asyncio.run(divide.ainvoke(arguments)).error == result.error
+    decision = divide.judge(arguments)
+    assert (decision.denied, decision.rule) == (True, "bad-arguments")
+    assert decision.reason.startswith(error)
+    with pytest.raises(BadArguments):
+        divide.check(arguments)
+
+
+def test_the_tool_s_own_judge_binds_everybody() -> None:
+    """A denial by the tool's own judge stops a direct call and an invocation alike, with reason and remedy."""
+    ran.clear()
+    told = r"That folder is the system's\. Use the workspace\."
+    with pytest.raises(Blocked, match=told):
+        show("/etc/shadow")
+    with pytest.raises(Blocked, match=told):
+        show()
+    for result in (show.invoke({}), asyncio.run(show.ainvoke({"path": "/etc/shadow"}))):
+        assert (result.status, result.error, result.value) == ("denied", told.replace("\\", ""), None)
+        assert result.decision == show.judge({})
+    assert ran == []
+    assert show("/home/a", encoding="ascii") == "/home/a in ascii"
+    assert show.invoke({"path": "/home/b"}).decision == ALLOW
+    assert ran == ["/home/a", "/home/b"]
+
+
+def test_judging_runs_nothing() -> None:
+    """`judge` says what would happen and runs nothing; a tool without a judge says that it has none."""
+    ran.clear()
+    assert show.judge({"path": "/home/a"}) == ALLOW
+    assert show.judge("").rule == "no-etc"
+    assert ran == []
+    assert divide.judge({"a": 1}) == Decision(Verdict.ALLOW, "no-rule", "The tool divide has no judge of its own.")
+
+
+def test_a_direct_call_has_already_said_yes() -> None:
+    """An `ask` binds a model only: direct calls and invocations go through, and the decision is in the result."""
+    asking = Tool(divide.function, judge=lambda _: ASK)
+    assert asking(6) == 3
+    result = asking.invoke({"a": 6})
+    assert (result.value, result.decision) == (3, ASK)
+
+
+@pytest.mark.parametrize("answer", [None, True, "allow", ValueError("confused")])
+def test_a_judge_that_fails_has_not_allowed_anything(answer: Any) -> None:
+    """A judge that raises, or gives something other than a Decision, denies."""
+
+    def judge(_: Mapping[str, Any]) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    guarded = Tool(divide.function, judge=judge)
+    assert guarded.judge({"a": 1}).rule == "judge-failed"
+    assert guarded.invoke({"a": 1}).status == "denied"
+    with pytest.raises(Blocked, match=r"The judge of divide (failed|gave)"):
+        guarded(1)
+
+
+def test_a_judge_cannot_change_what_it_judges() -> None:
+    """A judge sees a dictionary of its own."""
+
+    def greedy(arguments: Mapping[str, Any]) -> Decision:
+        arguments.clear()
+        return ALLOW
+
+    assert Tool(divide.function, judge=greedy).invoke({"a": 6}).value == 3
+
+
+def test_a_misspelt_direct_call_of_a_judged_tool_is_a_type_error() -> None:
+    """A direct call that does not fit the signature raises TypeError, as any Python call; it is never let through."""
+    with pytest.raises(TypeError, match=r"show\(\) got an unexpected keyword argument 'paht'"):
+        show(paht="/etc/passwd")
+
+
+def test_running_is_the_last_part_alone() -> None:
+    """`run` and `arun` take arguments that were checked and a decision that was made elsewhere."""
+    for result in (divide.run({"a": 6.0}, ASK), asyncio.run(divide.arun({"a": 6.0}, ASK))):
+        assert (result.value, result.decision) == (3.0, ASK)
+
+
+def fail(error: Any) -> None:
+    """Raise something."""
+    raise error
+
+
+async def afail(error: Any) -> None:
+    """Raise something later."""
+    raise error
+
+
+@pytest.mark.parametrize("function", [fail, afail])
+def test_a_fault_of_the_tool_is_a_result(function: Any) -> None:
+    """What a tool raises is told as type and message; a timeout of its own and a denial keep their meaning."""
+    failing = Tool(function, "failing")
+    cases = [
+        (ValueError("no"), "failed", "ValueError: no"),
+        (StopIteration("odd"), "failed", None),
+        (ToolTimeout("too slow"), "timed_out", "too slow"),
+        (Blocked("not here"), "denied", "not here"),
+        (ConnectionError(), "failed", "ConnectionError"),
+    ]
+    for error, status, text in cases:
+        for result in (failing.invoke({"error": error}), asyncio.run(failing.ainvoke({"error": error}))):
+            assert (result.status, result.value) == (status, None)
+            assert text is None or result.error == text
+            assert "Traceback" not in result.content
+            assert result.decision is not None
+
+
+@pytest.mark.parametrize("timeout_seconds", [None, 60])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), asyncio.CancelledError()])
+def test_whoever_interrupts_is_obeyed(error: BaseException, timeout_seconds: float | None) -> None:
+    """An interruption, an exit and a cancellation are no faults of the tool and pass through."""
+    with pytest.raises(type(error)):
+        Tool(fail, timeout_seconds=timeout_seconds).invoke({"error": error})
+
+    def judge(_: Mapping[str, Any]) -> Decision:
+        raise error
+
+    with pytest.raises(type(error)):
+        Tool(divide.function, judge=judge).invoke({"a": 1})
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(Tool(afail).ainvoke({"error": asyncio.CancelledError()}))
+
+
+def test_a_tool_that_takes_too_long_has_timed_out() -> None:
+    """At its timeout a tool has the status timed_out, with the seconds, and what became of the work."""
+    release = threading.Event()
+    hanging = Tool(lambda: release.wait(30), "hanging", timeout_seconds=0.05)
+    started = time.perf_counter()
+    for result in (
+        hanging.invoke(),
+        asyncio.run(hanging.ainvoke()),
+        wait_long.invoke({"seconds": 30}),
+        asyncio.run(wait_long.ainvoke({"seconds": 30})),
+    ):
+        assert result.status == "timed_out"
+        assert str(result.error).startswith("It did not finish within 0.05 seconds; ")
+    assert time.perf_counter() - started < 15
+    release.set()
+
+
+def test_without_a_limit_a_tool_runs_in_the_caller_s_thread() -> None:
+    """`timeout_seconds=None` runs a sync tool where it is called."""
+
+    def where() -> int:
+        return threading.get_ident()
+
+    assert Tool(where, timeout_seconds=None).invoke().value == where()
+    assert Tool(where).invoke().value != where()
+
+
+def test_output_is_bounded() -> None:
+    """What a model is told is at most `max_chars` long, and the whole value is still there for the caller."""
+    result = Tool(lambda: "x" * 5_000, "long", max_chars=100).invoke()
+    assert (result.status, len(result.content), len(result.value)) == ("truncated", 100, 5_000)
+
+
+def test_output_that_cannot_be_told_is_a_fault() -> None:
+    """A value that fails while it is made into text is a failed result, not a crash."""
+
+    class Broken(dict[str, Any]):
+        """A dictionary that cannot be read."""
+
+        def get(self, *_: Any) -> Any:
+            """Fail."""
+            raise RuntimeError("unreadable")
+
+    assert Tool(lambda: Broken(error=1), "broken").invoke().error == "RuntimeError: unreadable"
+
+
+def test_methods_are_tools_of_their_instances() -> None:
+    """A method that is a tool works from an instance, without `self` among its parameters, each with its own."""
+    mine, yours = Basket("An"), Basket("Bo")
+    assert mine.add("kiwi", 2) == "An: 2 kiwi"
+    assert yours.add.invoke({"fruit": "kiwi"}).value == "Bo: 1 kiwi"
+    assert mine.add.check({"fruit": "fig"}) == {"fruit": "fig", "count": 1}
+    assert list(mine.add.parameters["properties"]) == ["fruit", "count"]
+    assert Tool(mine.add.function, name="plain").invoke({"fruit": "fig"}).value == "An: 1 fig"
+    assert mine.unusual.invoke({"fruit": "fig"}).value == "An: fig"
+    assert mine.borrowed is divide
+    assert Neighbour().borrowed.invoke({"self_made": "mine"}).value == "mine"
+
+
+def test_methods_taken_from_the_class_are_called_with_an_instance() -> None:
+    """A method taken from its class works like any function of the class, judge included."""
+    assert Basket.add.lacks_instance
+    assert Basket.add(Basket("An"), "kiwi") == "An: 1 kiwi"
+    assert Basket.guarded(Basket("An"), "kiwi") == "kiwi"
+    with pytest.raises(Blocked):
+        Basket.guarded(Basket("An"), "/etc/fruit")
+    with pytest.raises(Blocked):
+        Basket("An").guarded("/etc/fruit")
+
+
+def test_static_and_class_methods_are_tools_in_either_order() -> None:
+    """`@tool` may stand above or below `@staticmethod` and `@classmethod`."""
+    for source in (Basket, Basket("An")):
+        assert source.outer_static.invoke({"self_made": "a"}).value == "a"
+        assert source.inner_static.invoke({"self_made": "b"}).value == "b"
+        assert source.outer_class.invoke({"fruit": "c"}).value == "Basket: c"
+        assert source.outer_class("c") == "Basket: c"
+        assert source.inner_class("d") == "Basket: d"
+
+
+def test_annotations_of_methods_may_be_defined_later() -> None:
+    """A method may name a type that follows its class: it is read when it is first used."""
+    assert Basket("An").swap.invoke({"fruit": {"name": "fig"}}).value == "An: fig"
+
+
+def mixed(a: int, b: str, *, c: bool = False) -> tuple[int, str, bool]:
+    """Take some by position and some by name."""
+    return a, b, c
+
+
+async def amixed(a: int, b: str) -> tuple[int, str]:
+    """Take two, later."""
+    return a, b
+
+
+class Doubler:
+    """Something that can be called."""
+
+    def __call__(self, a: int) -> int:
+        """Call it."""
+        return a
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "value"),
+    [
+        (mixed, {"a": 1, "b": "x", "c": "true"}, (1, "x", True)),
+        (functools.partial(mixed, 1), {"b": "x"}, (1, "x", False)),
+        (functools.partial(mixed, b="secret"), {"a": 1}, (1, "secret", False)),
+        (functools.partial(amixed, b="later"), {"a": 1}, (1, "later")),
+        (Doubler(), {"a": 1}, 1),
+        (lambda text: text.upper(), {"text": "a"}, "A"),
+        (lambda: amixed(1, "handed out"), {}, (1, "handed out")),
+    ],
+)
+def test_anything_callable_can_be_a_tool(function: Any, arguments: dict[str, Any], value: Any) -> None:
+    """Functions, partials, callable objects, lambdas with a name, and functions that hand out coroutines are tools."""
+    made = Tool(function, "made")
+    assert made.invoke(arguments).value == value
+    assert asyncio.run(made.ainvoke(arguments)).value == value
+
+
+def test_what_a_partial_has_bound_is_the_developer_s_own() -> None:
+    """A value bound by a partial is not offered to the model, which can neither read nor change it."""
+    made = Tool(functools.partial(mixed, b="secret"))
+    assert "secret" not in json.dumps(made.to_openai_tool())
+    assert made.invoke({"a": 1, "b": "other"}).status == "failed"
+
+
+def generator() -> Any:
+    """Yield."""
+    yield 1
+
+
+def takes_anything(*values: int) -> None:
+    """Take anything."""
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "told"),
+    [
+        (5, {}, "5 cannot be called, so it cannot be a tool"),
+        ("name", {}, r"'name' cannot be called.*@tool\(name=\.\.\.\)"),
+        (Basket, {}, "Basket is a class, and a tool is a function"),
+        (divide, {}, r"Tool\('divide', level=SAFE\) is a tool already; use it as it is"),
+        (functools.partial(divide, 1), {}, r"partial\(Tool\('divide', level=SAFE\), 1\) is a tool already"),
+        (lambda: 1, {}, "'<lambda>' is not a name that providers accept"),
+        (mixed, {"name": ""}, "'' is not a name that providers accept"),
+        (mixed, {"name": "two words"}, "is not a name that providers accept"),
+        (mixed, {"name": "x" * 65}, "is not a name that providers accept"),
+        (mixed, {"name": "tên"}, "is not a name that providers accept"),
+        (mixed, {"name": "line\n"}, "is not a name that providers accept"),
+        (mixed, {"name": 5}, "5 is not a name that providers accept"),
+        (mixed, {"description": 5}, "description= takes text, not 5"),
+        (mixed, {"level": "dangerous"}, "level= takes a safety level: 'dangerous' is not a safety level"),
+        (mixed, {"level": None}, "level= takes a safety level"),
+        (mixed, {"timeout_seconds": 0}, "timeout_seconds= takes a positive number of seconds, or None"),
+        (mixed, {"timeout_seconds": -1}, "timeout_seconds= takes"),
+        (mixed, {"timeout_seconds": float("inf")}, "timeout_seconds= takes"),
+        (mixed, {"timeout_seconds": True}, "timeout_seconds= takes"),
+        (mixed, {"timeout_seconds": "60"}, "timeout_seconds= takes"),
+        (mixed, {"max_chars": 99}, "max_chars= takes a whole number of at least 100; not 99"),
+        (mixed, {"max_chars": 1e6}, "max_chars= takes"),
+        (mixed, {"max_chars": True}, "max_chars= takes"),
+        (mixed, {"judge": ALLOW}, "judge= takes a function from arguments to a Decision"),
+        (generator, {}, "'generator' yields its values one by one"),
+        (takes_anything, {}, r"'takes_anything': parameter '\*values' takes any number of values"),
+        (max, {}, "'max' has no signature to read"),
+    ],
+)
+def test_a_bad_tool_is_refused_at_once(function: Any, options: dict[str, Any], told: str) -> None:
+    """What cannot be a tool is refused where it is made, with what is wrong and what to do."""
+    with pytest.raises(ConfigError, match=told):
+        Tool(function, **options)
+    with pytest.raises(ConfigError, match=told):
+        tool(**options)(function)
+
+
+def test_a_tool_of_somebody_else_s_schema() -> None:
+    """A tool can be made of a name, a description and a JSON schema; its function gets the arguments by name."""
+    schema = {
+        "type": "object",
+        "properties": {"file-name": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["file-name"],
+        "additionalProperties": False,
+    }
+    received: list[dict[str, Any]] = []
+
+    def forward(**arguments: Any) -> dict[str, Any]:
+        received.append(arguments)
+        return arguments
+
+    foreign = Tool.from_schema("read", "Read a file.", schema, forward, level="system", max_chars=500)
+    assert (foreign.name, foreign.description, foreign.parameters) == ("read", "Read a file.", schema)
+    assert (foreign.level, foreign.max_chars, foreign.timeout_seconds) == (SafetyLevel.SYSTEM, 500, 60.0)
+    assert foreign.invoke({"file-name": "a", "count": "3"}).value == {"file-name": "a", "count": 3}
+    assert foreign.invoke({"count": 1}).error == "Argument 'file-name' is missing; it should be text."
+    assert foreign(**{"file-name": "b"}) == {"file-name": "b"}
+    assert len(received) == 2
+    assert foreign.spec.strict_parameters is not None
+
+
+def test_a_judge_guards_a_foreign_tool_too() -> None:
+    """A tool of somebody else's schema passes the same gate."""
+
+    def forward(**arguments: Any) -> Any:
+        return arguments
+
+    schema = {"properties": {"path": {"type": "string"}}, "required": ["path"]}
+    foreign = Tool.from_schema("read", "Read.", schema, forward, judge=no_etc)
+    assert foreign(path="/home") == {"path": "/home"}
+    with pytest.raises(Blocked):
+        foreign(path="/etc/passwd")
+    assert foreign.invoke({"path": "/etc/passwd"}).status == "denied"
+    with pytest.raises(ConfigError, match="its schema must be of type 'object'"):
+        Tool.from_schema("read", "Read.", {"type": "string"}, forward)
+    with pytest.raises(ConfigError, match="'two words' is not a name"):
+        Tool.from_schema("two words", "Read.", schema, forward)
+
+
+def test_an_async_function_serves_a_foreign_tool() -> None:
+    """The function behind a foreign schema may be async, or a method."""
+
+    class Server:
+        """Something that serves tools."""
+
+        async def call(self, **arguments: Any) -> Any:
+            """Serve."""
+            return arguments
+
+    foreign = Tool.from_schema("serve", "Serve.", {"type": "object"}, Server().call)
+    assert foreign.invoke({"a": 1}).value == {"a": 1}
+    assert asyncio.run(foreign.ainvoke({"a": 1})).value == {"a": 1}
+
+
+@pytest.mark.parametrize("rich", [False, True])
+@pytest.mark.parametrize(
+    "echo", [lambda func, self, schema, copy, json, _x, cls, name, arguments, decision, args, kwargs: [*locals()]]
+)
+def test_any_parameter_name_works_all_the_way(echo: Any, *, rich: bool) -> None:
+    """Parameters named like Python's or the toolkit's own work in checks, judges, direct calls and runs."""
+    names = list(inspect.signature(echo).parameters)
+    echo.__annotations__.update(dict.fromkeys(names, Annotated[int, Field()] if rich else int))
+    made = Tool(echo, "echo", judge=lambda _: ALLOW)
+    given = dict.fromkeys(names, 7)
+    assert made(**given) == names
+    assert made.invoke(json.dumps(given)).value == names
+    assert made.judge(given) == ALLOW
+
+
+def test_a_direct_call_costs_microseconds() -> None:
+    """Wrapping a function makes calling it barely slower."""
+    calls = 20_000
+    started = time.perf_counter()
+    for _ in range(calls):
+        divide(6)
+    assert (time.perf_counter() - started) / calls < 50e-6
+
+
+def test_the_result_is_the_vocabulary_s() -> None:
+    """What `invoke` gives is the ToolResult of the vocabulary."""
+    assert isinstance(divide.invoke({"a": 1}), ToolResult)

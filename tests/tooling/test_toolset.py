@@ -1,0 +1,200 @@
+"""Proves that tools come in ordered, unchanging collections."""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import types
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agentkit.errors import ConfigError, UnknownTool
+from agentkit.levels import SafetyLevel
+from agentkit.tooling.tool import Tool, tool
+from agentkit.tooling.toolset import Toolset
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(level=SafetyLevel.NETWORK)
+def fetch(url: str) -> str:
+    """Fetch."""
+    return url
+
+
+@tool(level="system")
+def remove(path: str) -> str:
+    """Remove."""
+    return path
+
+
+def plain(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+async def later(text: str) -> str:
+    """Return the text later."""
+    return text
+
+
+class Shelf:
+    """Something with tools among its methods."""
+
+    @tool
+    def take(self, count: int) -> int:
+        """Take some."""
+        return count
+
+    @classmethod
+    @tool
+    def describe(cls, count: int) -> str:
+        """Describe the class."""
+        return cls.__name__ * count
+
+    def put(self, count: int) -> int:
+        """Put some back."""
+        return count
+
+
+three = Toolset([add, fetch, remove])
+
+
+@pytest.mark.parametrize(
+    ("items", "names"),
+    [
+        ((), ()),
+        (add, ("add",)),
+        (plain, ("plain",)),
+        ([add, plain, later], ("add", "plain", "later")),
+        ((add, [fetch, (remove,)]), ("add", "fetch", "remove")),
+        (three, ("add", "fetch", "remove")),
+        ([three, plain], ("add", "fetch", "remove", "plain")),
+        ((each for each in (add, plain)), ("add", "plain")),
+        ({"a": add}.values(), ("add",)),
+        ([Shelf().put, Shelf().take, Shelf.describe], ("put", "take", "describe")),
+        (functools.partial(plain), ("plain",)),
+        (SimpleNamespace(as_tool=lambda: add), ("add",)),
+    ],
+)
+def test_a_toolset_is_made_of_anything_that_holds_tools(items: Any, names: tuple[str, ...]) -> None:
+    """Tools, functions, methods, toolsets and iterables of these make a toolset, in their order, functions wrapped."""
+    toolset = Toolset(items)
+    assert toolset.names == names
+    assert all(isinstance(each, Tool) for each in toolset)
+
+
+def test_the_tools_of_a_class_and_of_its_instances_work() -> None:
+    """A method that is a tool knows its instance, one of the class its class."""
+    toolset = Toolset([Shelf().take, Shelf.describe, Shelf().put])
+    assert [each.invoke({"count": 2}).value for each in toolset] == [2, "ShelfShelf", 2]
+
+
+def test_a_class_method_that_is_a_tool_is_found_inside_a_bound_method() -> None:
+    """Python 3.13 binds a class method to its class by itself: the tool inside is found, and bound the same way."""
+    bound: Any = types.MethodType(Shelf.__dict__["describe"].__func__, Shelf)
+    assert Toolset([bound]).find("describe").invoke({"count": 1}).value == "Shelf"
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        ("web", r"tools= takes tools, e\.g\. tools=web_tools .* got the text 'web'; give the tool itself"),
+        (b"web", "got the text b'web'"),
+        (["add"], "got the text 'add'"),
+        ({"type": "function"}, "got a dictionary; a tool described by a JSON schema is made with Tool.from_schema"),
+        (Shelf, "got the class Shelf; give a function, or a method of an instance"),
+        (json, "got the module json; name the functions in it"),
+        (5, "got 5"),
+        (None, "got None"),
+        ([None], "got None"),
+        (Shelf.take, "'take' is a method; take it from an instance, not from its class"),
+        ([add, add], "Two tools are named 'add'; give one another name .* or leave one out"),
+        ([add, Tool(plain, name="add")], "Two tools are named 'add'"),
+        (lambda text: text, "'<lambda>' is not a name that providers accept"),
+    ],
+)
+def test_what_is_no_tool_is_refused_with_a_hint(items: Any, told: str) -> None:
+    """What cannot be a tool is refused at once, with a hint at what was probably meant."""
+    with pytest.raises(ConfigError, match=told):
+        Toolset(items)
+
+
+def test_toolsets_are_added_to_anything_from_either_side() -> None:
+    """A toolset plus a toolset, a list, a tuple, a tool or a function, on either side, is a toolset."""
+    base = Toolset([add])
+    for other, name in ((Toolset([fetch]), "fetch"), ([fetch], "fetch"), ((fetch,), "fetch"), (plain, "plain")):
+        assert (base + other).names == ("add", name)
+        assert (other + base).names == (name, "add")
+    assert (base + fetch).names == ("add", "fetch")
+    assert (fetch + base).names == ("fetch", "add")
+    assert base.names == ("add",)
+    with pytest.raises(ConfigError, match="Two tools are named 'add'"):
+        operator.add(base, [add])
+
+
+def test_some_of_the_tools_can_be_chosen() -> None:
+    """Tools are chosen by name, left out by name, or limited to a safety level."""
+    assert three.only("remove", "add").names == ("remove", "add")
+    assert three.only() == Toolset()
+    assert three.without("fetch").names == ("add", "remove")
+    assert three.up_to(SafetyLevel.NETWORK).names == ("add", "fetch")
+    assert three.up_to("safe").names == ("add",)
+    with pytest.raises(ValueError, match="not a safety level"):
+        three.up_to("harmless")
+
+
+def test_a_misspelt_name_is_refused_with_the_closest_real_one() -> None:
+    """Choosing a tool that is not there is an error of the developer, who is told the closest name."""
+    for choose in (three.only, three.without):
+        with pytest.raises(ConfigError, match=r"no tool named 'fetsh'. Did you mean 'fetch'\? The tools are: add, f"):
+            choose("fetsh")
+
+
+@pytest.mark.parametrize(
+    ("toolset", "name", "told"),
+    [
+        (three, "fech", "There is no tool named 'fech'. Did you mean 'fetch'? The tools are: add, fetch, remove."),
+        (three, "zzz", "There is no tool named 'zzz'. The tools are: add, fetch, remove."),
+        (three, "", "There is no tool named ''. The tools are: add, fetch, remove."),
+        (Toolset(), "add", "There is no tool named 'add'; there are no tools at all."),
+    ],
+)
+def test_a_tool_a_model_made_up_is_answered_with_the_real_ones(toolset: Toolset, name: str, told: str) -> None:
+    """A name that no tool has raises UnknownTool, which names the closest real one and lists the others."""
+    with pytest.raises(UnknownTool) as caught:
+        toolset.find(name)
+    assert str(caught.value) == told
+
+
+def test_an_endless_name_is_answered_briefly() -> None:
+    """A hallucinated name of any length costs neither time nor room."""
+    with pytest.raises(UnknownTool) as caught:
+        three.find("fetch" * 1_000_000)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_toolset_is_a_sequence_that_never_changes() -> None:
+    """A toolset has a length, an order, members, slices and an equality, and no way to change."""
+    assert len(three) == 3
+    assert bool(three)
+    assert not Toolset()
+    assert list(three) == [add, fetch, remove]
+    assert three[0] is add
+    assert three[-2:] == Toolset([fetch, remove])
+    assert fetch in three
+    assert three.find("add") is add
+    assert three == Toolset([add]) + fetch + remove
+    assert three != Toolset([fetch, add, remove])
+    assert three != [add, fetch, remove]
+    assert len({three, Toolset(three)}) == 1
+    assert repr(three) == "Toolset(add, fetch, remove)"
+    with pytest.raises(AttributeError):
+        three.extra = 1
