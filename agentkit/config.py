@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 DEFAULT_MODEL = "gpt-5.4-mini"
@@ -10,16 +11,18 @@ DEFAULT_MODEL = "gpt-5.4-mini"
 
 DEFAULT_AZURE_API_VERSION = "2024-02-01"
 
+_OURS = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
+_SHORT = 8
+
 
 def environment() -> Mapping[str, str]:
-    """The environment as it is now, without empty variables: an empty variable counts as unset."""
-    return {name: value for name, value in os.environ.items() if value.strip()}
+    """The environment as it is now, without blanks around values, and without variables that are empty then."""
+    return {name: value.strip() for name, value in os.environ.items() if value.strip()}
 
 
 def empty_variables() -> tuple[str, ...]:
-    """The names of our variables that are set but empty, and so count as unset."""
-    ours = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
-    return tuple(name for name, value in os.environ.items() if name.startswith(ours) and not value.strip())
+    """The names of our variables that are set but empty, and so count as unset, in alphabetical order."""
+    return tuple(sorted(name for name, value in os.environ.items() if name.startswith(_OURS) and not value.strip()))
 
 
 class Secret:
@@ -35,8 +38,11 @@ class Secret:
         return self._value
 
     def scrub(self, text: str) -> str:
-        """`text` with every occurrence of the value replaced."""
-        return text.replace(self._value, "***")
+        """`text` with every occurrence of the value replaced; of a short one, only where it is a word of its own."""
+        pattern = re.escape(self._value)
+        if len(self._value) < _SHORT:
+            pattern = rf"(?<!\w){pattern}(?!\w)"
+        return re.sub(pattern, "***", text) if self._value else text
 
     def __repr__(self) -> str:
         return "Secret('***')"

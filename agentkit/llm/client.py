@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,12 +11,12 @@ from typing import Protocol as TypingProtocol
 
 from agentkit import config
 from agentkit.config import Secret
-from agentkit.errors import BadResponse
+from agentkit.errors import BadResponse, ConfigError
 from agentkit.events import Event
 from agentkit.llm.detect import detect
-from agentkit.llm.endpoint import Description, Endpoint, Protocol, TokenProvider, Wishes, shown_url
+from agentkit.llm.endpoint import Description, Endpoint, Protocol, TokenProvider, Wishes
 from agentkit.llm.providers import Provider
-from agentkit.llm.wire.reading import typed_messages
+from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
 
 Prompt = str | Iterable[Message | Mapping[str, Any]]
@@ -45,13 +47,14 @@ class LLM:
         base_url: An OpenAI-compatible server, which may need no key.
         azure_token_provider: A function that gives an Entra ID token, instead of a key.
         protocol: `responses` or `chat`, when the choice made for the provider is not right.
-        timeout_seconds: How long to wait for an answer, or for the next piece of one.
-        max_retries: How often a request is sent again after 408, 409, 429, 5xx or a lost connection.
+        timeout_seconds: How long to wait for an answer, or for the next piece of one; connecting takes at most 10.
+        max_retries: How often a request is sent again after 408, 409, 429, 5xx, a timeout or a lost connection.
         temperature, max_tokens, reasoning_effort: Sent only when set.
         settings: Further parameters, sent as they are.
 
     Raises:
         NoProvider: Nothing names a provider, the named one is unknown, or it lacks a key or endpoint.
+        ConfigError: An argument or variable cannot be right.
     """
 
     def __init__(
@@ -72,24 +75,26 @@ class LLM:
         reasoning_effort: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
+        key = _stripped(api_key)
         self._wishes = Wishes(
-            provider=provider or None,
-            model=model or None,
-            api_key=Secret(api_key) if api_key else None,
-            azure_endpoint=azure_endpoint or None,
-            azure_api_version=azure_api_version or None,
+            provider=_stripped(provider),
+            model=_stripped(model),
+            api_key=Secret(key) if key else None,
+            azure_endpoint=_stripped(azure_endpoint),
+            azure_api_version=_stripped(azure_api_version),
             azure_token_provider=azure_token_provider,
-            base_url=base_url or None,
+            base_url=_stripped(base_url),
             protocol=protocol,
         )
         own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
-        self._settings = {name: value for name, value in own.items() if value is not None} | dict(settings or {})
-        self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
+        self._settings = _chosen({**own, **(settings or {})})
+        self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
         self._connect()
 
     def _connect(self) -> None:
         """Decide where the model is; nothing is opened before the first request."""
-        self._endpoint, self._decided_by, self._ignored = detect(self._wishes, config.environment())
+        self._endpoint, self._decided_by, ignored = detect(self._wishes, config.environment())
+        self._ignored = (*ignored, *(f"{name} (empty)" for name in config.empty_variables()))
         self._provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries)
 
     @property
@@ -113,11 +118,12 @@ class LLM:
         return Description(
             provider=endpoint.provider,
             model=endpoint.model,
-            endpoint=shown_url(endpoint.base_url) if endpoint.base_url else "this machine",
+            endpoint=endpoint.shown_url,
             protocol=endpoint.protocol,
-            api_version=endpoint.query.get("api-version"),
+            api_version=endpoint.api_version,
             decided_by=self._decided_by,
-            ignored=(*self._ignored, *(f"{name} (empty)" for name in config.empty_variables())),
+            ignored=self._ignored,
+            adjustments=getattr(self._provider, "adjustments", ()),
         )
 
     def chat(self, messages: Prompt, **settings: Any) -> str:
@@ -192,13 +198,15 @@ class LLM:
         output_schema: OutputSchema | Mapping[str, Any] | None,
         settings: Mapping[str, Any],
     ) -> Request:
-        if isinstance(messages, Request):
-            return replace(messages, settings={**self._settings, **messages.settings}) if self._settings else messages
-        if isinstance(output_schema, Mapping):
-            output_schema = OutputSchema(str(output_schema.get("title", "answer")), output_schema)
+        chosen = _chosen(settings)
         specs = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools)
-        return Request(
-            typed_messages(messages), tools=specs, output_schema=output_schema, settings={**self._settings, **settings}
+        schema = _output_schema(output_schema) if isinstance(output_schema, Mapping) else output_schema
+        asked = messages if isinstance(messages, Request) else Request(typed_messages(messages))
+        return replace(
+            asked,
+            tools=specs or asked.tools,
+            output_schema=schema or asked.output_schema,
+            settings={**self._settings, **asked.settings, **chosen},
         )
 
     def __repr__(self) -> str:
@@ -230,3 +238,30 @@ def _whole_text(response: Response) -> str:
     if not response.text and response.finish_reason == "length":
         raise BadResponse("The answer was cut at its token limit before any text came; allow more max_tokens.")
     return response.text
+
+
+def _stripped(text: str | None) -> str | None:
+    """The text without blanks around it, as they come along when a key is pasted; None when nothing is left."""
+    return (text.strip() or None) if text else None
+
+
+def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are made: None leaves one to the server. Raises ConfigError for what is no setting."""
+    if settings.get("stream"):
+        raise ConfigError("stream=True is no setting; use LLM.stream or LLM.astream.")
+    return {name: value for name, value in settings.items() if value is not None and name != "stream"}
+
+
+def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:
+    """Timeout and retries as they are. Raises ConfigError when they limit nothing."""
+    if not 0 < timeout_seconds < math.inf:
+        raise ConfigError(f"timeout_seconds= is a number of seconds above 0, not {timeout_seconds!r}.")
+    if not isinstance(max_retries, int) or max_retries < 0:
+        raise ConfigError(f"max_retries= is a whole number, 0 or more, not {max_retries!r}.")
+    return timeout_seconds, max_retries
+
+
+def _output_schema(schema: Mapping[str, Any]) -> OutputSchema:
+    """A JSON schema as an output schema, named after its title in the letters that servers allow in a name."""
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", str(schema.get("title", ""))).strip("_")[:64]
+    return OutputSchema(name or "answer", schema)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from agentkit.errors import NoProvider
 from agentkit.llm.endpoint import Endpoint, Wishes
 from agentkit.llm.providers.azure import azure_endpoint
 from agentkit.llm.providers.openai import SERVICES, openai_endpoint, service_endpoint
+from agentkit.llm.sources import Sources
 
-Env = Mapping[str, str]
+Values = Mapping[str, Any]
 
-PROVIDERS: Mapping[str, Callable[[Wishes, Env], Endpoint]] = {
+
+def _offline_endpoint(sources: Sources) -> Endpoint:
+    return Endpoint(provider="offline", model=sources.value("model=", "AGENTKIT_MODEL") or "needle3")
+
+
+PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
     "openai": openai_endpoint,
     "azure": azure_endpoint,
-    "offline": lambda wishes, _: Endpoint(provider="offline", model=wishes.model or "needle3"),
+    "offline": _offline_endpoint,
     **{name: partial(service_endpoint, name) for name in SERVICES},
 }
 """Every provider: its name, which is also its prefix in `model="name:…"`, and what makes its endpoint."""
@@ -25,19 +31,35 @@ PROVIDERS: Mapping[str, Callable[[Wishes, Env], Endpoint]] = {
 
 def _prefix(model: str) -> str | None:
     """The provider in `provider:model`. Other colons are part of a model's own name, as in `qwen3:8b`."""
-    prefix = model.partition(":")[0].lower()
-    return prefix if prefix in PROVIDERS else None
+    prefix, colon, _ = model.partition(":")
+    return prefix.lower() if colon and prefix.lower() in PROVIDERS else None
 
 
-_ORDER: tuple[tuple[tuple[str, ...], Callable[[str], str | None]], ...] = (
-    # the arguments (with =) or variables that must all be set, and the provider that the value of the first names
-    (("provider=",), str),
-    (("model=",), _prefix),
+def _named_by(name: str) -> Callable[[Values], str | None]:
+    """The value itself, in any case."""
+    return lambda values: values[name].strip().lower()
+
+
+def _prefix_of(name: str, url: str) -> Callable[[Values], str | None]:
+    """The prefix of a model's name. Beside a base URL, `mistral:7b` is a name of that server's and no prefix."""
+
+    def prefix(values: Values) -> str | None:
+        found = _prefix(values[name])
+        is_hosted = found is not None and found in SERVICES and bool(SERVICES[found].key_variable)
+        return None if is_hosted and url in values else found
+
+    return prefix
+
+
+_ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
+    # the arguments (with =) or variables that must all be set, and the provider that they name
+    (("provider=",), _named_by("provider=")),
+    (("model=",), _prefix_of("model=", "base_url=")),
     (("azure_endpoint=",), lambda _: "azure"),
     (("azure_token_provider=",), lambda _: "azure"),
     (("base_url=",), lambda _: "openai"),
-    (("AGENTKIT_PROVIDER",), str),
-    (("AGENTKIT_MODEL",), _prefix),
+    (("AGENTKIT_PROVIDER",), _named_by("AGENTKIT_PROVIDER")),
+    (("AGENTKIT_MODEL",), _prefix_of("AGENTKIT_MODEL", "AGENTKIT_BASE_URL")),
     (("api_key=",), lambda _: "openai"),
     (("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"), lambda _: "azure"),
     (("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT"), lambda _: "azure"),
@@ -46,61 +68,98 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[str], str | None]], ...] = (
     (("OPENAI_BASE_URL",), lambda _: "openai"),
 )
 
+_VARIABLES = (
+    *("AGENTKIT_PROVIDER", "AGENTKIT_MODEL", "AGENTKIT_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+    *("OPENAI_API_VERSION", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT"),
+    *("AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"),
+)
+"""The variables that say which model is meant, whoever serves it."""
 
-def detect(wishes: Wishes, env: Env) -> tuple[Endpoint, str, tuple[str, ...]]:
+_Voice = tuple[tuple[str, ...], str]
+"""The names of what is set, and the provider that it names."""
+
+
+def detect(wishes: Wishes, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple[str, ...]]:
     """The endpoint, what decided for its provider, and what else was set but did not count, with the reason.
 
-    Raises NoProvider when nothing names a provider, the named one is unknown, or it lacks something.
+    Raises NoProvider when nothing names a provider, the named one is unknown, or it lacks something; ConfigError
+    when what names it cannot be right.
     """
-    settings = {f"{name}=": value for name, value in wishes.given().items()} | dict(env)
+    values = {f"{name}=": value for name, value in wishes.given().items()} | dict(env)
     voices = [
-        (" and ".join(needed), named)
-        for needed, names in _ORDER
-        if all(name in settings for name in needed) and (named := names(settings[needed[0]]))
+        (needed, provider)
+        for needed, named in _ORDER
+        if all(name in values for name in needed) and (provider := named(values))
     ]
     if not voices:
-        raise NoProvider(_nothing_found(env))
-    decider, provider = voices[0]
-    provider = provider.strip().lower()
+        raise NoProvider(_nothing_found(values))
+    deciding, provider = voices[0]
     if provider not in PROVIDERS:
-        raise NoProvider(_unknown(provider, decider))
-    model = _model(wishes, env, provider)
-    endpoint = PROVIDERS[provider](replace(wishes, model=model), env)
-    overruled = [f"{other} (names {name}; {decider} decides first)" for other, name in voices[1:] if name != provider]
-    if half := _half_azure(env):
-        overruled.append(half)
-    return endpoint, decider, tuple(overruled)
+        raise NoProvider(_unknown(provider, deciding[0]))
+    sources = Sources(_with_model_of(provider, deciding[0], values))
+    endpoint = PROVIDERS[provider](sources)
+    return endpoint, " and ".join(deciding), tuple(_ignored(voices, sources, values))
 
 
-def _model(wishes: Wishes, env: Env, provider: str) -> str | None:
-    """The model's name at `provider`, or None for its default. A name meant for another provider does not count."""
-    for name in (wishes.model, env.get("AGENTKIT_MODEL")):
-        prefix = _prefix(name or "")
-        if name and prefix in {None, provider}:
-            return (name.partition(":")[2] if prefix else name) or None
-    return None
+def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:
+    """The values with the model's name as the provider knows it, without a name that is meant for another."""
+    own = dict(values)
+    for name in ("model=", "AGENTKIT_MODEL"):
+        prefix = _prefix(values.get(name, ""))
+        is_foreign = name == "AGENTKIT_MODEL" and decider.endswith("=") and values.get("AGENTKIT_PROVIDER") != provider
+        if prefix == provider:
+            own[name] = values[name].partition(":")[2].strip()
+        if prefix and (not own[name] or (prefix != provider and is_foreign)):
+            del own[name]
+    return own
+
+
+def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator[str]:
+    """What was set but did not count, and why."""
+    deciding, provider = voices[0]
+    told = {*deciding, *sources.read}
+    for names, named in voices[1:]:
+        if named != provider:
+            yield f"{' and '.join(names)} (names {named}; {' and '.join(deciding)} decides first)"
+            told.update(names)
+    half = _half_azure(values)
+    if half and told.isdisjoint(half[0]) and sources.passed_over.keys().isdisjoint(half[0]):
+        yield half[1]
+        told.update(half[0])
+    for name, first in sources.passed_over.items():
+        if name not in told:
+            yield f"{name} ({first} comes first)"
+    for name in values:
+        if (name.endswith("=") or name in _VARIABLES) and name not in told | sources.passed_over.keys():
+            yield f"{name} ({provider} does not use it)"
 
 
 def _unknown(provider: str, decider: str) -> str:
     close = difflib.get_close_matches(provider, PROVIDERS, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"Unknown provider {provider!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
+    return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
 
 
-def _half_azure(env: Env) -> str:
-    """What is missing when only one of Azure's two variables is set; empty otherwise."""
-    has_credential = "AZURE_OPENAI_API_KEY" in env or "AZURE_OPENAI_AD_TOKEN" in env
-    if has_credential == ("AZURE_OPENAI_ENDPOINT" in env):
-        return ""
-    if has_credential:
-        return "Azure's key is set, but its endpoint is required too: set AZURE_OPENAI_ENDPOINT"
-    return "AZURE_OPENAI_ENDPOINT is set, but Azure's API key is required too: set AZURE_OPENAI_API_KEY"
+def _shortened(word: str) -> str:
+    """A word that may be anything, such as a key in the wrong place, so that not all of it is shown."""
+    return word if len(word) <= 16 else f"{word[:6]}…"
 
 
-def _nothing_found(env: Env) -> str:
-    half = _half_azure(env)
+def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
+    """What is set, and what is missing, when only one of Azure's two variables is set."""
+    credentials = tuple(name for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN") if name in values)
+    if bool(credentials) == ("AZURE_OPENAI_ENDPOINT" in values):
+        return None
+    if credentials:
+        return credentials, f"{credentials[0]} (Azure OpenAI endpoint required too: AZURE_OPENAI_ENDPOINT is not set)"
+    needed = "Azure OpenAI API key required too: AZURE_OPENAI_API_KEY is not set"
+    return ("AZURE_OPENAI_ENDPOINT",), f"AZURE_OPENAI_ENDPOINT ({needed})"
+
+
+def _nothing_found(values: Values) -> str:
+    half = _half_azure(values)
     return (
-        f"No API key found. {f'{half}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
+        f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
         "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key. Without any of these the offline "
         "model answers simple requests: pip install 'agentkit-tools[offline]' and use provider='offline'."
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Literal, get_args
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from agentkit.config import Secret
+from agentkit.errors import ConfigError
 
 Protocol = Literal["responses", "chat"]
 TokenProvider = Callable[[], str]
+
+_PASTED_PATHS = ("/chat/completions", "/responses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +24,10 @@ class Wishes:
     provider: str | None = None
     model: str | None = None
     api_key: Secret | None = None
-    azure_endpoint: str | None = None
+    azure_endpoint: str | None = field(default=None, repr=False)
     azure_api_version: str | None = None
     azure_token_provider: TokenProvider | None = field(default=None, repr=False)
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     protocol: Protocol | None = None
 
     def given(self) -> dict[str, Any]:
@@ -36,23 +40,57 @@ class Endpoint:
     """One model at one provider.
 
     The credential is `token_provider`, or `api_key`: sent in the header `key_header`, as a bearer token when that
-    is None. With neither, no credential is sent. `strict` says that the server enforces schemas.
+    is None. With neither, no credential is sent. `query` is sent with every request. `strict` says that the server
+    enforces schemas, `is_openai` that it is OpenAI's own, which is told the account's organization and project.
+
+    Raises ConfigError for an unknown protocol, or a key that no HTTP header can carry.
     """
 
     provider: str
     model: str
-    base_url: str = ""
+    base_url: str = field(default="", repr=False)
     protocol: Protocol = "chat"
     api_key: Secret | None = None
     key_header: str | None = None
     token_provider: TokenProvider | None = field(default=None, repr=False)
-    query: Mapping[str, str] = field(default_factory=dict)
+    api_version: str | None = None
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
     strict: bool = False
+    is_openai: bool = False
+
+    def __post_init__(self) -> None:
+        if self.protocol not in get_args(Protocol):
+            raise ConfigError(f"protocol= is 'responses' or 'chat', not {self.protocol!r}.")
+        if self.api_key and not is_header_text(self.api_key.reveal()):
+            raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")
+
+    @property
+    def shown_url(self) -> str:
+        """The base URL without what may be secret in it; `this machine` when there is none."""
+        return shown_url(self.base_url) or "this machine"
 
     @property
     def origin(self) -> str:
         """What marks a message as coming from here, so that only here gets back what it keeps for itself."""
-        return f"{self.protocol}:{urlsplit(self.base_url).hostname or self.provider}"
+        return f"{self.protocol}:{self.shown_url if self.base_url else self.provider}"
+
+    def scrub(self, text: str) -> str:
+        """`text` without key, password and query values. A word that is public anyway, as the key `ollama`, stays."""
+        public = f"{self.provider} {self.model} {self.shown_url} {self.api_version}"
+        for secret in self._secrets():
+            text = text if secret in public else Secret(secret).scrub(text)
+        return text
+
+    def _secrets(self) -> Iterator[str]:
+        if self.api_key:
+            yield self.api_key.reveal()
+        yield from self.query.values()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
+        if user or password:
+            from base64 import b64encode
+
+            yield b64encode(unquote(f"{user}:{password}").encode()).decode()
+            yield from (password or user, unquote(password or user))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +98,7 @@ class Description:
     """Which model an LLM talks to and why, safe to print. Made by `LLM.describe()`.
 
     `decided_by` names the argument or variable that chose the provider, `ignored` what else was set and why it
-    did not count.
+    did not count, `adjustments` what is sent differently because the server refused it otherwise.
     """
 
     provider: str
@@ -70,6 +108,7 @@ class Description:
     api_version: str | None
     decided_by: str
     ignored: tuple[str, ...] = ()
+    adjustments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """One line a fact."""
@@ -81,11 +120,45 @@ class Description:
         ]
         if self.api_version:
             lines.append(f"api version  {self.api_version}")
-        return "\n".join([*lines, *(f"ignored      {reason}" for reason in self.ignored)])
+        lines += [f"ignored      {reason}" for reason in self.ignored]
+        return "\n".join([*lines, *(f"adjusted     {name}" for name in self.adjustments)])
+
+
+def is_header_text(text: str) -> bool:
+    """Whether an HTTP header can carry `text`."""
+    return bool(re.fullmatch(r"[!-~]+", text))
+
+
+def read_url(url: str) -> tuple[str, dict[str, str]]:
+    """The base URL and its query, apart. A whole endpoint's address, as people paste it, is cut back to its base.
+
+    Raises ConfigError for what is no HTTP address; the text shows no password.
+    """
+    url = url.strip()
+    parts = _split(url)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\\]", url):
+        raise ConfigError(
+            f"{shown_url(url)!r} is not a base URL; it looks like https://host/v1 or http://127.0.0.1:11434/v1."
+        )
+    path = parts.path.rstrip("/")
+    for pasted in _PASTED_PATHS:
+        path = path.removesuffix(pasted)
+    return f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query, keep_blank_values=True))
 
 
 def shown_url(url: str) -> str:
     """A URL without what may be secret in it: user, password and query."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, "", ""))
+    parts = _split(url)
+    if parts is None or not parts.netloc:
+        return re.split(r"[?#]", re.sub(r"^(\w+://)?.*@", r"\1", url, flags=re.DOTALL))[0]
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL; None when it has no valid host and port."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,67 +11,86 @@ from agentkit.errors import Rejected
 
 Body = dict[str, Any]
 
-ESSENTIAL = frozenset({"model", "messages", "input", "tools", "stream"})
-"""Without these a request is no longer the one that was asked for, so they are never dropped."""
+ESSENTIAL = frozenset({"model", "messages", "input", "instructions", "tools", "stream", "response_format", "text"})
+"""Without these a request is no longer the one that was asked for, so they are never left out."""
+
+LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+"""Nor are these: a limit that is left out costs money. They may be renamed."""
+
+_OURS = {"store", "include", "stream_options", "reasoning_effort"}
+"""What we send unasked may be left out for whatever reason a server gives."""
+
+_ESSENTIAL_FIELDS = {"role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"}
 
 _UNSUPPORTED = re.compile(
     r"unsupported|not supported|not support|unrecognized|unrecognised|unknown|unexpected|not permitted|not allowed"
-    r"|extra inputs|extra fields|no such|cannot be used|incompatible|use '?max_completion_tokens",
+    r"|extra inputs|extra fields|extra_forbidden|no such|cannot be used|incompatible",
     re.IGNORECASE,
 )
-_MESSAGE_FIELD = re.compile(r"messages[.\[](?:\d+)\]?\.(?:\w+\.)*(\w+)|property '(\w+)' is unsupported")
+_WRONG_VALUE = re.compile(
+    r"(supported|valid|allowed|permitted) values|(must|should|to) be (one|between|in|less|greater|at)|one of"
+    r"|invalid value|invalid_value",
+    re.IGNORECASE,
+)
+_ENTRY_FIELD = re.compile(
+    r"\b(?P<entries>messages|input)[.\[]\d+\]?\.(?:\w+[.\[\]]+)*(?P<field>\w+)"
+    r"|property '(?P<property>\w+)' is unsupported"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """One change to a body that a server would refuse; `name` tells changes apart."""
+    """One change to the bodies that a server would refuse. `name` says what is changed, and tells changes apart.
+
+    Where `keeps_strict` is false, schemas are not sent in the strict form.
+    """
 
     name: str
     apply: Callable[[Body], Body]
+    keeps_strict: bool = True
 
 
 def drop(name: str) -> Adjustment:
     """Leave the top-level parameter out."""
-    return Adjustment(f"drop {name}", lambda body: {key: value for key, value in body.items() if key != name})
+    return Adjustment(f"{name} is left out", lambda body: _without(body, name))
 
 
 def rename(old: str, new: str) -> Adjustment:
     """Send the parameter under its other name."""
     return Adjustment(
-        f"rename {old}", lambda body: {(new if key == old else key): value for key, value in body.items()}
+        f"{old} is sent as {new}", lambda body: {(new if key == old else key): value for key, value in body.items()}
     )
 
 
-def put(name: str, value: object) -> Adjustment:
-    """Send the parameter with the one value that is taken, unless the user chose one."""
-    return Adjustment(f"put {name}", lambda body: {name: value, **body})
+def put_beside_tools(name: str, value: object) -> Adjustment:
+    """Send the parameter with the one value that is taken beside tools, unless the user chose one."""
+    return Adjustment(
+        f"{name} is {value!r} beside tools", lambda body: {name: value, **body} if "tools" in body else body
+    )
 
 
-def drop_message_field(name: str) -> Adjustment:
-    """Leave the field out of every message."""
+def drop_entry_field(entries: str, name: str) -> Adjustment:
+    """Leave the field out of every message or item, and of the tool calls in it."""
 
     def apply(body: Body) -> Body:
-        messages = [{key: value for key, value in entry.items() if key != name} for entry in body["messages"]]
-        return {**body, "messages": messages}
+        return {**body, entries: [_without_inside(entry, name) for entry in body[entries]]}
 
-    return Adjustment(f"drop messages.{name}", apply)
-
-
-def _without_strict(body: Body) -> Body:
-    return {**body, "tools": [_plain_tool(tool) for tool in body["tools"]]}
+    return Adjustment(f"{entries} are sent without {name}", apply)
 
 
-def _plain_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {key: value for key, value in tool.items() if key != "strict"}
-    return {**plain, "function": _plain_tool(plain["function"])} if "function" in plain else plain
+UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
-
-UNSTRICT = Adjustment("unstrict tools", _without_strict)
+STRICT_UNSAID = Adjustment(
+    "tools are sent without strict",
+    lambda body: (
+        {**body, "tools": [_without_inside(tool, "strict") for tool in body["tools"]]} if "tools" in body else body
+    ),
+)
 
 _FAMILIES: tuple[tuple[re.Pattern[str], str, str, Adjustment], ...] = (
     # model, protocol, when the body has this parameter, what to do
     (re.compile(r"^(gpt-[5-9]|o\d)"), "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
-    (re.compile(r"^(gpt-5\.[6-9]|gpt-[6-9])"), "chat", "tools", put("reasoning_effort", "none")),
+    (re.compile(r"^(gpt-5\.[6-9]|gpt-[6-9])"), "chat", "tools", put_beside_tools("reasoning_effort", "none")),
     (re.compile(r"^(gpt-[34]|chatgpt)"), "responses", "include", drop("include")),
 )
 
@@ -84,33 +103,95 @@ def known(body: Body, model: str, protocol: str) -> Body:
     return body
 
 
-def learnt(body: Body, error: Rejected) -> Adjustment | None:
-    """What to change after a refusal that names a parameter of `body` as not supported; None when nothing helps.
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A refused body, what the server says about it, and the settings that the user made."""
 
-    A parameter whose *value* is wrong is the user's to mend, so such a refusal teaches nothing.
+    body: Body
+    text: str
+    parameter: str
+    chosen: Collection[str]
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether something is refused as such, whatever its value."""
+        return bool(_UNSUPPORTED.search(self.text)) and not _WRONG_VALUE.search(self.text)
+
+    def names(self, parameter: str) -> bool:
+        """Whether the text names the parameter; a word that may be just a word must be marked as a name."""
+        word = re.escape(parameter)
+        if "_" in parameter or len(parameter) > 7:
+            return bool(re.search(rf"\b{word}\b", self.text))
+        return bool(re.search(rf"['\"`.]{word}\b|\b(parameter|argument|field|option)s?:? {word}\b", self.text))
+
+
+def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustment | None:
+    """What to change after a refusal that names something in `body` as not supported; None when nothing helps.
+
+    `chosen` are the settings that the user made. When the *value* of one of these is wrong, it is the user's to mend,
+    so such a refusal teaches nothing.
     """
-    text = str(error)
-    if error.status not in {400, 422} or not _UNSUPPORTED.search(f"{text} {error.code}"):
+    if error.status not in {400, 422}:
         return None
-    if "max_tokens" in body and "max_completion_tokens" in text:
-        return rename("max_tokens", "max_completion_tokens")
-    if "tools" in body and "reasoning_effort" not in body and "reasoning_effort" in text:
-        return put("reasoning_effort", "none")
-    if "tools" in body and re.search(r"\bstrict\b", f"{text} {error.parameter}"):
+    refusal = _Refusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
+    return next(filter(None, (lesson(refusal) for lesson in _LESSONS)), None)
+
+
+def _other_limit(refusal: _Refusal) -> Adjustment | None:
+    """The limit on tokens has two names in Chat Completions."""
+    old, new = "max_tokens", "max_completion_tokens"
+    if old in refusal.body and new in refusal.text:
+        return rename(old, new)
+    is_named = refusal.parameter == new or refusal.names(new)
+    return rename(new, old) if new in refusal.body and is_named and refusal.is_unsupported else None
+
+
+def _no_effort(refusal: _Refusal) -> Adjustment | None:
+    """Some models take tools only when they do not reason."""
+    is_open = "tools" in refusal.body and "reasoning_effort" not in refusal.body
+    return put_beside_tools("reasoning_effort", "none") if is_open and "reasoning_effort" in refusal.text else None
+
+
+def _no_strict(refusal: _Refusal) -> Adjustment | None:
+    """A schema that the strict mode does not take is sent plainly; a server may not know the word at all."""
+    tools = [{**tool, **tool.get("function", {})} for tool in refusal.body.get("tools", ())]
+    if "invalid_function_parameters" in refusal.text and any(tool.get("strict") for tool in tools):
         return UNSTRICT
-    field = _MESSAGE_FIELD.search(f"{error.parameter} {text}")
-    if field and "messages" in body and (field[1] or field[2]) not in {"role", "content"}:
-        return drop_message_field(field[1] or field[2])
-    named = _named(body, error)
-    return drop(named) if named else None
+    is_named = refusal.parameter.endswith("strict") or refusal.names("strict")
+    return STRICT_UNSAID if is_named and refusal.is_unsupported and any("strict" in tool for tool in tools) else None
 
 
-def _named(body: Body, error: Rejected) -> str | None:
-    """The droppable parameter that the refusal names, by its own field or as a word of its text."""
-    droppable = [name for name in body if name not in ESSENTIAL]
-    top = re.split(r"[.\[]", error.parameter or "")[0]
-    if top in droppable:
-        return top
-    if top in ESSENTIAL:
+def _no_field(refusal: _Refusal) -> Adjustment | None:
+    """Some servers refuse fields in messages that others demand."""
+    found = _ENTRY_FIELD.search(f"{refusal.parameter} {refusal.text}")
+    if found is None or not refusal.is_unsupported:
         return None
-    return next((name for name in droppable if re.search(rf"\b{re.escape(name)}\b", str(error))), None)
+    entries, field = found["entries"] or "messages", found["field"] or found["property"]
+    return drop_entry_field(entries, field) if entries in refusal.body and field not in _ESSENTIAL_FIELDS else None
+
+
+def _no_parameter(refusal: _Refusal) -> Adjustment | None:
+    """The parameter that the refusal names, by its own field or in its text, is left out."""
+    top = re.split(r"[.\[]", refusal.parameter)[0]
+    kept = ESSENTIAL | LIMITS
+    droppable = [name for name in refusal.body if name not in kept]
+    named = top if top in refusal.body else next(filter(refusal.names, droppable), None)
+    is_ours = named in _OURS and named not in refusal.chosen
+    return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
+
+
+_LESSONS = (_other_limit, _no_effort, _no_strict, _no_field, _no_parameter)
+
+
+def _without(fields: Body, name: str) -> Body:
+    return {key: value for key, value in fields.items() if key != name}
+
+
+def _without_inside(entry: Body, name: str) -> Body:
+    """A message, item or tool without the field, there and one level below."""
+    kept = _without(entry, name)
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [_without(call, name) for call in kept["tool_calls"]]
+    if "function" in kept:
+        kept["function"] = _without(kept["function"], name)
+    return kept

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from agentkit.errors import Rejected
-from agentkit.events import Event, ResponseReceived, TextDelta
+from agentkit.errors import ModelError, Rejected
+from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm import quirks
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.transport import Transport
 from agentkit.llm.wire import Wire, wire_named
+from agentkit.llm.wire.reading import json_object
 from agentkit.llm.wire.sse import EventStream
 from agentkit.messages import AssistantMessage, Message, Request, Response, without_extra
 
@@ -30,83 +31,99 @@ class RemoteModel:
         self._wire = wire_named(endpoint.protocol)
         self._learnt: dict[str, quirks.Adjustment] = {}
 
+    @property
+    def adjustments(self) -> tuple[str, ...]:
+        """What is sent differently because the server refused it otherwise."""
+        return tuple(self._learnt)
+
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
-        attempts = self._attempts(request)
-        body = next(attempts)
-        while True:
-            try:
-                return self._own(self._wire.decode(self.transport.post(self._wire.path, body)))
-            except Rejected as refusal:
-                body = attempts.throw(refusal)
+        with self._scrubbed():
+            attempts = self._attempts(request)
+            body = next(attempts)
+            while True:
+                try:
+                    return self._decode(self.transport.post(self._wire.path, body))
+                except Rejected as refusal:
+                    body = attempts.throw(refusal)
 
     async def acomplete(self, request: Request) -> Response:
         """Answer one request, awaiting."""
-        attempts = self._attempts(request)
-        body = next(attempts)
-        while True:
-            try:
-                return self._own(self._wire.decode(await self.transport.apost(self._wire.path, body)))
-            except Rejected as refusal:
-                body = attempts.throw(refusal)
+        with self._scrubbed():
+            attempts = self._attempts(request)
+            body = next(attempts)
+            while True:
+                try:
+                    return self._decode(await self.transport.apost(self._wire.path, body))
+                except Rejected as refusal:
+                    body = attempts.throw(refusal)
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer one request piece by piece, blocking."""
-        attempts = self._attempts(request, streaming=True)
-        body = next(attempts)
-        while True:
-            reading = _Reading(self._wire, self._own)
-            try:
-                with self.transport.open(self._wire.path, body) as pieces:
-                    for piece in pieces:
-                        yield from reading.feed(piece)
-                yield from reading.finish()
-            except Rejected as refusal:
-                body = attempts.throw(refusal)
-            else:
-                return
+        with self._scrubbed():
+            attempts = self._attempts(request, streaming=True)
+            body = next(attempts)
+            while True:
+                reading = _Reading(self._wire, self._own)
+                try:
+                    with closing(self.transport.stream(self._wire.path, body, reading.is_whole)) as pieces:
+                        for piece in pieces:
+                            yield from reading.feed(piece)
+                    yield from reading.finish()
+                except Rejected as refusal:
+                    if reading.told:
+                        raise
+                    body = attempts.throw(refusal)
+                else:
+                    return
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         """Answer one request piece by piece, awaiting."""
-        attempts = self._attempts(request, streaming=True)
-        body = next(attempts)
-        while True:
-            reading = _Reading(self._wire, self._own)
-            try:
-                async with self.transport.aopen(self._wire.path, body) as pieces:
-                    async for piece in pieces:
-                        for event in reading.feed(piece):
-                            yield event
-                for event in reading.finish():
-                    yield event
-            except Rejected as refusal:
-                body = attempts.throw(refusal)
-            else:
-                return
+        with self._scrubbed():
+            attempts = self._attempts(request, streaming=True)
+            body = next(attempts)
+            while True:
+                reading = _Reading(self._wire, self._own)
+                try:
+                    async with aclosing(self.transport.astream(self._wire.path, body, reading.is_whole)) as pieces:
+                        async for piece in pieces:
+                            for event in reading.feed(piece):
+                                yield event
+                    for event in reading.finish():
+                        yield event
+                except Rejected as refusal:
+                    if reading.told:
+                        raise
+                    body = attempts.throw(refusal)
+                else:
+                    return
 
     def _attempts(self, request: Request, *, streaming: bool = False) -> _Attempts:
         """Yield bodies to send; a refusal thrown in is answered with the next body, or raised when nothing helps."""
-        body = self._body(request, streaming=streaming)
+        # Other threads may learn meanwhile, so what is learnt is copied before it is gone through.
+        body = self._body(request, dict(self._learnt), streaming=streaming)
         for _ in range(_MAX_ADAPTATIONS):
             try:
                 yield body
             except Rejected as refusal:
-                adjustment = quirks.learnt(body, refusal)
+                adjustment = quirks.learnt(body, refusal, request.settings)
                 if adjustment is None:
                     raise
-                self._learnt[adjustment.name] = adjustment
-                body = adjustment.apply(body)
+                learnt = {**self._learnt, adjustment.name: adjustment}
+                adjusted = self._body(request, learnt, streaming=streaming)
+                if adjusted == body:
+                    raise
+                body, self._learnt[adjustment.name] = adjusted, adjustment
         yield body
 
-    def _body(self, request: Request, *, streaming: bool) -> dict[str, Any]:
+    def _body(self, request: Request, learnt: Mapping[str, quirks.Adjustment], *, streaming: bool) -> dict[str, Any]:
         request = replace(request, messages=[self._sendable(message) for message in request.messages])
-        body = self._wire.encode(request, self.endpoint.model, strict=self.endpoint.strict)
+        strict = self.endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
+        body = self._wire.encode(request, self.endpoint.model, strict=strict)
         if streaming:
-            body["stream"] = True
-            if self._wire.name == "chat":
-                body["stream_options"] = {"include_usage": True}
+            body = {**self._wire.streaming, **body}
         body = quirks.known(body, self.endpoint.model, self._wire.name)
-        for adjustment in self._learnt.values():
+        for adjustment in learnt.values():
             body = adjustment.apply(body)
         return body
 
@@ -115,37 +132,71 @@ class RemoteModel:
         is_own = not isinstance(message, AssistantMessage) or message.origin == self.endpoint.origin
         return message if is_own else without_extra(message)
 
+    def _decode(self, text: str) -> Response:
+        return self._own(self._wire.decode(json_object(text)))
+
     def _own(self, response: Response) -> Response:
         return replace(response, message=replace(response.message, origin=self.endpoint.origin))
+
+    @contextmanager
+    def _scrubbed(self) -> Iterator[None]:
+        """Lets no error out that quotes a key."""
+        try:
+            yield
+        except ModelError as error:
+            error.args = tuple(self.transport.scrub(str(text)) for text in error.args)
+            error.code = error.code and self.transport.scrub(error.code)
+            error.parameter = error.parameter and self.transport.scrub(error.parameter)
+            raise
 
 
 class _Reading:
     """One streamed answer on its way from bytes to events. A server that does not stream answers with one JSON."""
 
     def __init__(self, wire: Wire, own: Callable[[Response], Response]) -> None:
+        self.told: set[type[Event]] = set()
         self._wire, self._own = wire, own
         self._reader = wire.reader()
         self._stream = EventStream()
-        self._unstreamed = b""
         self._begun = False
+        self._unstreamed: list[bytes] = []
+
+    def is_whole(self) -> bool:
+        """Whether the answer is complete, whatever may follow."""
+        return self._stream.closed or self._reader.is_whole
 
     def feed(self, piece: bytes) -> Iterator[Event]:
-        if not self._begun and piece.strip():
-            self._begun = True
-            self._unstreamed = b"{" if piece.lstrip().startswith(b"{") else b""
-            piece = piece.lstrip()[len(self._unstreamed) :]
-        if self._unstreamed:
-            self._unstreamed += piece
-            return
-        for chunk in self._stream.feed(piece):
-            yield from self._reader.feed(chunk)
+        """The events in the next piece."""
+        start = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
+        is_json = self._unstreamed or (not self._begun and start.startswith((b"{", b"[")))
+        self._begun = self._begun or bool(start)
+        if is_json:
+            self._unstreamed.append(piece)
+        else:
+            yield from self._feed(self._stream.feed(piece))
 
     def finish(self) -> Iterator[Event]:
+        """The last events: what was not told piece by piece, and the response."""
         if self._unstreamed:
-            response = self._wire.decode(json.loads(self._unstreamed))
-            yield TextDelta(response.text)
+            response = self._wire.decode(json_object(b"".join(self._unstreamed).decode("utf-8-sig", "replace")))
         else:
-            for chunk in self._stream.flush():
-                yield from self._reader.feed(chunk)
+            yield from self._feed(self._stream.flush())
             response = self._reader.finish(closed=self._stream.closed)
+        yield from (event for event in _pieces(response) if type(event) not in self.told)
         yield ResponseReceived(self._own(response))
+
+    def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
+        for chunk in chunks:
+            for event in self._reader.feed(chunk):
+                self.told.add(type(event))
+                yield event
+
+
+def _pieces(response: Response) -> Iterator[Event]:
+    """A whole response as the events of one that is streamed."""
+    if response.message.reasoning:
+        yield ReasoningDelta(response.message.reasoning)
+    if response.text:
+        yield TextDelta(response.text)
+    for index, call in enumerate(response.tool_calls):
+        yield ToolCallDelta(index, call.name, call.arguments)

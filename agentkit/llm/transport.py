@@ -3,173 +3,312 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
+import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import closing
+from email.utils import parsedate_to_datetime
 from functools import cache
-from importlib import import_module
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from agentkit.errors import BadResponse, ModelError, Unreachable
-from agentkit.llm.endpoint import Endpoint, shown_url
-from agentkit.llm.wire.failures import failure, not_compatible
+from agentkit.config import Secret
+from agentkit.errors import AgentKitError, BadResponse, ConfigError, Rejected, Unauthorized, Unreachable
+from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
+from agentkit.llm.wire.failures import failure
+from agentkit.llm.wire.reading import json_or_text
 
 Body = Mapping[str, Any]
+IsDone = Callable[[], bool]
+
+CONNECT_SECONDS = 10.0
+"""How long a connection may take to open, when the timeout for the answer is longer."""
+
+_GRACE_SECONDS = 0.1
+
+_PLAIN_HEADERS = {"accept", "content-type", "user-agent"}
+"""The only headers of the openai package that a server other than OpenAI's own is sent."""
+
+_ADDED_HEADERS = ("X-Stainless-Retry-Count", "X-Stainless-Read-Timeout")
+"""The headers that the openai package adds to a request, beside its default ones."""
 
 
 class Transport:
     """The connection to one endpoint: made when first used, kept alive, shared by threads, one per event loop."""
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, max_retries: int) -> None:
-        self._endpoint = endpoint
-        self._options = {"timeout": timeout_seconds, "max_retries": max_retries}
-        self._timeout_seconds = timeout_seconds
-        self._lock = threading.Lock()
-        self._client: tuple[int, Any] | None = None
-        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+        self.where = f"{endpoint.provider} at {endpoint.shown_url}"
+        self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
+        self.max_retries, self._endpoint = max_retries, endpoint
+        self._token: Secret | None = None
+        self._process, self._lock = os.getpid(), threading.Lock()
+        self._client: Any = None
+        self._close_client: Callable[[], object] = _nothing
+        self._kept: dict[asyncio.AbstractEventLoop, _Kept] = {}
 
-    def post(self, path: str, body: Body) -> dict[str, Any]:
-        """Send a request and read the JSON object that answers it."""
-        with self._translated():
-            return _checked(self._blocking().post(path, cast_to=object, body=body, options=self._headers()))
+    def post(self, path: str, body: Body) -> str:
+        """Send a request and read the text that answers it. Raises ModelError."""
+        with _Translation(self) as foreign:
+            client = self._blocking()
+            text: str = client.post(path, cast_to=str, body=body, options=self._options(client, self._key()))
+            return text
+        raise foreign.translated
 
-    async def apost(self, path: str, body: Body) -> dict[str, Any]:
+    async def apost(self, path: str, body: Body) -> str:
         """Like `post`, awaiting."""
-        with self._translated():
-            return _checked(await self._awaiting().post(path, cast_to=object, body=body, options=self._headers()))
+        with _Translation(self) as foreign:
+            client = await self._awaiting()
+            options = self._options(client, await self._akey())
+            text: str = await client.post(path, cast_to=str, body=body, options=options)
+            return text
+        raise foreign.translated
 
-    @contextmanager
-    def open(self, path: str, body: Body) -> Iterator[Iterator[bytes]]:
-        """Send a request and read its answer as bytes while they arrive."""
-        with self._translated():
-            openai = _openai()
-            stream = self._blocking().post(
-                path, cast_to=object, body=body, options=self._headers(), stream=True, stream_cls=openai.Stream[object]
-            )
-            try:
-                yield stream.response.iter_bytes()
-            finally:
-                stream.close()
+    def stream(self, path: str, body: Body, is_done: IsDone) -> Generator[bytes]:
+        """Send a request and yield its answer as bytes while they arrive. Raises ModelError.
 
-    @asynccontextmanager
-    async def aopen(self, path: str, body: Body) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Like `open`, awaiting."""
-        with self._translated():
-            openai = _openai()
-            stream = await self._awaiting().post(
-                path,
-                cast_to=object,
-                body=body,
-                options=self._headers(),
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
+        Once `is_done` says that the answer is whole, nothing that happens to the connection matters any more.
+        """
+        with _Translation(self) as foreign:
+            import openai
+
+            client = self._blocking()
+            kind, options = openai.Stream[object], self._options(client, self._key())
+            stream = client.post(path, cast_to=object, body=body, options=options, stream=True, stream_cls=kind)
+            with closing(stream):
+                for piece in stream.response.iter_bytes():
+                    yield piece
+                    if is_done() and not _is_framed(stream.response):
+                        break
+            return
+        if not is_done():
+            raise foreign.translated
+
+    async def astream(self, path: str, body: Body, is_done: IsDone) -> AsyncGenerator[bytes]:
+        """Like `stream`, awaiting."""
+        with _Translation(self) as foreign:
+            import openai
+
+            client = await self._awaiting()
+            kind, options = openai.AsyncStream[object], self._options(client, await self._akey())
+            stream = await client.post(path, cast_to=object, body=body, options=options, stream=True, stream_cls=kind)
             try:
-                yield stream.response.aiter_bytes()
+                async for piece in stream.response.aiter_bytes():
+                    yield piece
+                    if is_done() and not _is_framed(stream.response):
+                        break
             finally:
                 await stream.close()
+            return
+        if not is_done():
+            raise foreign.translated
 
     def close(self) -> None:
         """Close the blocking connections. The next request opens new ones."""
-        with self._lock:
-            made, self._client = self._client, None
-        if made:
-            _close_in(*made)
+        with self._own_lock():
+            self._close_client()
+            self._client, self._close_client = None, _nothing
 
     async def aclose(self) -> None:
         """Close the connections that belong to the running event loop."""
-        client = self._async_clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
+        kept = self._kept.pop(asyncio.get_running_loop(), None)
+        if kept:
+            kept.let_go.detach()
+            await kept.keeper.aclose()
+
+    def scrub(self, text: str) -> str:
+        """`text` without anything secret that was sent: some servers quote it."""
+        return self._endpoint.scrub(self._token.scrub(text) if self._token else text)
 
     def _blocking(self) -> Any:
-        """The client of this process: a forked child must not use its parent's sockets."""
-        with self._lock:
-            if self._client is None or self._client[0] != os.getpid():
-                openai = _openai()
-                http_client = openai.DefaultHttpxClient(**self._http_options())
-                credential = self._credential(self._endpoint.token_provider)
-                client = openai.OpenAI(http_client=http_client, **credential, **self._options)
-                self._client = (os.getpid(), client)
-                weakref.finalize(self, _close_in, *self._client)
-            return self._client[1]
+        """The client of this process."""
+        with self._own_lock():
+            if self._client is None:
+                import openai
 
-    def _awaiting(self) -> Any:
-        """The client of the running event loop, whose sockets no other loop could use."""
+                self._client = openai.OpenAI(
+                    http_client=openai.DefaultHttpxClient(**self._http_options()), **self._client_options()
+                )
+                self._close_client = weakref.finalize(self, _close_in, os.getpid(), self._client)
+            return self._client
+
+    def _own_lock(self) -> threading.Lock:
+        """The lock of this process: a forked child may use neither the sockets nor the locks of its parent."""
+        if self._process != os.getpid():
+            self._process, self._lock = os.getpid(), threading.Lock()
+            self._client, self._close_client = None, _nothing
+        return self._lock
+
+    async def _awaiting(self) -> Any:
+        """The client of the running event loop, whose sockets no other loop could use; closed when the loop ends."""
         loop = asyncio.get_running_loop()
-        client = self._async_clients.get(loop)
-        if client is None:
-            openai = _openai()
-            http_client = openai.DefaultAsyncHttpxClient(**self._http_options())
-            credential = self._credential(_awaited(self._endpoint.token_provider))
-            client = openai.AsyncOpenAI(http_client=http_client, **credential, **self._options)
-            self._async_clients[loop] = client
-        return client
+        if loop not in self._kept:
+            import openai
+
+            for ended in [known for known in list(self._kept) if known.is_closed()]:
+                self._kept.pop(ended).let_go.detach()
+            client = openai.AsyncOpenAI(
+                http_client=openai.DefaultAsyncHttpxClient(**self._http_options()), **self._client_options()
+            )
+            keeper = _keep(client)
+            await anext(keeper)
+            self._kept[loop] = _Kept(client, keeper, weakref.finalize(self, _let_go, loop, keeper))
+            self._kept[loop].let_go.atexit = False
+        return self._kept[loop].client
 
     def _http_options(self) -> dict[str, Any]:
-        """Without TLS no context is made, and redirects are not followed to where one would be needed."""
+        """Redirects are not followed: they could carry key and conversation to another host."""
         is_secure = urlsplit(self._endpoint.base_url).scheme == "https"
-        verify = _tls_context() if is_secure else False
-        return {"verify": verify, "follow_redirects": is_secure, "timeout": self._timeout_seconds}
+        return {"verify": _tls_context() if is_secure else False, "follow_redirects": False}
 
-    def _credential(self, token_provider: object) -> dict[str, Any]:
-        """What a client needs to know of the endpoint."""
-        key = self._endpoint.api_key.reveal() if self._endpoint.api_key else "none"
+    def _client_options(self) -> dict[str, Any]:
+        import openai
+
         return {
             "base_url": self._endpoint.base_url,
-            "api_key": token_provider or key,
             "default_query": dict(self._endpoint.query),
+            "api_key": "none",
+            "max_retries": self.max_retries,
+            "timeout": openai.Timeout(self.timeout_seconds, connect=self.connect_seconds),
         }
 
-    def _headers(self) -> dict[str, Any]:
-        """Headers for each request: the key where the endpoint wants it, and nothing that it does not need."""
-        omit, endpoint, headers = _openai().Omit(), self._endpoint, dict[str, Any]()
-        if endpoint.api_key and endpoint.key_header:
-            headers[endpoint.key_header] = endpoint.api_key.reveal()
-        if endpoint.token_provider is None and (endpoint.key_header or not endpoint.api_key):
-            headers["Authorization"] = omit
-        if not endpoint.strict:
-            headers |= {"OpenAI-Organization": omit, "OpenAI-Project": omit}
+    def _options(self, client: Any, key: str | None) -> dict[str, Any]:
+        """Headers for a request: the key where the endpoint wants it, and nothing that the server does not need."""
+        import openai
+
+        endpoint = self._endpoint
+        added = () if endpoint.is_openai else (*client.default_headers, *_ADDED_HEADERS)
+        omitted = [name for name in added if name.lower() not in _PLAIN_HEADERS]
+        headers: dict[str, Any] = dict.fromkeys([*omitted, "Authorization"], openai.Omit())
+        if key and endpoint.key_header and not endpoint.token_provider:
+            headers[endpoint.key_header] = key
+        elif key:
+            headers["Authorization"] = f"Bearer {key}"
         return {"headers": headers}
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Raise our errors for the openai package's and for those of the HTTP library below it."""
+    def _key(self) -> str | None:
+        """The key or token to send, if any. A token is asked for each time; its provider knows when to renew it."""
+        if self._endpoint.token_provider is None:
+            return self._endpoint.api_key.reveal() if self._endpoint.api_key else None
         try:
-            yield
-        except ModelError:
-            raise
+            token = self._endpoint.token_provider()
         except Exception as error:
-            ours = self._translation(error)
-            if ours is None:
-                raise
-            raise ours from None
+            raise Unauthorized(f"The token provider failed: {type(error).__name__}: {error}") from error
+        if not isinstance(token, str) or not is_header_text(token):
+            raise Unauthorized(f"The token provider gave no token but {type(token).__name__}.")
+        self._token = Secret(token)
+        return token
 
-    def _translation(self, error: Exception) -> ModelError | None:
-        openai = _openai()
-        where = f"{self._endpoint.provider} at {shown_url(self._endpoint.base_url)}"
-        if isinstance(error, openai.APIStatusError):
-            response = error.response
-            body = error.body if error.body is not None else response.text
-            return self._scrubbed(failure(body, status=error.status_code, retry_after_seconds=_retry_after(response)))
-        if isinstance(error, openai.APITimeoutError) or _is_http_error(error, "TimeoutException"):
-            return Unreachable(f"No answer from {where} within {self._timeout_seconds:g} seconds.")
-        if isinstance(error, openai.APIConnectionError):
-            return Unreachable(f"Cannot reach {where}: {error.__cause__ or error}. Is the server running?")
-        if _is_http_error(error, "HTTPError"):
-            return Unreachable(f"The connection to {where} broke: {error}. Try again.")
-        if isinstance(error, openai.APIResponseValidationError | ValueError):
-            return BadResponse(f"{where} answered with broken JSON: {error}")
-        return None
+    async def _akey(self) -> str | None:
+        return self._key() if self._endpoint.token_provider is None else await asyncio.to_thread(self._key)
 
-    def _scrubbed(self, error: ModelError) -> ModelError:
-        """The error without the key: some servers quote it."""
-        if self._endpoint.api_key:
-            error.args = tuple(self._endpoint.api_key.scrub(str(text)) for text in error.args)
-        return error
+
+class _Translation:
+    """Holds back an exception of the libraries below; ours, `translated`, is for the caller to raise.
+
+    Raised outside of any handler, ours is not chained to theirs, which may quote the key.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.translated: AgentKitError = BadResponse("There was no answer.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Whether the exception is held back."""
+        names = {f"{ancestor.__module__.partition('.')[0]}.{ancestor.__name__}" for ancestor in type(error).__mro__}
+        translate = next((translate for theirs, translate in _TRANSLATIONS if theirs & names), None)
+        if error is None or translate is None:
+            return False
+        self.translated = translate(error, self._transport)
+        return True
+
+
+def _refused(error: Any, transport: Transport) -> AgentKitError:
+    response = error.response
+    if 300 <= response.status_code < 400:
+        target = shown_url(response.headers.get("location", "nowhere"))
+        text = f"{transport.where} redirects to {target}, which is not followed. Use the right base URL."
+        return BadResponse(text, status=response.status_code)
+    seconds = _retry_after_seconds(response.headers)
+    return failure(json_or_text(response.text), status=response.status_code, retry_after_seconds=seconds)
+
+
+def _timed_out(error: Any, transport: Transport) -> AgentKitError:
+    if type(error.__cause__).__name__ == "ConnectTimeout":
+        return Unreachable(
+            f"Cannot reach {transport.where}: no connection within {transport.connect_seconds:g} seconds."
+        )
+    times = f", asked {transport.max_retries + 1} times" if transport.max_retries else ""
+    return Unreachable(f"No answer from {transport.where} within {transport.timeout_seconds:g} seconds{times}.")
+
+
+def _not_connected(error: Any, transport: Transport) -> AgentKitError:
+    cause = error.__cause__
+    if type(cause).__name__ in {"ConnectError", "ProxyError", "UnsupportedProtocol"}:
+        return Unreachable(f"Cannot reach {transport.where}: {cause}. Is the server running?")
+    return _broken(cause, transport)
+
+
+def _broken(error: Any, transport: Transport) -> AgentKitError:
+    return Unreachable(f"The connection to {transport.where} broke: {error or type(error).__name__}. Try again.")
+
+
+def _stalled(_: Any, transport: Transport) -> AgentKitError:
+    return Unreachable(f"{transport.where} stopped in the middle: nothing for {transport.timeout_seconds:g} seconds.")
+
+
+def _no_address(error: Any, transport: Transport) -> AgentKitError:
+    return ConfigError(f"{transport.where} is not a usable address: {error}")
+
+
+def _no_text(_: Any, __: Transport) -> AgentKitError:
+    return Rejected("The request has text that is no Unicode (half a character), so that it cannot be sent.")
+
+
+_TRANSLATIONS: tuple[tuple[set[str], Callable[[Any, Transport], AgentKitError]], ...] = (
+    # openai 3 stands on httpx2, openai 2 on httpx; only while streaming do their own errors come through
+    ({"openai.APIStatusError"}, _refused),
+    ({"openai.APITimeoutError"}, _timed_out),
+    ({"openai.APIConnectionError"}, _not_connected),
+    ({"httpx.TimeoutException", "httpx2.TimeoutException"}, _stalled),
+    ({"httpx.HTTPError", "httpx2.HTTPError"}, _broken),
+    ({"httpx.InvalidURL", "httpx2.InvalidURL"}, _no_address),
+    ({"builtins.UnicodeEncodeError"}, _no_text),
+)
+
+
+class _Kept(NamedTuple):
+    """A client of one event loop, the generator that closes it, and what closes it when nobody holds its transport."""
+
+    client: Any
+    keeper: AsyncGenerator[None]
+    let_go: weakref.finalize[[asyncio.AbstractEventLoop, AsyncGenerator[None]], Transport]
+
+
+async def _keep(client: Any) -> AsyncGenerator[None]:
+    """Closes a client when it is closed itself, which every event loop does to its generators when it shuts down."""
+    try:
+        yield
+    finally:
+        await client.close()
+
+
+def _let_go(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
+    """Close a client soon, unless its event loop shuts down before: what is begun then would be cancelled."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(loop.call_later, _GRACE_SECONDS, _close_on, loop, keeper)
+
+
+def _close_on(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
+    loop.create_task(keeper.aclose())
 
 
 def _close_in(process: int, client: Any) -> None:
@@ -178,44 +317,36 @@ def _close_in(process: int, client: Any) -> None:
         client.close()
 
 
-def _openai() -> Any:
-    """The openai package, imported when the first request is made."""
-    return import_module("openai")
+def _nothing() -> None:
+    """What there is to close when nothing was opened."""
 
 
 @cache
 def _tls_context() -> Any:
     """One TLS context for all clients: making it costs a hundred times more than the client itself."""
-    return import_module("httpx2").create_ssl_context()
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
-def _checked(data: object) -> dict[str, Any]:
-    if isinstance(data, dict):
-        return data
-    if isinstance(data, str):
-        raise not_compatible(data)
-    raise failure(data) if isinstance(data, list) else BadResponse(f"The answer is no JSON object: {data!r:.200}")
+def _is_framed(response: Any) -> bool:
+    """Whether the end of a body is marked; otherwise only closing the connection ends it, and some stay open."""
+    return "content-length" in response.headers or "transfer-encoding" in response.headers
 
 
-def _retry_after(response: Any) -> float | None:
+def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """How long a server asks to wait: in milliseconds, in seconds, or until a date."""
+    wish = headers.get("retry-after", "")
     try:
-        return float(response.headers.get("retry-after", ""))
+        in_milliseconds = headers.get("retry-after-ms")
+        seconds = float(in_milliseconds) / 1000 if in_milliseconds else float(wish)
     except ValueError:
-        return None
+        seconds = _seconds_until(wish)
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _is_http_error(error: Exception, name: str) -> bool:
-    """Whether an error is of that class of the HTTP library: openai 3 stands on httpx2, openai 2 on httpx."""
-    kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
-    return bool(kinds & {f"httpx.{name}", f"httpx2.{name}"})
-
-
-def _awaited(token_provider: Callable[[], str] | None) -> Callable[[], Awaitable[str]] | None:
-    if token_provider is None:
-        return None
-    provider = token_provider
-
-    async def token() -> str:
-        return await asyncio.to_thread(provider)
-
-    return token
+def _seconds_until(date: str) -> float:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except ValueError:
+        return math.nan

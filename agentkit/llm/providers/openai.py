@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from agentkit.config import DEFAULT_MODEL, Secret
+from agentkit.config import DEFAULT_MODEL
 from agentkit.errors import ConfigError, NoProvider
-from agentkit.llm.endpoint import Endpoint, Wishes
+from agentkit.llm.endpoint import Endpoint, read_url
+from agentkit.llm.sources import Sources
 
 _OPENAI_URL = "https://api.openai.com/v1"
 
@@ -21,8 +22,8 @@ class Service:
     """
 
     base_url: str
-    key_variable: str | None = None
-    url_variable: str | None = None
+    key_variable: str = ""
+    url_variable: str = ""
 
 
 SERVICES: Mapping[str, Service] = {
@@ -37,50 +38,56 @@ SERVICES: Mapping[str, Service] = {
 }
 
 
-def openai_endpoint(wishes: Wishes, env: Mapping[str, str]) -> Endpoint:
-    """OpenAI itself, or the OpenAI-compatible server at a base URL, which needs no key."""
-    base_url = _base_url(wishes.base_url or env.get("AGENTKIT_BASE_URL") or env.get("OPENAI_BASE_URL") or _OPENAI_URL)
-    api_key = wishes.api_key or _secret(env.get("OPENAI_API_KEY"))
-    is_openai = urlsplit(base_url).hostname == urlsplit(_OPENAI_URL).hostname
+def openai_endpoint(sources: Sources) -> Endpoint:
+    """OpenAI itself, or the OpenAI-compatible server at a base URL, which needs no key.
+
+    Raises NoProvider when OpenAI's key is missing, ConfigError when the base URL is none.
+    """
+    base_url, query = read_url(sources.value("base_url=", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL") or _OPENAI_URL)
+    api_key = sources.secret("api_key=", "OPENAI_API_KEY")
+    is_openai = _is_openai(base_url)
     if is_openai and api_key is None:
-        raise NoProvider("No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=.")
+        raise NoProvider(
+            "No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=. Other ways: "
+            "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT; or provider='offline', which needs no key."
+        )
     return Endpoint(
         provider="openai",
-        model=wishes.model or env.get("OPENAI_MODEL") or DEFAULT_MODEL,
+        model=sources.value("model=", "AGENTKIT_MODEL", "OPENAI_MODEL") or DEFAULT_MODEL,
         base_url=base_url,
-        protocol=wishes.protocol or ("responses" if is_openai else "chat"),
+        protocol=sources.value("protocol=") or ("responses" if is_openai else "chat"),
         api_key=api_key,
+        query=query,
         strict=is_openai,
+        is_openai=is_openai,
     )
 
 
-def service_endpoint(name: str, wishes: Wishes, env: Mapping[str, str]) -> Endpoint:
-    """The service of that name in `SERVICES`."""
+def service_endpoint(name: str, sources: Sources) -> Endpoint:
+    """The service of that name in `SERVICES`; at a base URL of one's own it needs no key.
+
+    Raises NoProvider when its key is missing, ConfigError without a model's name or when the base URL is none.
+    """
     service = SERVICES[name]
-    if not wishes.model:
+    model = sources.value("model=", "AGENTKIT_MODEL")
+    if not model:
         raise ConfigError(f"{name} needs a model's name: pass model='{name}:MODEL' or set AGENTKIT_MODEL.")
-    api_key = wishes.api_key or _secret(env.get(service.key_variable or ""))
-    if service.key_variable and api_key is None:
+    own_url = sources.value("base_url=", service.url_variable)
+    api_key = sources.secret("api_key=", service.key_variable)
+    if service.key_variable and not own_url and api_key is None:
         raise NoProvider(f"No API key found: {name} API key required. Set {service.key_variable} or pass api_key=.")
+    base_url, query = read_url(own_url or service.base_url)
     return Endpoint(
         provider=name,
-        model=wishes.model,
-        base_url=_base_url(wishes.base_url or env.get(service.url_variable or "") or service.base_url),
-        protocol=wishes.protocol or "chat",
+        model=model,
+        base_url=base_url,
+        protocol=sources.value("protocol=") or "chat",
         api_key=api_key,
+        query=query,
     )
 
 
-def _base_url(url: str) -> str:
-    """A usable base URL, or ConfigError. A whole endpoint's address, as people paste it, is cut back to its base."""
-    parts = urlsplit(url.strip())
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigError(f"{url!r} is not a base URL; it looks like https://host/v1 or http://127.0.0.1:11434/v1.")
-    base = url.strip().rstrip("/")
-    for path in ("/chat/completions", "/responses"):
-        base = base.removesuffix(path)
-    return base
-
-
-def _secret(value: str | None) -> Secret | None:
-    return Secret(value) if value else None
+def _is_openai(base_url: str) -> bool:
+    """Whether a base URL is OpenAI's own; its regions have hosts of their own, such as eu.api.openai.com."""
+    host = urlsplit(base_url).hostname or ""
+    return f".{host}".endswith(".api.openai.com")

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 class StreamReader(Protocol):
     """Turns the chunks of one streamed response into events, and into the response once all are in."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the protocol itself says that nothing follows."""
+        ...
+
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when the chunk is an error."""
         ...
@@ -27,10 +32,11 @@ class StreamReader(Protocol):
 
 
 class Wire(Protocol):
-    """A wire protocol."""
+    """A wire protocol. `streaming` is what a body says besides when the answer shall come in pieces."""
 
     name: str
     path: str
+    streaming: Mapping[str, Any]
 
     def encode(self, request: Request, model: str, *, strict: bool) -> dict[str, Any]:
         """The request as a JSON body. `strict` says that the server enforces schemas."""

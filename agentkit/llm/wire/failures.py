@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _BY_STATUS: dict[int, type[ModelError]] = {401: Unauthorized, 403: Unauthorized, 408: Unreachable, 429: RateLimited}
 
 _BY_CODE: dict[str, type[ModelError]] = {
     "invalid_api_key": Unauthorized,
+    "api_key_invalid": Unauthorized,
     "authentication_error": Unauthorized,
     "permission_error": Unauthorized,
     "rate_limit_exceeded": RateLimited,
     "rate_limit_error": RateLimited,
     "insufficient_quota": RateLimited,
     "too_many_requests": RateLimited,
+    "resource_exhausted": RateLimited,
     "server_error": Unreachable,
     "internal_error": Unreachable,
     "internal_server_error": Unreachable,
@@ -30,11 +33,13 @@ _BY_CODE: dict[str, type[ModelError]] = {
 
 _ADVICE: dict[int, str] = {
     401: "Check the API key.",
+    402: "Check the account's balance.",
     403: "The key is valid but may not do this; check its permissions and the model's name.",
     404: "Check the model's name and the base URL.",
     429: "Wait, or check the account's quota.",
 }
 _MAX_MESSAGE_CHARS = 2_000
+_MAX_PAGE_CHARS, _MAX_TEXT_CHARS = 4_000, 200
 
 
 def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
@@ -43,42 +48,57 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     `status` is the HTTP status; an error inside a 200 has its own in `code`, or none.
     """
     details = _details(body)
-    code = _text(details.get("code")) or _text(details.get("type"))
-    if status is None and code and code.isdigit():
-        status = int(code)
-    kind = _kind(status, {code, _text(details.get("type"))})
-    message = _sentence(details, body, status)
-    facts = {"status": status, "code": code, "parameter": _text(details.get("param"))}
+    codes = [code for code in (_text(details.get(name)) for name in ("code", "type", "status")) if code]
+    code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
+    if status is None:
+        status = next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
+    kind = _kind(status, [*codes, *_reasons(details.get("details"))])
+    message = _sentence(_message(details, body), status)
+    parameter = _text(details.get("param")) or _location(_invalid_fields(details))
     if kind is RateLimited:
-        return RateLimited(message, status=status, code=code, retry_after_seconds=retry_after_seconds)
-    return kind(message, **facts)  # type: ignore[arg-type]  # the three facts fit by name
+        return RateLimited(
+            message, status=status, code=code, parameter=parameter, retry_after_seconds=retry_after_seconds
+        )
+    return kind(message, status=status, code=code, parameter=parameter)
 
 
 def raise_error_inside(data: Mapping[str, Any]) -> None:
-    """Raise the error that a body carries although its HTTP status was 200."""
-    error = data.get("error")
-    if error:
+    """Raise the error that a body or chunk carries although its HTTP status was 200.
+
+    Servers put it under `error`, or send its text instead of an answer: one with neither `choices` nor `output`.
+    """
+    is_answer = not data.keys().isdisjoint({"choices", "output", "response"})
+    if data.get("error") or (not is_answer and not data.keys().isdisjoint({"message", "detail"})):
         raise failure(data)
 
 
 def not_compatible(text: str) -> BadResponse:
     """What to say of an endpoint that answers with something else than JSON."""
-    start = " ".join(text.split())[:120]
     return BadResponse(
-        f"This is not an OpenAI-compatible endpoint: it answered with text that is no JSON ({start!r}). "
+        f"This is not an OpenAI-compatible endpoint: it answered with text that is no JSON ({_start(text)!r}). "
         "Check the base URL; it usually ends in /v1."
     )
 
 
-def _kind(status: int | None, codes: set[str | None]) -> type[ModelError]:
-    by_code = next((_BY_CODE[code] for code in codes if code in _BY_CODE), None)
-    if status is None:
-        return by_code or Rejected
+def cut_short(chars: int) -> BadResponse:
+    """What to say of a stream that ended early, after so many characters of text."""
+    return BadResponse(
+        f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
+        "complete. Try again."
+    )
+
+
+def _start(text: str) -> str:
+    return " ".join(text.split())[:120]
+
+
+def _kind(status: int | None, codes: Iterable[str]) -> type[ModelError]:
+    """The status decides when it says enough, the first code that we know otherwise."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
-    if status >= 500:
+    if status is not None and status >= 500:
         return Unreachable
-    return by_code or Rejected
+    return next((_BY_CODE[code.lower()] for code in codes if code.lower() in _BY_CODE), Rejected)
 
 
 def _details(body: object) -> Mapping[str, Any]:
@@ -86,20 +106,51 @@ def _details(body: object) -> Mapping[str, Any]:
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
-        return {"message": body if isinstance(body, str) else ""}
-    error = body.get("error", body)
+        return {"message": _readable(body) if isinstance(body, str) else ""}
+    error = body.get("error") or body
     if isinstance(error, dict):
         return error
     return {**body, "message": body.get("message") or error}
 
 
-def _sentence(details: Mapping[str, Any], body: object, status: int | None) -> str:
-    message = _text(details.get("message")) or _text(details.get("detail"))
-    if not message:
-        message = json.dumps(body, default=str) if body else "no explanation was given"
+def _message(details: Mapping[str, Any], body: object) -> str:
+    """What is wrong, in the provider's words, or else all that it sent."""
+    if fields := _invalid_fields(details):
+        return "; ".join(f"{_location([field])}: {field.get('msg')}" for field in fields)
+    text = _text(details.get("message")) or _text(details.get("detail"))
+    return text or (json.dumps(body, default=str) if body else "no explanation was given")
+
+
+def _invalid_fields(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The list in which servers written with FastAPI say which field is wrong, and where it is."""
+    message = details.get("message")
+    found = details.get("detail") or (message.get("detail") if isinstance(message, dict) else None)
+    return [entry for entry in found if isinstance(entry, dict) and "loc" in entry] if isinstance(found, list) else []
+
+
+def _location(fields: list[Mapping[str, Any]]) -> str | None:
+    """The path of the first field, such as `messages.0.name`."""
+    steps = fields[0]["loc"] if fields else None
+    if not isinstance(steps, list):
+        return _text(steps)
+    return ".".join(str(step) for step in steps if step != "body") or None
+
+
+def _reasons(details: object) -> list[str]:
+    """The reasons that Google's servers give beside the code."""
+    entries = details if isinstance(details, list) else []
+    return [str(entry["reason"]) for entry in entries if isinstance(entry, dict) and "reason" in entry]
+
+
+def _sentence(message: str, status: int | None) -> str:
     where = f"The provider answered {status}: " if status else "The provider answered with an error: "
-    advice = _ADVICE.get(status or 0, "")
-    return f"{where}{message[:_MAX_MESSAGE_CHARS]} {advice}".rstrip()
+    return f"{where}{message[:_MAX_MESSAGE_CHARS]} {_ADVICE.get(status or 0, '')}".rstrip()
+
+
+def _readable(text: str) -> str:
+    """The words of a text that may be a page of HTML."""
+    words = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", text[:_MAX_PAGE_CHARS], flags=re.DOTALL).split()
+    return " ".join(words)[:_MAX_TEXT_CHARS]
 
 
 def _text(value: object) -> str | None:

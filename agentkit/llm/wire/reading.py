@@ -3,32 +3,103 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
-from agentkit.errors import Rejected
-from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolMessage, UserMessage, with_distinct_ids
+from agentkit.errors import BadResponse, Rejected
+from agentkit.llm.wire.failures import failure, not_compatible
+from agentkit.messages import AssistantMessage, with_distinct_ids
 from agentkit.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from agentkit.messages import Content, Message, ToolCall
+    from agentkit.messages import ToolCall
+
+_BROKEN = object()
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object that answers a request. Raises ModelError for anything else."""
+    data = json_or_text(text)
+    if isinstance(data, dict):
+        return data
+    if isinstance(data, list):
+        raise failure(data)
+    if text.lstrip().startswith(("{", "[")):
+        raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
+    raise not_compatible(text)
+
+
+def json_or_text(text: str) -> object:
+    """The JSON value that a text is, or else the text."""
+    value = _loaded(text)
+    return text if value is _BROKEN else value
+
+
+def well_formed(text: str) -> str:
+    """A text that can be encoded: halves of a character, as some servers and file names have them, are joined or `?`.
+
+    JSON may cut a character beyond U+FFFF in two, and a stream may send the halves apart.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class Pieces:
+    """A text that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """The next piece, as far as it can be shown: half a character waits for its other half."""
+        piece, self._half = self._half + piece, ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        shown = well_formed(piece)
+        if shown:
+            self._pieces.append(shown)
+        return shown
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def __str__(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
 
 
 def text_of(content: object) -> str:
     """The text in a content field: a string, null, or a list of parts of which only those with text count."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        return ""
-    return "".join(_part_text(part) for part in content)
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "".join(text for text in texts if isinstance(text, str))
 
 
-def _part_text(part: object) -> str:
-    if isinstance(part, str):
-        return part
-    text = part.get("text") if isinstance(part, dict) else None
-    return text if isinstance(text, str) else ""
+def thinking_of(content: object) -> str:
+    """The reasoning that some servers send as parts of the content, each a text or a list of parts."""
+    parts = content if isinstance(content, list) else []
+    return "".join(text_of(part["thinking"]) for part in parts if isinstance(part, dict) and "thinking" in part)
+
+
+def dictionary(value: object) -> dict[str, Any]:
+    """The value if it is a JSON object, or else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def dictionaries(value: object) -> list[dict[str, Any]]:
+    """The JSON objects in a list; none when it is no list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def word(value: object) -> str:
+    """A name or id as text: servers send numbers and null too."""
+    return "" if value is None else str(value)
 
 
 def arguments_text(arguments: object) -> str:
@@ -37,16 +108,16 @@ def arguments_text(arguments: object) -> str:
         return ""
     if not isinstance(arguments, str):
         return json.dumps(arguments, ensure_ascii=False)
-    if arguments.startswith('"'):
-        inner = _loaded(arguments)
-        return inner if isinstance(inner, str) else arguments
-    return arguments
+    inner = _loaded(arguments) if arguments.lstrip().startswith('"') else None
+    return well_formed(inner if isinstance(inner, str) else arguments)
 
 
 def sendable_arguments(arguments: str) -> str:
     """Arguments as the JSON object that servers demand in history, also when the model wrote something else."""
-    parsed = _loaded(arguments or "{}")
-    return (arguments or "{}") if isinstance(parsed, dict) else json.dumps({"malformed_arguments": arguments})
+    if not arguments.strip():
+        return "{}"
+    is_object = isinstance(_loaded(arguments), dict)
+    return well_formed(arguments) if is_object else json.dumps({"malformed_arguments": arguments})
 
 
 def is_complete_json(text: str) -> bool:
@@ -54,43 +125,42 @@ def is_complete_json(text: str) -> bool:
     return _loaded(text) is not _BROKEN
 
 
-_BROKEN = object()
-
-
 def _loaded(text: str) -> object:
+    """The value of a JSON text. Hostile ones nest too deep or have numbers too long; NaN is no JSON."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
         return _BROKEN
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
 
 
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:
     """Token counts from a usage object whose input and output fields bear `names`, their parts `details`."""
-    if not isinstance(usage, dict):
+    figures = dictionary(usage)
+    if all(figures.get(name) is None for name in names):
         return Usage(requests=1, unreported=1)
     return Usage(
-        input_tokens=_count(usage.get(names[0])),
-        output_tokens=_count(usage.get(names[1])),
-        cached_tokens=_count(_inside(usage, details[0], "cached_tokens")),
-        reasoning_tokens=_count(_inside(usage, details[1], "reasoning_tokens")),
+        input_tokens=_count(figures.get(names[0])),
+        output_tokens=_count(figures.get(names[1])),
+        cached_tokens=_count(dictionary(figures.get(details[0])).get("cached_tokens")),
+        reasoning_tokens=_count(dictionary(figures.get(details[1])).get("reasoning_tokens")),
         requests=1,
     )
 
 
-def _inside(data: Mapping[str, Any], outer: str, inner: str) -> object:
-    nested = data.get(outer)
-    return nested.get(inner) if isinstance(nested, dict) else None
-
-
 def _count(value: object) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    return int(value) if isinstance(value, int | float) and 0 < value < math.inf else 0
 
 
 def assistant_message(
     text: str, calls: Iterable[ToolCall], reasoning: str, extra: Mapping[str, Any]
 ) -> AssistantMessage:
-    """A message whose tool calls all have an id of their own."""
-    return with_distinct_ids(AssistantMessage(text, tuple(calls), reasoning, extra), set())
+    """A message of well-formed text whose tool calls all have an id of their own."""
+    message = AssistantMessage(well_formed(text), tuple(calls), well_formed(reasoning), extra)
+    return with_distinct_ids(message, set())
 
 
 def refuse(refusal: str) -> Rejected:
@@ -104,43 +174,3 @@ def filtered() -> Rejected:
         "The provider's content filter withheld the answer. Change the wording, or the filter's settings.",
         code="content_filter",
     )
-
-
-def typed_messages(prompt: str | Iterable[Message | Mapping[str, Any]]) -> tuple[Message, ...]:
-    """Messages from a text, from plain dictionaries in the chat format, or from messages.
-
-    Raises ValueError for a dictionary whose role is unknown.
-    """
-    if isinstance(prompt, str):
-        return (UserMessage(prompt),)
-    return tuple(_typed(entry) if isinstance(entry, dict) else entry for entry in prompt)  # type: ignore[misc]
-
-
-def _typed(entry: Mapping[str, Any]) -> Message:
-    role = entry.get("role")
-    match role:
-        case "user":
-            return UserMessage(_content(entry.get("content")))
-        case "system" | "developer":
-            return SystemMessage(text_of(entry.get("content")))
-        case "assistant":
-            from agentkit.llm.wire.chat import read_message
-
-            return read_message(entry)
-        case "tool":
-            call_id, name = str(entry.get("tool_call_id", "")), str(entry.get("name", ""))
-            return ToolMessage(call_id, name, text_of(entry.get("content")))
-    raise ValueError(f"A message's role is user, system, developer, assistant or tool, not {role!r}")
-
-
-def _content(content: object) -> Content:
-    if not isinstance(content, list):
-        return text_of(content)
-    return tuple(_read_part(part) for part in content)
-
-
-def _read_part(part: object) -> str | Image:
-    if isinstance(part, dict) and part.get("type") == "image_url":
-        image = part["image_url"]
-        return Image(image["url"], image.get("detail")) if isinstance(image, dict) else Image(image)
-    return _part_text(part)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
-from agentkit.llm.wire.failures import failure, raise_error_inside
-from agentkit.messages import AssistantMessage, Image, Response, SystemMessage, ToolCall, ToolMessage, UserMessage
+from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
+from agentkit.messages import AssistantMessage, Image, Response, ToolCall, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from agentkit.events import Event
-    from agentkit.messages import Content, FinishReason, Message, Request, ToolSpec
+    from agentkit.messages import Content, FinishReason, Message, OutputSchema, Request, ToolSpec
     from agentkit.usage import Usage
 
 _ITEMS = "output"
@@ -22,6 +22,7 @@ _ITEMS = "output"
 
 _RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 _NESTED = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
+_ENDINGS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 
 
 class Responses:
@@ -29,6 +30,7 @@ class Responses:
 
     name = "responses"
     path = "/responses"
+    streaming: Mapping[str, Any] = {"stream": True}
 
     def encode(self, request: Request, model: str, *, strict: bool) -> dict[str, Any]:
         """The request as the body of a POST to `path`. Reasoning is asked for encrypted, since nothing is stored."""
@@ -40,19 +42,17 @@ class Responses:
             "include": ["reasoning.encrypted_content"],
         }
         if request.instruction:
-            body["instructions"] = request.instruction
+            body["instructions"] = reading.well_formed(request.instruction)
         if request.tools:
             body["tools"] = [_function(tool, strict=strict) for tool in request.tools]
         if request.output_schema:
-            output = request.output_schema
-            schema = {"name": output.name, "schema": output.schema, "strict": output.strict}
-            body["text"] = {"format": {"type": "json_schema", **schema}}
+            body["text"] = {"format": _format(request.output_schema)}
         for name, value in request.settings.items():
             _set(body, name, value)
         return body
 
     def decode(self, data: Mapping[str, Any]) -> Response:
-        """The response in a whole body."""
+        """The response in a whole body. Raises ModelError when there is none."""
         raise_error_inside(data)
         items = data.get("output")
         if not isinstance(items, list):
@@ -65,13 +65,17 @@ class Responses:
 
 
 def _set(body: dict[str, Any], name: str, value: object) -> None:
-    if name in _NESTED:
-        outer, inner = _NESTED[name]
-        body[outer] = {**body.get(outer, {}), inner: value}
-    elif name == "tool_choice" and isinstance(value, str) and value not in {"auto", "none", "required"}:
-        body[name] = {"type": "function", "name": value}
-    else:
-        body[_RENAMED.get(name, name)] = value
+    """Enter a setting under its name in this protocol, beside what is there already."""
+    outer, inner = _NESTED.get(name, (_RENAMED.get(name, name), ""))
+    value = {inner: value} if inner else value
+    if outer == "tool_choice" and isinstance(value, str) and value not in {"auto", "none", "required"}:
+        value = {"type": "function", "name": value}
+    there = body.get(outer)
+    if isinstance(there, dict) and isinstance(value, dict):
+        value = {**there, **value}
+    elif isinstance(there, list) and isinstance(value, list):
+        value = [*there, *(entry for entry in value if entry not in there)]
+    body[outer] = value
 
 
 def _function(tool: ToolSpec, *, strict: bool) -> dict[str, Any]:
@@ -87,6 +91,11 @@ def _function(tool: ToolSpec, *, strict: bool) -> dict[str, Any]:
     }
 
 
+def _format(output: OutputSchema) -> dict[str, Any]:
+    strict = {"strict": True} if output.strict else {}
+    return {"type": "json_schema", "name": output.name, "schema": output.schema, **strict}
+
+
 def _encode_message(message: Message) -> list[dict[str, Any]]:
     match message:
         case UserMessage(content):
@@ -94,17 +103,18 @@ def _encode_message(message: Message) -> list[dict[str, Any]]:
         case AssistantMessage():
             return _encode_answer(message)
         case ToolMessage(call_id, _, text):
-            return [{"type": "function_call_output", "call_id": call_id, "output": text}]
-        case SystemMessage(text):
-            return [{"role": "system", "content": text}]
+            return [{"type": "function_call_output", "call_id": call_id, "output": reading.well_formed(text)}]
+    return [{"role": "system", "content": reading.well_formed(message.text)}]
 
 
 def _encode_content(content: Content) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
-        return content
-    return [
-        _encode_image(part) if isinstance(part, Image) else {"type": "input_text", "text": part} for part in content
-    ]
+        return reading.well_formed(content)
+    return [_encode_image(part) if isinstance(part, Image) else _encode_text(part) for part in content]
+
+
+def _encode_text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": reading.well_formed(text)}
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
@@ -112,22 +122,17 @@ def _encode_image(image: Image) -> dict[str, Any]:
 
 
 def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
-    """The items as they came, with the ids that the calls have now; rebuilt when they came from elsewhere."""
-    if _ITEMS in message.extra:
-        ids = iter(message.tool_calls)
-        return [_with_call_id(item, ids) if _is_call(item) else item for item in message.extra[_ITEMS]]
-    text = [{"role": "assistant", "content": message.text}] if message.text else []
-    return text + [_encode_call(call) for call in message.tool_calls]
+    """The items as they came, with the ids that the calls have now; rebuilt when they do not say the same any more."""
+    items = message.extra.get(_ITEMS, ())
+    if items and _said(items)[0] == message.text and sum(map(_is_call, items)) == len(message.tool_calls):
+        calls = iter(message.tool_calls)
+        return [{**item, **_call_fields(next(calls))} if _is_call(item) else item for item in items]
+    text = [{"role": "assistant", "content": reading.well_formed(message.text)}] if message.text else []
+    return text + [{"type": "function_call", "name": call.name, **_call_fields(call)} for call in message.tool_calls]
 
 
-def _with_call_id(item: Mapping[str, Any], calls: Iterator[ToolCall]) -> dict[str, Any]:
-    call = next(calls)
-    return {**item, "call_id": call.id, "arguments": reading.sendable_arguments(call.arguments)}
-
-
-def _encode_call(call: ToolCall) -> dict[str, Any]:
-    arguments = reading.sendable_arguments(call.arguments)
-    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+def _call_fields(call: ToolCall) -> dict[str, Any]:
+    return {"call_id": call.id, "arguments": reading.sendable_arguments(call.arguments)}
 
 
 def _is_call(item: object) -> bool:
@@ -140,8 +145,6 @@ def _usage(data: Mapping[str, Any]) -> Usage:
 
 
 def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
-    if data.get("status") in {"failed", "cancelled"}:
-        raise failure(data)
     finish = _finish_reason(data)
     text, refusal = _said(items)
     if refusal:
@@ -150,89 +153,113 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     if calls and finish == "stop":
         finish = "tool_calls"
     message = reading.assistant_message(text, calls, _reasoning(items), {_ITEMS: tuple(items)})
-    return Response(message, finish, _usage(data), str(data.get("model") or ""), data)
+    return Response(message, finish, _usage(data), reading.word(data.get("model")), data)
 
 
 def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
-    if data.get("status") != "incomplete":
+    """How the answer ended. Raises ModelError when it did not end well."""
+    status = reading.word(data.get("status")) or "completed"
+    if data.get("error"):
+        raise failure(data)
+    if status == "completed":
         return "stop"
-    details = data.get("incomplete_details")
-    reason = details.get("reason") if isinstance(details, dict) else None
-    if reason == "content_filter":
+    if status != "incomplete":
+        raise failure({"message": f"the response is marked {status!r}"})
+    if reading.dictionary(data.get("incomplete_details")).get("reason") == "content_filter":
         raise reading.filtered()
     return "length"
 
 
 def _said(items: Iterable[Any]) -> tuple[str, str]:
     """The text of all messages, and the refusal if there is one."""
-    parts = [
-        part
-        for item in items
-        if isinstance(item, dict) and item.get("type", "message") == "message"
-        for part in _parts(item.get("content"))
-    ]
-    refusal = "".join(str(part.get("refusal")) for part in parts if part.get("type") == "refusal")
-    return "".join(reading.text_of([part]) for part in parts), refusal
-
-
-def _parts(content: object) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "output_text", "text": content}]
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    messages = (item for item in items if isinstance(item, dict) and item.get("type", "message") == "message")
+    contents = [message.get("content") for message in messages]
+    parts = [part for content in contents for part in reading.dictionaries(content)]
+    refusal = "".join(reading.word(part.get("refusal")) for part in parts if part.get("type") == "refusal")
+    return "".join(reading.text_of(content) for content in contents), refusal
 
 
 def _read_call(item: Mapping[str, Any]) -> ToolCall:
-    call_id = str(item.get("call_id") or item.get("id") or "")
-    return ToolCall(call_id, str(item.get("name") or ""), reading.arguments_text(item.get("arguments")))
+    call_id = reading.word(item.get("call_id") or item.get("id"))
+    return ToolCall(call_id, reading.word(item.get("name")), reading.arguments_text(item.get("arguments")))
 
 
 def _reasoning(items: Iterable[Any]) -> str:
     reasoning = [item for item in items if isinstance(item, dict) and item.get("type") == "reasoning"]
-    return "\n".join(reading.text_of(item.get("summary") or item.get("content")) for item in reasoning)
+    return "\n".join(filter(None, (reading.text_of(item.get("summary") or item.get("content")) for item in reasoning)))
 
 
 class _Reader:
     """Collects the events of one response."""
 
     def __init__(self) -> None:
-        self._items: dict[int, Any] = {}
+        self._text, self._reasoning = reading.Pieces(), reading.Pieces()
+        self._calls: dict[str, reading.Pieces] = {}
+        self._done: dict[str, Any] = {}
         self._final: Mapping[str, Any] | None = None
-        self._chars = 0
+        self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
+            "response.output_text.delta": self._feed_text,
+            "response.reasoning_summary_text.delta": self._feed_reasoning,
+            "response.reasoning_text.delta": self._feed_reasoning,
+            "response.function_call_arguments.delta": self._feed_arguments,
+            "response.output_item.added": self._begin_item,
+            "response.output_item.done": self._end_item,
+            **dict.fromkeys(_ENDINGS, self._end),
+        }
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow."""
+        return self._final is not None
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
-        """The events in the next chunk."""
-        kind = str(chunk.get("type", ""))
-        if kind == "response.output_text.delta":
-            self._chars += len(chunk["delta"])
-            return (TextDelta(chunk["delta"]),)
-        if kind == "response.function_call_arguments.delta":
-            return (ToolCallDelta(self._call_position(chunk), "", chunk["delta"]),)
-        if kind in {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}:
-            return (ReasoningDelta(chunk["delta"]),)
-        return self._feed_item(kind, chunk)
-
-    def _feed_item(self, kind: str, chunk: Mapping[str, Any]) -> Iterable[Event]:
-        if kind in {"response.output_item.added", "response.output_item.done"}:
-            self._items[chunk.get("output_index", len(self._items))] = chunk["item"]
-            if kind.endswith("added") and _is_call(chunk["item"]):
-                return (ToolCallDelta(self._call_position(chunk), chunk["item"].get("name") or "", ""),)
-        elif kind in {"response.completed", "response.incomplete", "response.failed"}:
-            self._final = chunk["response"]
-        elif kind == "error" or "error" in chunk:
-            raise failure(chunk)
+        """The events in the next chunk. Raises ModelError when it is an error."""
+        kind = reading.word(chunk.get("type"))
+        if kind in self._feeds:
+            event = self._feeds[kind](chunk)
+            return () if event is None else (event,)
+        if not kind.startswith("response."):
+            raise_error_inside(chunk)
         return ()
 
-    def _call_position(self, chunk: Mapping[str, Any]) -> int:
-        """Which of the calls, not which of the items, a chunk belongs to."""
-        index = chunk.get("output_index", 0)
-        return sum(_is_call(item) for at, item in self._items.items() if at < index)
+    def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
+        text = self._text.add(reading.text_of(chunk.get("delta")))
+        return TextDelta(text) if text else None
+
+    def _feed_reasoning(self, chunk: Mapping[str, Any]) -> Event | None:
+        text = self._reasoning.add(reading.text_of(chunk.get("delta")))
+        return ReasoningDelta(text) if text else None
+
+    def _feed_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
+        place = _place(chunk)
+        arguments = self._calls.setdefault(place, reading.Pieces()).add(reading.text_of(chunk.get("delta")))
+        return ToolCallDelta(list(self._calls).index(place), "", arguments)
+
+    def _begin_item(self, chunk: Mapping[str, Any]) -> Event | None:
+        if not _is_call(chunk.get("item")):
+            return None
+        place = _place(chunk)
+        self._calls[place] = reading.Pieces()
+        return ToolCallDelta(list(self._calls).index(place), reading.word(chunk["item"].get("name")), "")
+
+    def _end_item(self, chunk: Mapping[str, Any]) -> Event | None:
+        self._done[_place(chunk)] = chunk.get("item")
+        return None
+
+    def _end(self, chunk: Mapping[str, Any]) -> Event | None:
+        status = chunk["type"].removeprefix("response.")
+        self._final = {"status": status, **reading.dictionary(chunk.get("response"))}
+        return None
 
     def finish(self, *, closed: bool) -> Response:  # noqa: ARG002 - this protocol marks its end with an event
-        """The whole response."""
+        """The whole response. Raises BadResponse when the stream was cut short."""
         if self._final is None:
-            raise BadResponse(
-                f"The stream was cut short after {self._chars} characters of text, before the server said that the "
-                "answer was complete. Try again."
-            )
-        items = [self._items[at] for at in sorted(self._items)]
-        return _response(self._final, items or self._final.get("output") or [])
+            raise cut_short(len(str(self._text)))
+        items = self._final.get("output")
+        return _response(self._final, items if isinstance(items, list) and items else list(self._done.values()))
+
+
+def _place(chunk: Mapping[str, Any]) -> str:
+    """What tells the output items of a stream apart: their index, or else their id."""
+    item_id = chunk.get("item_id") or reading.dictionary(chunk.get("item")).get("id")
+    return reading.word(chunk.get("output_index", item_id))

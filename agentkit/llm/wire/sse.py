@@ -11,59 +11,76 @@ from agentkit.llm.wire.failures import not_compatible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_DONE = b"[DONE]"
-_FIELDS = (b"event:", b"id:", b"retry:", b":")
+_DONE = {b"[DONE]", b'"[DONE]"'}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OTHER_FIELDS = {b"", b"id", b"retry"}
 
 
 class EventStream:
     """Splits bytes into the JSON objects of server-sent events, wherever the pieces were cut.
 
-    Lines end in LF or CRLF; comments and event names are passed over. `closed` becomes true at `[DONE]`;
-    what follows it is ignored. An object is given out as soon as its line ends, for the sake of latency and of
-    servers that leave out the empty line between events.
+    Lines end in LF or CRLF; comments are passed over, and so are the names of events, except that what comes under
+    `error` is given out as `{"error": …}`. `closed` becomes true at `[DONE]`; what follows it is ignored. An object is
+    given out as soon as its line ends, for the sake of latency and of servers that leave out the empty line between
+    events.
     """
 
     def __init__(self) -> None:
         self.closed = False
-        self._pending = b""
+        self._pending: list[bytes] = []
         self._unfinished: list[bytes] = []
+        self._is_error = False
+        self._has_begun = False
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
         """The objects that are complete with this piece. Raises BadResponse for what is no event stream of JSON."""
-        lines = (self._pending + piece).split(b"\n")
-        self._pending = lines.pop()
-        for line in lines:
+        first, *others = piece.split(b"\n")
+        self._pending.append(first)
+        for other in others:
+            line, self._pending = b"".join(self._pending), [other]
             if not self.closed:
-                yield from self._line(line.rstrip(b"\r"))
+                yield from self._line(line.removesuffix(b"\r"))
 
     def flush(self) -> Iterator[dict[str, Any]]:
         """The object that a server left unended when it closed the connection."""
         yield from self.feed(b"\n\n")
 
     def _line(self, line: bytes) -> Iterator[dict[str, Any]]:
-        if line.startswith(b"data:"):
-            data = line[5:].strip()
-            if data == _DONE:
-                self.closed = True
-            elif data:
-                yield from self._data(data)
-        elif not line:
-            self._check_finished()
-        elif not line.startswith(_FIELDS):
+        if not self._has_begun:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        name, colon, value = line.partition(b":")
+        if not line:
+            self._end_event()
+        elif name == b"data":
+            yield from self._data(value.strip())
+        elif name == b"event":
+            self._is_error = value.strip() == b"error"
+        elif not self._has_begun and not (colon and name in _OTHER_FIELDS):
             raise not_compatible(line.decode("utf-8", "replace"))
+        self._has_begun = self._has_begun or bool(line)
 
     def _data(self, data: bytes) -> Iterator[dict[str, Any]]:
         """An object may span several data lines, so one that does not parse waits for the next."""
-        self._unfinished.append(data)
-        try:
-            parsed = json.loads(b"\n".join(self._unfinished))
-        except ValueError:
+        if data in _DONE:
+            self.closed = True
             return
+        self._unfinished.append(data)
+        text = b"\n".join(self._unfinished).decode("utf-8", "replace")
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError):
+            if not self._is_error:
+                return
+            parsed = text
         self._unfinished.clear()
+        if self._is_error:
+            parsed = parsed if isinstance(parsed, dict) and "error" in parsed else {"error": parsed or "no explanation"}
         if not isinstance(parsed, dict):
             raise BadResponse(f"The stream carries something that is no JSON object: {data[:120]!r}")
         yield parsed
 
-    def _check_finished(self) -> None:
-        if self._unfinished:
+    def _end_event(self) -> None:
+        self._is_error = False
+        if any(self._unfinished):
             raise BadResponse(f"The stream carries broken JSON: {self._unfinished[0][:120]!r}")
+        self._unfinished.clear()

@@ -1,0 +1,384 @@
+"""How are requests answered without a key and without a network? By a small model that passes them on to tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import threading
+import weakref
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentkit.errors import BadResponse, MissingExtra, Rejected
+from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.llm.providers.offline_finding import Kind, kinds_of, offers, plain_schema, unfilled
+from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge
+from agentkit.llm.providers.offline_reading import Question
+from agentkit.llm.providers.offline_words import words
+from agentkit.llm.providers.offline_worker import Worker
+from agentkit.messages import (
+    AssistantMessage,
+    Message,
+    OutputSchema,
+    Request,
+    Response,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+    with_distinct_ids,
+)
+from agentkit.usage import Usage
+
+ORIGIN = "offline"
+"""The `origin` of every message of this model."""
+
+MODEL = "needle3"
+MAX_CHARS = 1_000
+"""The engine reads this many characters of a request. Quotations, addresses, JSON and the like are shortened for it."""
+
+MAX_REQUEST_CHARS = 10_000
+"""A request may have this many characters with them."""
+
+
+def installed() -> bool:
+    """Whether the `offline` extra is installed; the engine is not loaded to find out."""
+    from importlib.util import find_spec
+
+    spec = find_spec("needle")
+    folders = spec.submodule_search_locations if spec else None
+    return any(Path(folder, f"{MODEL}.cact").exists() for folder in folders or ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    text: str = ""
+    calls: tuple[Proposal, ...] = ()
+    suggested: tuple[Proposal, ...] = ()
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+class OfflineModel:
+    """A provider that needs no key and no network. It chooses tools and fills their arguments; it does not chat.
+
+    The last user message counts, not what was said before, except that a plain yes accepts what it suggested last.
+    A call is only proposed if all of it follows from the question; otherwise the text says what was not clear. Results
+    of calls are reported as they are. The engine runs in a process of its own, which starts with the first request.
+
+    Args:
+        timeout_seconds: How long one answer may take before the engine's process is ended.
+
+    Requests raise MissingExtra without the `offline` extra, Rejected for images and texts too long to read,
+    Unreachable when no answer came in time, BadResponse when an `output_schema` could not be filled for certain.
+    """
+
+    def __init__(self, *, timeout_seconds: float = 120) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._worker: Worker | None = None
+        self._owner = 0
+
+    def close(self) -> None:
+        """Let go of the engine's process, which ends with its last user. A later request starts one again."""
+        self._worker = None
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request, blocking."""
+        answer = self._answer(request)
+        calls = tuple(ToolCall("", call.tool, json.dumps(call.arguments)) for call in answer.calls)
+        extra = {"suggested": [[call.tool, dict(call.arguments)] for call in answer.suggested]}
+        message = AssistantMessage(answer.text, calls, extra=extra if answer.suggested else {}, origin=ORIGIN)
+        taken = {call.id for said in request.messages if isinstance(said, AssistantMessage) for call in said.tool_calls}
+        return Response(
+            with_distinct_ids(message, taken),
+            finish_reason="tool_calls" if calls else "stop",
+            usage=Usage(requests=1, unreported=1),
+            model=MODEL,
+            raw=answer.raw,
+        )
+
+    async def acomplete(self, request: Request) -> Response:
+        """Answer one request, awaiting."""
+        # A thread of its own: requests that wait for their turn must not fill the few threads of the loop.
+        own = ThreadPoolExecutor(max_workers=1, thread_name_prefix="offline-model")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(own, self.complete, request)
+        finally:
+            own.shutdown(wait=False)
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Answer one request, blocking: the whole text is one piece, as is each tool call."""
+        yield from _events(self.complete(request))
+
+    async def astream(self, request: Request) -> AsyncIterator[Event]:
+        """Answer one request, awaiting: the whole text is one piece, as is each tool call."""
+        for event in _events(await self.acomplete(request)):
+            yield event
+
+    def _answer(self, request: Request) -> _Answer:
+        results = _trailing_results(request.messages)
+        text = _report(results, request.messages) if results else _last_words(request.messages)
+        if results:
+            return self._extract(request.output_schema, text) if request.output_schema else _Answer(text)
+        accepted = _accepted(request.messages)
+        tools = _permitted(request)
+        answer = _Answer(calls=accepted) if accepted else self._route(text, tools)
+        return self._extract(request.output_schema, text) if request.output_schema and not answer.calls else answer
+
+    def _route(self, text: str, tools: Sequence[ToolSpec]) -> _Answer:
+        """The tool calls that a text asks for, or a text that says why there are none."""
+        if len(text) > MAX_REQUEST_CHARS:
+            raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
+        question = Question(text, orders=any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values()))
+        offered = [] if question.small or question.negated else offers(question, tools)
+        if not offered:
+            return _Answer(_unable(question, tools))
+        raw = self._ask([_shown(offer.spec) for offer in offered], _shortened(question), max_tokens=192)
+        judgment = judge(question, offered, raw)
+        if not judgment.doubts:
+            return _Answer(calls=judgment.calls, raw=raw)
+        raw = {**raw, "doubts": list(judgment.doubts)}
+        if not judgment.complete:
+            return _Answer(_unable(question, tools), raw=raw)
+        return _Answer(_unsure(judgment.calls), suggested=judgment.calls, raw=raw)
+
+    def _extract(self, wanted: OutputSchema, text: str) -> _Answer:
+        """The fields of a schema, filled from a text, as JSON. Raises BadResponse unless all of it is in the text."""
+        if len(text) > MAX_CHARS:
+            raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
+        whole = wanted.schema if wanted.schema.get("type") == "object" else _wrapped(wanted.schema)
+        tool = {"name": wanted.name, "description": whole.get("description", ""), "parameters": whole}
+        raw = self._ask([tool], text, max_tokens=512)
+        calls = raw.get("function_calls") or raw.get("suppressed_calls") or []
+        if not calls:
+            raise BadResponse(f"The offline model finds no {wanted.name} in the text.")
+        fields = completed(calls[0].get("arguments") or {}, whole)
+        doubts = doubtful_fields(fields, whole, text)
+        if doubts or raw.get("confidence", 0) < _LEAST_CONFIDENCE:
+            named = f": {', '.join(doubts)}" if doubts else ""
+            raise BadResponse(f"The offline model is not sure that it read {wanted.name} rightly from the text{named}.")
+        value = fields if whole is wanted.schema else fields["value"]
+        return _Answer(json.dumps(value, ensure_ascii=False), raw=raw)
+
+    def _ask(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
+        """The engine's envelope for a text, with `network` saying what its process could reach: none or open."""
+        if self._worker is None or self._owner != os.getpid():
+            if not installed():  # pragma: no cover - proven in a process that cannot see the package
+                raise MissingExtra("offline", "The offline model")
+            self._worker, self._owner = _shared_worker(), os.getpid()
+        question = {"tools": json.dumps(tools), "text": text, "max_tokens": max_tokens, "dated": '"date' in str(tools)}
+        reply = self._worker.ask(question, self._timeout_seconds)
+        return {**reply["envelope"], "network": reply["network"]}
+
+
+# The engine is native, global state of about 100 MB, so the models of a process share one worker. It ends when the last
+# model lets go of it. A forked process finds nothing under its own number and starts a worker of its own.
+_WORKERS: weakref.WeakValueDictionary[int, Worker] = weakref.WeakValueDictionary()
+_LOCKS: dict[int, threading.Lock] = {}
+
+
+def _shared_worker() -> Worker:
+    process = os.getpid()
+    with _LOCKS.setdefault(process, threading.Lock()):
+        worker = _WORKERS.get(process)
+        if worker is None:
+            worker = _WORKERS[process] = Worker()
+        return worker
+
+
+def _events(response: Response) -> Iterator[Event]:
+    if response.text:
+        yield TextDelta(response.text)
+    for index, call in enumerate(response.tool_calls):
+        yield ToolCallDelta(index, call.name, call.arguments)
+    yield ResponseReceived(response)
+
+
+def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage):
+            break
+        results.insert(0, message)
+    return results
+
+
+def _last_words(messages: Sequence[Message]) -> str:
+    """What the user said last. Raises Rejected for an image."""
+    said = next((message.content for message in reversed(messages) if isinstance(message, UserMessage)), "")
+    parts = (said,) if isinstance(said, str) else said
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts):
+        raise Rejected("The offline model reads text only, no images. Use a model that sees, such as one of OpenAI's.")
+    return "\n".join(texts).strip()
+
+
+def _accepted(messages: Sequence[Message]) -> tuple[Proposal, ...]:
+    """The calls that the model suggested last, if the user's whole answer is yes."""
+    if len(messages) < 2 or not isinstance(messages[-1], UserMessage):
+        return ()
+    before = messages[-2]
+    if not isinstance(before, AssistantMessage) or before.origin != ORIGIN or not _YES.fullmatch(_last_words(messages)):
+        return ()
+    return tuple(Proposal(tool, arguments) for tool, arguments in before.extra.get("suggested", ()))
+
+
+def _permitted(request: Request) -> tuple[ToolSpec, ...]:
+    """The tools that `tool_choice` leaves: none, all, or the one it names."""
+    choice = request.settings.get("tool_choice")
+    if isinstance(choice, Mapping):
+        choice = choice.get("name") or (choice.get("function") or {}).get("name")
+    if choice == "none":
+        return ()
+    named = tuple(spec for spec in request.tools if spec.name == choice)
+    return named or request.tools
+
+
+def _shown(spec: ToolSpec) -> dict[str, Any]:
+    """A tool as the engine reads it fastest: the first sentence of its description, and plain schemas."""
+    description = spec.description.strip().split("\n\n")[0]
+    parameters = {key: value for key, value in spec.parameters.items() if key not in ("title", "additionalProperties")}
+    properties = {
+        name: plain_schema(schema, spec.parameters) for name, schema in (parameters.get("properties") or {}).items()
+    }
+    return {"name": spec.name, "description": description, "parameters": {**parameters, "properties": properties}}
+
+
+def _shortened(question: Question) -> str:
+    """The question with every long stretch cut: what a call needs of it is taken from the question itself."""
+    text = question.text
+    for span in reversed(question.spans):
+        stretch = text[span.start : span.end]
+        if len(stretch) > 80:
+            text = f"{text[: span.start]}{stretch[:60]} {stretch[-10:]}{text[span.end :]}"
+    if len(text) > MAX_CHARS:
+        raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
+    return text
+
+
+def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema that is no object as the one field of an object: the engine fills objects only."""
+    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {"type": "object", "properties": {"value": schema}, "required": ["value"], **shared}
+
+
+def _unable(question: Question, tools: Sequence[ToolSpec]) -> str:
+    """Why nothing was called, and what this model can and cannot do."""
+    if not tools:
+        return _ABILITY.format("there is no tool here").strip()
+    if question.negated:
+        why = "I read this as a wish not to do something, so I did nothing."
+    elif wanting := (None if question.small else unfilled(question, tools)):
+        why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}."
+    else:
+        why = "No tool here fits this."
+    names = ", ".join(spec.name for spec in tools)
+    return f"{why} {_ABILITY.format(f'the tools here are {names}')}"
+
+
+def _unsure(calls: Sequence[Proposal]) -> str:
+    described = " and ".join(_described(call) for call in calls)
+    return f"I am not sure I understood. Did you mean {described}? Answer yes, or put the exact text in quotes."
+
+
+def _described(call: Proposal) -> str:
+    arguments = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
+    return f"{call.tool} with {arguments}" if arguments else call.tool
+
+
+def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
+    """What came of the calls, in words: one paragraph for each."""
+    calls = {call.id: call for said in messages if isinstance(said, AssistantMessage) for call in said.tool_calls}
+    asked = words(_last_words(messages))
+    paragraphs = [_told(result, calls.get(result.call_id), asked) for result in results]
+    return ("\n\n" if any("\n" in each for each in paragraphs) else "\n").join(paragraphs)
+
+
+def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
+    value = _parsed(result.content)
+    if value in (None, "", [], {}):
+        return f"{result.name} came back empty."
+    if not isinstance(value, dict):
+        return _lines(value)
+    told = {key: each for key, each in value.items() if each not in (None, "", [], {})}
+    if error := told.get("error"):
+        rest = _lines({key: told[key] for key in _MAIN if key in told})
+        return "\n".join(filter(None, (f"{result.name} failed: {error}", rest)))
+    sent = _parsed(call.arguments) if call else {}
+    echoes = list(sent.values()) if isinstance(sent, dict) else []
+    own = {key: each for key, each in told.items() if each not in echoes}
+    if own.keys().isdisjoint(_MAIN):
+        own = {key: each for key, each in told.items() if key in own or key not in _MAIN}
+    return _equation(told) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
+
+
+def _equation(told: Mapping[str, Any]) -> str:
+    """`1 + 1 = 2` for a result that comes with nothing but what it is the result of."""
+    others = [each for key, each in told.items() if key != "result"]
+    plain = "result" in told and len(others) == 1 and not any(isinstance(each, list | dict) for each in told.values())
+    return f"{others[0]} = {told['result']}" if plain else ""
+
+
+def _asked_for(told: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
+    """The figures that the question names: `words` when it asks how many words."""
+    if not told.keys().isdisjoint(_MAIN):
+        return {}
+    named = {key: each for key, each in told.items() if key in asked}
+    return named or {key: each for key, each in told.items() if any(len(word) > 2 and word in key for word in asked)}
+
+
+def _essence(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the marks of success, and without the texts that another text already says."""
+    kept = {key: each for key, each in told.items() if (key, each) not in _MARKS and key not in _NOTES}
+    texts = [each for each in kept.values() if isinstance(each, str)]
+    said = {each for each in texts if any(each in longer and each != longer for longer in texts)}
+    first = {each: key for key, each in reversed(kept.items()) if isinstance(each, str)}
+    return {
+        key: each
+        for key, each in kept.items()
+        if not isinstance(each, str) or (each not in said and first[each] == key)
+    }
+
+
+def _lines(value: Any) -> str:
+    """A value in words: texts as they are, a line for each entry, a dash for each of many."""
+    if isinstance(value, dict):
+        return "\n".join(_entry(key, each) for key, each in value.items())
+    if isinstance(value, list):
+        parts = [_lines(each) for each in value]
+        plain = not any(isinstance(each, list | dict) for each in value)
+        return ", ".join(parts) if plain else "\n".join("- " + part.replace("\n", "\n  ") for part in parts)
+    return value.strip("\n") if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _entry(key: str, value: Any) -> str:
+    if key in _MAIN:
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else _lines(value)
+    text = _lines(value)
+    return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+_ORDERS = (Kind.CODE, Kind.COMMAND)
+_MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
+_MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0))
+_NOTES = ("decision", "boundary")
+_YES = re.compile(
+    r"(?:yes|yeah|yep|sure|ok|okay|right|correct|exactly|do it|go ahead)(?:,? (?:please|do))?[.!]*", re.IGNORECASE
+)
+_ABILITY = (
+    "I am the offline model: I pass a request on to a tool and report what comes of it; {0}. I cannot chat or answer "
+    "from knowledge. For a model that can, set the key of a provider, such as OPENAI_API_KEY."
+)
+_TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters where it can read {1:,}."
+_LEAST_CONFIDENCE = 0.1

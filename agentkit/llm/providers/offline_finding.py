@@ -1,0 +1,322 @@
+"""Which tools could a question mean, and what in it could each of their parameters hold?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from agentkit.llm.providers.offline_reading import Question, Shape, Span
+from agentkit.llm.providers.offline_words import STOP_WORDS, idea, ideas, words
+from agentkit.messages import ToolSpec
+
+
+class Kind(StrEnum):
+    """What a text parameter holds, as its name tells."""
+
+    URL = "url"
+    JSON = "json"
+    SUM = "sum"
+    PATH = "path"
+    COMMAND = "command"
+    CODE = "code"
+    QUERY = "query"
+    TEXT = "text"
+    MESSAGE = "message"
+
+
+class Offer:
+    """A tool held against a question: what it could be called with, and how much speaks for it."""
+
+    def __init__(self, question: Question, spec: ToolSpec) -> None:
+        self.question, self.spec = question, spec
+        self.schemas = schemas_of(spec)
+        self.required: Sequence[str] = spec.parameters.get("required") or ()
+        self.kinds = kinds_of(spec)
+        self.options = [str(option) for schema in self.schemas.values() for option in schema.get("enum") or ()]
+        self.ideas = _ideas_in(spec.name, *self.schemas, *self.options, spec.description)
+
+    @cached_property
+    def candidates(self) -> dict[str, tuple[str, ...]]:
+        """For each parameter with a kind: the stretches of the question that it could hold."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, kind in sorted(self.kinds.items(), key=lambda item: list(Kind).index(item[1])):
+            taken = {text for texts in found.values() for text in texts}
+            found[name] = tuple(dict.fromkeys(text for text in _FINDERS[kind](self) if text not in taken))
+        return found
+
+    @cached_property
+    def matched(self) -> frozenset[str]:
+        """The ideas that the question and the tool's own description share."""
+        return self.ideas & self.question.ideas
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Required parameters that nothing in the question can fill."""
+        loose = (None, Kind.MESSAGE) if self.known else (None, Kind.MESSAGE, Kind.TEXT)
+        return tuple(name for name in self.required if self.kinds.get(name) not in loose and not self.candidates[name])
+
+    @property
+    def known(self) -> bool:
+        """Whether the names of the required parameters all tell what they hold."""
+        return all(name in self.kinds for name in self.required)
+
+    @property
+    def support(self) -> int:
+        """How much speaks for the tool: each shared idea, and each form that fills a parameter, if none is missing."""
+        filled = {name: kind for name, kind in self.kinds.items() if self.candidates[name]}
+        counted = [kind for name, kind in filled.items() if name in self.required or kind in _TELLING]
+        forms = sum(2 if kind in _TELLING else 1 for kind in counted) if filled.keys() >= set(self.required) else 0
+        return forms + len(self.matched)
+
+    @property
+    def plausible(self) -> bool:
+        """Whether it could be meant at all. A quotation or a topic alone does not tell what to do with it."""
+        if self.missing:
+            return False
+        telling = any(self.kinds.get(name) in (*_TELLING, Kind.QUERY) for name in self.required)
+        return bool(self.matched or telling or not self.known)
+
+    @property
+    def reach(self) -> frozenset[Span]:
+        """The spans of the question that the tool could take as arguments."""
+        texts = [text for each in self.candidates.values() for text in each]
+        return frozenset(span for span in self.question.spans if span.sure and held(span, texts, self.question))
+
+
+def offers(question: Question, specs: Iterable[ToolSpec], most: int = 5) -> list[Offer]:
+    """The tools that could serve the question, at most `most` of them, in the order given."""
+    every = [Offer(question, spec) for spec in specs]
+    able = [offer for offer in every if offer.plausible and (offer.support or not offer.known)]
+    if _is_plain(question, every):
+        able = [offer for offer in able if offer.matched or Kind.QUERY not in offer.kinds.values()]
+    best = [offer for offer in able if not any(_outdoes(other, offer) for other in able)]
+    kept = sorted(best, key=lambda offer: -offer.support)[:most]
+    return [offer for offer in best if offer in kept]
+
+
+def unfilled(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
+    """The tool that the question speaks of and of nothing else, but without saying what to use it on."""
+    wanting = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matched and offer.missing)
+    return next((offer for offer in wanting if not leftover(question, [offer])), None)
+
+
+def _is_plain(question: Question, every: Sequence[Offer]) -> bool:
+    """Whether a tool other than a search is what the question speaks of, even if an argument is missing."""
+    others = [offer for offer in every if offer.matched and Kind.QUERY not in offer.kinds.values()]
+    return any(offer.missing for offer in others) or bool(others and not leftover(question, others))
+
+
+def _outdoes(one: Offer, other: Offer) -> bool:
+    """Whether `one` accounts for the question so much better that `other` need not be considered.
+
+    Among tools whose parameters have no form to go by, the engine chooses better than words do.
+    """
+    if not other.known:
+        return False
+    if one.support > other.support and one.reach > other.reach > frozenset():
+        return True
+    return one.support >= other.support + 2 and one.matched >= other.matched and other.reach <= one.reach
+
+
+def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()) -> frozenset[str]:
+    """The ideas of the question that neither the tools nor the arguments account for."""
+    told = {each for offer in used for each in offer.ideas}
+    return question.ideas - told - ideas(words(" ".join(texts_in(list(arguments))))) - _ASKING
+
+
+def plain_schema(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema with its references into `root` followed and `or null` left out."""
+    for _ in range(8):
+        variants = [each for each in schema.get("anyOf") or schema.get("oneOf") or () if each.get("type") != "null"]
+        if isinstance(reference := schema.get("$ref"), str):
+            target: Any = root
+            for part in reference.removeprefix("#/").split("/"):
+                target = target.get(part, {}) if isinstance(target, Mapping) else {}
+            schema = target
+        elif len(variants) == 1:
+            schema = {**variants[0], **{key: schema[key] for key in ("default", "description") if key in schema}}
+        else:
+            break
+    return schema
+
+
+def schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:
+    """The plain schema of each parameter."""
+    properties: Mapping[str, Any] = spec.parameters.get("properties") or {}
+    return {name: plain_schema(schema, spec.parameters) for name, schema in properties.items()}
+
+
+def kinds_of(spec: ToolSpec) -> dict[str, Kind]:
+    """What each text parameter holds whose name tells it.
+
+    A query is one only where the tool searches, and a text that is kept or sent on may be said in any words.
+    """
+    about = _ideas_in(spec.name, spec.description)
+    kinds: dict[str, Kind] = {}
+    for name, schema in schemas_of(spec).items():
+        parts = {*words(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)), str(schema.get("format"))}
+        kind = next((kind for kind, names in _NAMES.items() if not parts.isdisjoint(names.split())), None)
+        if kind is Kind.TEXT and not about.isdisjoint({"save", "send"}):
+            kind = Kind.MESSAGE
+        if (
+            kind
+            and schema.get("type") == "string"
+            and "enum" not in schema
+            and (kind is not Kind.QUERY or "search" in about)
+        ):
+            kinds[name] = kind
+    return kinds
+
+
+def _ideas_in(*texts: str) -> frozenset[str]:
+    return ideas(words(re.sub(r"[_-]", " ", " ".join(texts))))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every value inside lists and dictionaries, as text."""
+    if isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from texts_in(each)
+    else:
+        yield str(value)
+
+
+def held(span: Span, texts: Iterable[str], question: Question) -> bool:
+    """Whether one of the texts holds what the span stands for, or the span as it was written."""
+    return any(span.text in text or question.text[span.start : span.end] in text for text in texts)
+
+
+def _shaped(shape: Shape) -> Callable[[Offer], Iterator[str]]:
+    """Finds the spans of a shape, and the quotations that are nothing else."""
+
+    def find(offer: Offer) -> Iterator[str]:
+        yield from (span.text for span in offer.question.of(shape))
+        for quote in offer.question.of(Shape.QUOTE):
+            inner = Question(quote.text).spans
+            if len(inner) == 1 and inner[0].shape is shape and inner[0].text == quote.text.strip():
+                yield quote.text
+
+    return find
+
+
+def _sums(offer: Offer) -> Iterator[str]:
+    question = offer.question
+    unsure = {span.text for span in question.spans if not span.sure}
+    asked = question.asks_for_knowledge or "calculation" in question.ideas
+    yield from (text for text in _shaped(Shape.SUM)(offer) if asked or text not in unsure)
+
+
+def _paths(offer: Offer) -> Iterator[str]:
+    question = offer.question
+    quotes = [span for span in question.of(Shape.QUOTE) if "\n" not in span.text]
+    named = [span.text for span in quotes if _FILE_NAME.search(span.text) or _introduced(question, span)]
+    found = [span.text for span in question.of(Shape.PATH)] + named
+    if not found and not question.ideas.isdisjoint({"file", "folder"}):
+        found = [match.group(1) for match in _NAMED_PATH.finditer(question.text)]
+        found = [name for name in found if name.lower() not in STOP_WORDS and idea(name.lower()) not in offer.ideas]
+    yield from found
+
+
+def _introduced(question: Question, span: Span) -> bool:
+    before = words(question.text[: span.start])
+    return bool(before) and (before[-1] in ("named", "called") or idea(before[-1]) in ("file", "folder"))
+
+
+def _orders(offer: Offer) -> Iterator[str]:
+    question = offer.question
+    found = [span.text for span in question.of(Shape.ORDER) or question.of(Shape.QUOTE)]
+    yield from found or question.tail
+
+
+def _commands(offer: Offer) -> Iterator[str]:
+    yield from (text for text in _orders(offer) if _spoken_of(offer) or not _is_program(text))
+
+
+def _codes(offer: Offer) -> Iterator[str]:
+    yield from (text for text in _orders(offer) if _spoken_of(offer) or _is_program(text))
+
+
+def _spoken_of(offer: Offer) -> bool:
+    """Whether the question names what the tool is named after, beyond the running: its shell, its language."""
+    return not (_ideas_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.ideas)
+
+
+def _is_program(text: str) -> bool:
+    """Whether it reads as Python that does something: `ls -la` parses too, as a difference of two names."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(
+        isinstance(node, ast.Call | ast.Constant | ast.Assign | ast.Import | ast.comprehension)
+        for node in ast.walk(tree)
+    )
+
+
+def _named_texts(offer: Offer) -> Iterator[str]:
+    question = offer.question
+    marked = [span.text for span in question.of(Shape.QUOTE)]
+    single = (match.group(1) for match in _NAMED_TEXT.finditer(question.text))
+    yield from marked or question.tail or (word for word in single if word not in STOP_WORDS)
+
+
+def _messages(offer: Offer) -> Iterator[str]:
+    yield from list(_named_texts(offer)) or (span.text for span in offer.question.of(Shape.JSON))
+
+
+def _topics(offer: Offer) -> Iterator[str]:
+    """The question without the words at either end that only say what to do with it."""
+    question = offer.question
+    wanted = not question.ideas.isdisjoint({"search", *_ideas_in(offer.spec.name)})
+    if not wanted and (question.spans or not question.asks_for_knowledge):
+        return
+    tokens = list(re.finditer(r"\S+", question.text))
+    idle = [all(_is_idle(word, offer) for word in words(token.group())) for token in tokens]
+    if not all(idle):
+        first, last = idle.index(False), len(idle) - 1 - idle[::-1].index(False)
+        yield question.text[tokens[first].start() : tokens[last].end()].strip(" .,;:?!\"'")
+
+
+def _is_idle(word: str, offer: Offer) -> bool:
+    return word.removesuffix("'s") in STOP_WORDS or idea(word) in offer.ideas | _ASKING
+
+
+_NAMES = {
+    Kind.URL: "url uri link website",
+    Kind.JSON: "json",
+    Kind.SUM: "expression formula equation calculation",
+    Kind.PATH: "path file filename filepath folder directory",
+    Kind.COMMAND: "command cmd",
+    Kind.CODE: "code script python program",
+    Kind.QUERY: "query question topic search keyword keywords",
+    Kind.TEXT: "text string sentence phrase",
+    Kind.MESSAGE: "content contents message body",
+}
+_TELLING = (Kind.URL, Kind.JSON, Kind.SUM, Kind.PATH)
+FORMS = (*_TELLING, Kind.COMMAND, Kind.CODE)
+"""The kinds whose form is found more surely by rule than by the engine."""
+_FINDERS: dict[Kind, Callable[[Offer], Iterator[str]]] = {
+    Kind.URL: _shaped(Shape.URL),
+    Kind.JSON: _shaped(Shape.JSON),
+    Kind.SUM: _sums,
+    Kind.PATH: _paths,
+    Kind.COMMAND: _commands,
+    Kind.CODE: _codes,
+    Kind.QUERY: _topics,
+    Kind.TEXT: _named_texts,
+    Kind.MESSAGE: _messages,
+}
+_ASKING = frozenset({"search", "see", "fetch", "article"})
+_FILE_NAME = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$|^[.~]?/\S")
+_NAMED_PATH = re.compile(
+    r"\b(?:(?:file|folder|directory|dir)(?:\s+(?:named|called))?|named|called|in|inside|under|of|at)\s+"
+    r"(?:(?:the|my)\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+and\b)",
+    re.IGNORECASE,
+)
+_NAMED_TEXT = re.compile(
+    r"\b(?:word|name|string|text)\s+([^\W\d_]{2,})(?=[\s?.!]*$|\s+(?:have|has|contain|is)\b)", re.IGNORECASE
+)

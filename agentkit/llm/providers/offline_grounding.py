@@ -1,0 +1,215 @@
+"""Does a proposed tool call follow from the question? It is mended from the question's own words, or doubted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentkit.llm.providers.offline_finding import FORMS, Kind, Offer, held, leftover, plain_schema, texts_in
+from agentkit.llm.providers.offline_reading import Question
+from agentkit.llm.providers.offline_words import STOP_WORDS, idea, numbers_in, spoken_numbers_in, vocabulary, words
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A tool and the arguments it is to be called with."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The calls after mending; `doubts` are empty when they may be made, else what speaks against them.
+
+    `complete` says whether every call has all it needs, so that a person can be asked for a plain yes.
+    """
+
+    calls: tuple[Proposal, ...]
+    doubts: tuple[str, ...]
+    complete: bool
+
+
+def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> Judgment:
+    """What the engine proposes, mended, and everything in it that does not follow from the question."""
+    by_name = {offer.spec.name: offer for offer in offered}
+    calls: list[Proposal] = []
+    doubts: list[str] = []
+    proposals = envelope.get("function_calls") or envelope.get("suppressed_calls") or ()
+    for proposed in (each for each in proposals if each["name"] in by_name):
+        name = proposed["name"]
+        call, unclear = _settle(by_name[name], proposed.get("arguments") or {}, _made_up(envelope, name))
+        if call not in calls:
+            calls.append(call)
+            doubts.extend(f"{name}: {parameter}" for parameter in unclear)
+    used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
+    complete = bool(calls) and not doubts and all(offer.support for offer in used)
+    arguments = [call.arguments for call in calls]
+    doubts.extend(f"not used: {text}" for text in (*_uncovered(question, arguments), *_unchosen(used, arguments)))
+    doubts.extend(_weakness(question, used, arguments, float(envelope.get("confidence") or 0)))
+    doubts.extend(_surprises(question, offered, used, arguments))
+    return Judgment(tuple(calls), tuple(doubts), complete)
+
+
+def completed(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields read from a text, with None for each required one that was not found and may be null."""
+    properties = schema.get("properties") or {}
+    absent = [name for name in schema.get("required") or () if name not in fields]
+    return {**fields, **{name: None for name in absent if '"null"' in json.dumps(properties.get(name))}}
+
+
+def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+    """The required fields that were not found in a text, and those whose value is not in it."""
+    question = Question(text)
+    properties = schema.get("properties") or {}
+    absent = [name for name in schema.get("required") or () if name not in fields]
+    return absent + [
+        name
+        for name, value in fields.items()
+        if value is not None and not _grounded(value, question, properties.get(name, {}), schema)
+    ]
+
+
+def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str]) -> tuple[Proposal, tuple[str, ...]]:
+    """The call mended from the question, and the parameters that stay unclear."""
+    mended: dict[str, Any] = {}
+    unclear: list[str] = []
+    for name in offer.schemas:
+        value = arguments.get(name)
+        if value is None and name not in offer.required:
+            continue
+        if name in offer.kinds:
+            settled = _mended(offer, name, value)
+        else:
+            settled = value if name not in made_up and _follows(offer, name, value) else None
+        if settled is not None:
+            mended[name] = settled
+        elif name in offer.required or not _says_nothing(offer, value):
+            unclear.append(name)
+    return Proposal(offer.spec.name, mended), tuple(unclear)
+
+
+def _mended(offer: Offer, name: str, value: Any) -> str | None:
+    """The stretch of the question that the engine's value stands for; None when there is none or it is unclear."""
+    candidates = offer.candidates[name]
+    if not isinstance(value, str) or not value:
+        return candidates[0] if len(candidates) == 1 else None
+    close = [text for text in candidates if _overlap(value, text)]
+    if close:
+        return max(close, key=lambda text: _overlap(value, text))
+    if len(candidates) == 1 and offer.kinds[name] in FORMS:
+        return candidates[0]
+    if candidates or (offer.known and offer.kinds[name] is not Kind.MESSAGE):
+        return None
+    said = _literal(value, offer.question) if offer.known else _follows(offer, name, value)
+    return value if said else None
+
+
+def _follows(offer: Offer, name: str, value: Any) -> bool:
+    return _grounded(value, offer.question, offer.schemas[name], offer.spec.parameters)
+
+
+def _says_nothing(offer: Offer, value: Any) -> bool:
+    """Whether leaving the value out loses nothing: it is not from the question, or only says `here`."""
+    told = set(words(value)) if isinstance(value, str) else set()
+    said = {word for word in told & set(words(offer.question.text)) if idea(word) not in offer.ideas}
+    return isinstance(value, str) and said <= _HERE | STOP_WORDS
+
+
+def _made_up(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
+    """The parameters whose values the engine itself says it invented."""
+    flagged = (envelope.get("validation") or {}).get("ungrounded") or ()
+    return frozenset(re.split(r"[.\[]", path)[1] for path in flagged if path.startswith(f"{tool}."))
+
+
+def _uncovered(question: Question, arguments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What stands in the question but in no call: quotations, addresses, sums, files, numbers."""
+    texts = list(texts_in(arguments))
+    yield from (span.text for span in question.spans if span.sure and not held(span, texts, question))
+    told = {number for text in texts for number in numbers_in(text)}
+    yield from (f"{number:g}" for number in question.numbers if number not in told)
+
+
+def _unchosen(used: Iterable[Offer], arguments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Choices of the tools that the question names but no call makes."""
+    chosen = {text.lower() for text in texts_in(arguments)}
+    for offer in used:
+        said = f" {' '.join(words(offer.question.text))} "
+        for option in offer.options:
+            if f" {' '.join(words(option.replace('_', ' ')))} " in said and option.lower() not in chosen:
+                yield option
+
+
+def _weakness(
+    question: Question, used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]], confidence: float
+) -> Iterator[str]:
+    """Why too little speaks for the calls, if so."""
+    rest = ", ".join(sorted(leftover(question, used, arguments)))
+    margin = sum(offer.support for offer in used) - len(rest.split())
+    certain = all(offer.known for offer in used)
+    needed = next(floor for least, floor in _FLOORS[certain] if margin >= least)
+    if not used:
+        yield "the engine refuses"
+    elif confidence < needed:
+        yield f"confidence {confidence:.2f} is below {needed}"
+    elif rest and certain and not any(offer.matched for offer in used):
+        yield f"unexplained: {rest}"
+    elif rest and len(used) == 1 and not all(arguments):
+        yield f"no argument says: {rest}"
+
+
+def _surprises(
+    question: Question, offered: Sequence[Offer], used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Where the engine chose what the question's words do not suggest."""
+    for offer in offered:
+        if used and offer not in used and all(offer.support > each.support for each in used):
+            yield f"rather {offer.spec.name}"
+    said = set(words(question.text))
+    chosen = {text for text in texts_in(arguments) if any(text in offer.options for offer in used)}
+    if leftover(question, used, arguments):
+        yield from (f"not said: {text}" for text in chosen if said.isdisjoint(words(text.replace("_", " "))))
+
+
+def _overlap(value: str, text: str) -> int:
+    """How many characters two texts share: all of the shorter if it lies in the longer, else their common words'."""
+    short, long = sorted((re.sub(r"\s+", "", each).lower() for each in (value, text)), key=len)
+    if short and short in long:
+        return len(short)
+    mine, other = (set(_PIECES.findall(each.lower())) for each in (value, text))
+    return sum(map(len, mine & other)) if 2 * len(mine & other) > len(mine) else 0
+
+
+def _grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+    """Whether every part of a value comes from the question. A choice among given values is the engine's to make."""
+    schema = plain_schema(schema, root)
+    if isinstance(value, bool) or "enum" in schema or "const" in schema or value == schema.get("default", ...):
+        return True
+    if isinstance(value, Mapping):
+        properties = schema.get("properties") or {}
+        return all(_grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
+    if isinstance(value, list):
+        return all(_grounded(each, question, schema.get("items") or {}, root) for each in value)
+    if isinstance(value, int | float):
+        return value in (*numbers_in(question.text), *spoken_numbers_in(question.text))
+    return isinstance(value, str) and (schema.get("format") in _DATES or set(words(value)) <= set(words(question.text)))
+
+
+def _literal(value: str, question: Question) -> bool:
+    """Whether the value stands in the question as it is, and does not only describe a text: `a poem about autumn`."""
+    return value in question.text and bool(words(value)) and words(value)[0] not in _DETERMINERS
+
+
+# The margin is what speaks for the calls less what they leave unexplained; the engine's confidence makes up for the
+# rest. It is well calibrated for parameters that are names of things, and hardly for those with a form of their own.
+_FLOORS = {
+    True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
+    False: ((1, 0.3), (0, 0.5), (-99, 0.6)),
+}
+_DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
+_PIECES = re.compile(r"\w+|[^\w\s]")
+_DETERMINERS = vocabulary("a an the this that these those it my your our his her their some any")
+_HERE = vocabulary("current present working here")

@@ -1,0 +1,339 @@
+"""What does a question plainly contain: quotations, addresses, JSON, sums, files, and which words around them?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from agentkit.llm.providers.offline_words import (
+    NUMBER_WORDS,
+    SMALL_TALK,
+    STOP_WORDS,
+    ideas,
+    numbers_in,
+    plain,
+    vocabulary,
+    words,
+)
+
+
+class Shape(StrEnum):
+    """What a stretch of text is recognised as, by its form alone."""
+
+    QUOTE = "quote"
+    URL = "url"
+    EMAIL = "email"
+    JSON = "json"
+    SUM = "sum"
+    PATH = "path"
+    ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A recognised stretch: `text` is what it stands for (a quotation without its marks), from `start` to `end`.
+
+    `sure` is False when the form alone does not tell: `555-1234`, `and/or`, a JSON text that never ends.
+    """
+
+    shape: Shape
+    text: str
+    start: int
+    end: int
+    sure: bool = True
+
+
+class Question:
+    """A question, taken apart: `spans` do not overlap and stand in order, `frame` are the words around them.
+
+    With `orders`, what follows `run` or `execute` is one span, whatever it contains.
+    """
+
+    def __init__(self, text: str, *, orders: bool = False) -> None:
+        self.text = text
+        self.spans = tuple(
+            sorted(_spans(text, (_orders, *_FINDERS) if orders else _FINDERS), key=lambda span: span.start)
+        )
+
+    @cached_property
+    def frame(self) -> tuple[str, ...]:
+        """The lower-case words outside every span, in order."""
+        return tuple(words(self._outside()))
+
+    @cached_property
+    def ideas(self) -> frozenset[str]:
+        """What the frame is about: ideas of its content words, and a calculation where it asks how much."""
+        return ideas(self.frame) | ({"calculation"} if _HOW_MUCH.search(self._outside()) else set())
+
+    @property
+    def negated(self) -> bool:
+        """Whether the frame says not to."""
+        return any(word in _NEGATIONS or word.endswith("n't") for word in plain(self.frame))
+
+    @property
+    def personal(self) -> bool:
+        """Whether the frame speaks of the one who asks or the one who is asked, beyond `for me` and `can you`."""
+        words = _POLITE.sub(" ", " ".join(plain(self.frame))).split()
+        return not _PERSONS.isdisjoint(words)
+
+    @property
+    def asks_for_knowledge(self) -> bool:
+        """Whether it is a question about the world: an interrogative first, nobody's person and no sum in it."""
+        first, *rest = plain(self.frame) or [""]
+        return first in _INTERROGATIVES and not self.personal and not (self.numbers and _SUM_WORDS.intersection(rest))
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers written in digits outside every span."""
+        return numbers_in(self._outside())
+
+    @property
+    def small(self) -> bool:
+        """Whether nothing is asked: no spans, and only greetings, thanks and function words."""
+        return not self.spans and all(word in STOP_WORDS or word in SMALL_TALK for word in plain(self.frame))
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """What stands behind a colon of the frame, if there is one."""
+        match = _COLON.search(self._outside())
+        return (self.text[match.end() :].strip(),) if match else ()
+
+    def of(self, *shapes: Shape) -> tuple[Span, ...]:
+        """The spans of these shapes, in order."""
+        return tuple(span for span in self.spans if span.shape in shapes)
+
+    def _outside(self) -> str:
+        text = self.text
+        for span in self.spans:
+            text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
+        return text
+
+
+def _spans(text: str, finders: Iterable[Callable[[str], Iterator[Span]]]) -> Iterator[Span]:
+    """What the finders find, each in what the ones before it left."""
+    taken: list[tuple[int, int]] = []
+    for find in finders:
+        for span in list(find(_blanked(text, taken))):
+            taken.append((span.start, span.end))
+            yield span
+
+
+def _blanked(text: str, taken: list[tuple[int, int]]) -> str:
+    """The text with every taken stretch as U+0000, so that no later shape reaches across."""
+    for start, end in taken:
+        text = text[:start] + "\0" * (end - start) + text[end:]
+    return text
+
+
+def _orders(text: str) -> Iterator[Span]:
+    """What is to be run: all that follows, or the quotation that all of it is."""
+    quotes = [(span.start, span.end) for span in _marked(text)]
+    match = _ORDER.search(_blanked(text, quotes))
+    if match:
+        start, end = match.end(), len(text.rstrip())
+        whole = _quote_at(text, start)
+        if whole and not text[whole.end :].strip(" .?!\n"):
+            yield Span(Shape.ORDER, whole.text, start, whole.end)
+        elif end > start:
+            yield Span(Shape.ORDER, text[start:end], start, end)
+
+
+def _marked(text: str) -> Iterator[Span]:
+    """Quotations and JSON, whichever begins first: each may contain the other."""
+    place = 0
+    unclosed: set[str] = set()
+    while match := _MARK.search(text, place):
+        start, mark = match.start(), match.group()
+        span = _json_at(text, start) if mark in "[{" else _quote_at(text, start) if mark not in unclosed else None
+        place = span.end if span else match.end()
+        if span:
+            yield span
+        elif mark not in "[{":
+            unclosed.add(mark)  # what no mark closes from here, none closes later
+
+
+def _quote_at(text: str, start: int) -> Span | None:
+    matches = (pattern.match(text, start) for pattern in _QUOTES)
+    match = next(filter(None, matches), None)
+    return Span(Shape.QUOTE, match.group(1), start, match.end()) if match else None
+
+
+def _json_at(text: str, start: int) -> Span | None:
+    """The JSON text that begins here. One that is closed but broken is still meant as JSON if it begins like it."""
+    try:
+        end = json.JSONDecoder().raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        if not _JSON_START.match(text, start):
+            return None
+        closed = _closing(text, start)
+        end = closed or len(text)
+        return Span(Shape.JSON, text[start:end], start, end, sure=closed is not None)
+    return Span(Shape.JSON, text[start:end], start, end)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """The place behind the bracket that closes the one at `start`, or None."""
+    depth = 0
+    for match in _BRACKETS.finditer(text, start):
+        depth += (match.group() in "[{") - (match.group() in "]}")
+        if depth == 0:
+            return match.end()
+    return None
+
+
+def _addresses(text: str) -> Iterator[Span]:
+    for match in _URL.finditer(text):
+        address = _without_trailing_marks(match.group())
+        yield Span(Shape.URL, address, match.start(), match.start() + len(address))
+    for match in _EMAIL.finditer(text):
+        yield Span(Shape.EMAIL, match.group(), match.start(), match.end())
+
+
+def _without_trailing_marks(address: str) -> str:
+    """The sentence's own marks belong to the sentence; a closing bracket to the address if it opened there."""
+    while address and (address[-1] in ".,;:!?'\"" or (address[-1] == ")" and address.count("(") < address.count(")"))):
+        address = address[:-1]
+    return address
+
+
+def _spoken_sums(text: str) -> Iterator[Span]:
+    for pattern, written in _SPOKEN_SUMS:
+        for match in pattern.finditer(text):
+            yield Span(Shape.SUM, match.expand(written), match.start(), match.end())
+
+
+def _sums(text: str) -> Iterator[Span]:
+    for match in _SUM.finditer(text):
+        found = _balanced(match.group().strip(" \t\n,"))
+        start = match.start() + match.group().index(found)
+        if _OPERATION.search(found) and found.count("(") == found.count(")") and not _is_part(text, start, found):
+            sure = words(text) == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
+            written = _NUMBER_WORD.sub(lambda word: f"{NUMBER_WORDS[word.group().lower()]:g}", found)
+            yield Span(Shape.SUM, written, start, start + len(found), sure)
+
+
+def _is_part(text: str, start: int, found: str) -> bool:
+    """Whether more than numbers belongs to it: an operator at either end, or it is a piece of a date or version."""
+    rest = text[start + len(found) :]
+    return any(
+        (
+            _OPERATOR_AT_END.search(text[:start]),
+            _OPERATOR_AT_END.search(found),
+            _JOINED.match(rest),
+            _NO_SUM.search(found),
+        )
+    )
+
+
+def _balanced(text: str) -> str:
+    """Without the parentheses at either end that have no partner."""
+    while text.startswith("(") and text.count("(") > text.count(")"):
+        text = text[1:].lstrip()
+    while text.endswith(")") and text.count(")") > text.count("("):
+        text = text[:-1].rstrip()
+    return text
+
+
+def _paths(text: str) -> Iterator[Span]:
+    for match in _PATH.finditer(text):
+        path = match.group().rstrip(".,;:!?")
+        if _FILE_LIKE.search(path) and path.lower() not in _ABBREVIATIONS:
+            sure = not _PLAIN_ALTERNATIVE.fullmatch(path)
+            yield Span(Shape.PATH, path, match.start(), match.start() + len(path), sure)
+
+
+_FINDERS = (_marked, _addresses, _spoken_sums, _sums, _paths)
+
+_COLON = re.compile(r":\s+(?=\S)")
+_HOW_MUCH = re.compile(r"\bhow\s+much\b", re.IGNORECASE)
+_ORDER = re.compile(
+    r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just)\s+)(?:run|execute)\b"
+    r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|python|code|script|snippet))+"
+    r"|(?!\s+(?:the|this|that|a|an|my|it|all)\b))\s*:?\s+",
+    re.IGNORECASE,
+)
+_MARK = re.compile(r"""```|[\[{"“`«]|(?<!\w)['\u2018]""")
+_QUOTES = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"```(?:\w*[ \t]*\n|[ \t]+)?(.+?)\s*```",
+        r"`([^`]+)`",
+        r'"([^"]+)"',
+        r"“([^”]+)”",
+        r"«\s*([^»]+?)\s*»",
+        r"[\u2018'](.+?)[\u2019'](?!\w)",
+    )
+)
+_JSON_START = re.compile(r"""\{\s*(?:["'}]|\w+\s*:)|\[\s*(?:["'\[\]{]|-?\d+\s*[,\]]|(?:true|false|null)\b)""")
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+
+_URL = re.compile(
+    r"\b(?:https?|ftp|file)://[^\s\0<>\"]+|(?<![\w@./])(?:www\.)?(?:[\w-]{1,63}\.){1,8}(?:com|org|net|edu|gov|info)\b(?:/[^\s\0]*)?",
+    re.IGNORECASE,
+)
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(word for word in NUMBER_WORDS if len(word) > 2)})\b", re.IGNORECASE)
+_NUMBER = (
+    r"(?<![\d.])(?>(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)%?"
+    rf"|{_NUMBER_WORD.pattern})"
+)
+_ATOM = rf"(?:{_NUMBER}!?|\b(?:pi|tau|e)\b|[πτ])"
+_CALL = (
+    r"(?:\b(?:sqrt|cbrt|root|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|log|log2|log10|ln|exp|pow|abs|round|floor|ceil"
+    r"|trunc|min|max|mean|median|sum|gcd|lcm|factorial|comb|perm|hypot|degrees|radians|mod)\s*\()"
+)
+_INFIX = (
+    r"(?:\*\*|//|<<|>>|[-+*/^\u00d7÷·\u2212\u2013%]|\b(?:x|plus|minus|times|mod|modulo)\b|\b(?:multiplied|divided)\s+by\b"
+    r"|\bto\s+the\s+power\s+of\b|(?<=%)\s*of\b|(?<=%\s)of\b|(?<=percent\s)of\b)"
+)
+_PREFIX = r"(?:\b(?:the\s+)?(?:square|cube)\s+root\s+of\b|[√∛])"
+_POSTFIX = r"(?:\b(?:squared|cubed|percent)\b|[²³])"
+_OPERAND = rf"(?:[-+\u2212(]|{_ATOM}|{_CALL}|{_PREFIX})"
+_SUM = re.compile(
+    rf"(?<![\w.:@\0-])(?:{_CALL}|{_PREFIX}|\(|[-+\u2212](?=[\d.(])|{_ATOM})\s*"
+    rf"(?:(?:{_CALL}|{_PREFIX}|{_INFIX}|{_POSTFIX}|{_ATOM}|[(),])\s*)*(?<!\s)",
+    re.IGNORECASE,
+)
+_OPERATION = re.compile(
+    rf"{_CALL}|{_PREFIX}\s*{_OPERAND}|(?:{_ATOM}|\)|{_POSTFIX})\s*{_INFIX}\s*{_OPERAND}|{_ATOM}\s*(?:squared|cubed|[²³])|\d!",
+    re.IGNORECASE,
+)
+_OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
+_JOINED = re.compile(r"[\w:@]|\.\d")
+_NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.])0\d")
+_AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")
+_ALONE = rf"(?!\s*(?:{_INFIX}|{_POSTFIX}|,?\s*(?:and|to)\s+{_ATOM}))"
+_SPOKEN_SUMS = tuple(
+    (re.compile(rf"\b{pattern}{_ALONE}", re.IGNORECASE), written)
+    for pattern, written in (
+        (rf"add ({_NUMBER}) (?:and|to) ({_NUMBER})", r"\1 + \2"),
+        (rf"(?:sum|total) of ({_NUMBER}) and ({_NUMBER})", r"\1 + \2"),
+        (rf"(?:sum|total) of ({_NUMBER}), ({_NUMBER}),? and ({_NUMBER})", r"\1 + \2 + \3"),
+        (rf"subtract ({_NUMBER}) from ({_NUMBER})", r"\2 - \1"),
+        (rf"multiply ({_NUMBER}) (?:by|and|with) ({_NUMBER})", r"\1 * \2"),
+        (rf"product of ({_NUMBER}) and ({_NUMBER})", r"\1 * \2"),
+        (rf"divide ({_NUMBER}) by ({_NUMBER})", r"\1 / \2"),
+        (rf"half of ({_NUMBER})", r"\1 / 2"),
+    )
+)
+
+_PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNICODE)
+_FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[^\W\d][\w.-]*/|/[\w.-]*[^\W\d]|[\w-]\.[A-Za-z]\w{0,5}$")
+_PLAIN_ALTERNATIVE = re.compile(r"[^\W\d]+/[^\W\d]+")
+_ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "etc"})
+
+_NEGATIONS = frozenset({"not", "never", "without", "don't", "dont", "no"})
+_PERSONS = vocabulary("i i'm i've i'd i'll me my mine myself we us our you you're your yours yourself")
+_POLITE = re.compile(
+    r"\b(?:can|could|would|will) you\b|\bdo you know\b|\b(?:for|tell|give|show|find|get|let) (?:me|us)\b"
+    r"|\bdo (?:you|i|we) get\b|\bare we in\b|\b(?:i|we) (?:want|need|would like)(?: to)?\b"
+)
+_INTERROGATIVES = vocabulary("who whom whose what which when where why how")
+_SUM_WORDS = vocabulary(
+    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power"
+)

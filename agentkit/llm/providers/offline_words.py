@@ -1,0 +1,110 @@
+"""What does a word mean here: which idea, which number, or nothing of its own?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def vocabulary(text: str) -> frozenset[str]:
+    """The words of a table that is written as running text."""
+    return frozenset(text.split())
+
+
+def numbers_in(text: str) -> tuple[float, ...]:
+    """The numbers written in digits, thousands separators read over."""
+    return tuple(float(match.group().replace(",", "")) for match in _DIGITS.finditer(text))
+
+
+def spoken_numbers_in(text: str) -> tuple[float, ...]:
+    """The numbers written as words, up to ninety, each word for itself."""
+    return tuple(NUMBER_WORDS[word] for word in words(text) if word in NUMBER_WORDS)
+
+
+def words(text: str) -> list[str]:
+    """The words and numbers of a text, lower case, apostrophes inside them kept."""
+    return [match.group().lower() for match in _WORD.finditer(text)]
+
+
+def ideas(some_words: Iterable[str]) -> frozenset[str]:
+    """The content words, each as its family's name or its stem: `files` and `document` are one idea."""
+    content = (word for word in plain(some_words) if word not in STOP_WORDS and not word.isdigit())
+    return frozenset(idea(word) for word in content)
+
+
+def idea(word: str) -> str:
+    """The family of a word, or its stem when it has no family."""
+    root = stem(word)
+    return _FAMILY_OF.get(root, root)
+
+
+def stem(word: str) -> str:
+    """A word without its endings, good enough to compare: `parsing`, `parses` and `parse` are one."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def plain(some_words: Iterable[str]) -> list[str]:
+    """The words with straight apostrophes, and without a possessive's or an abbreviated `is`."""
+    return [word.replace("\u2019", "'").removesuffix("'s") for word in some_words]
+
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_COUNT = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen twenty"""
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS: dict[str, float] = {
+    **{word: float(value) for value, word in enumerate(_COUNT.split())},
+    **{word: 30.0 + 10 * place for place, word in enumerate(_TENS.split())},
+    "a": 1.0,
+    "an": 1.0,
+    "half": 0.5,
+}
+
+STOP_WORDS = vocabulary(
+    """a an the this that these those it its it's there here and or but so as at by for from in into of off on onto to
+    with without about than then too also just only very some any all both each every other another such
+    be am is are was were been being do does did done have has had can could may might must shall should will would
+    i i'm i've i'd me my mine we us our you your yours he she they them him her his their one ones
+    what which who whom whose when where why how please kindly let lets tell give show want need know say says
+    do don't not no never if because while over under between out up down
+    much many long right exactly actually really quickly now currently following me following's
+    using use via inside within called named"""
+)
+SMALL_TALK = vocabulary(
+    """hi hello hey hiya howdy yo greetings good morning afternoon evening night day thanks thank thx cheers bye goodbye
+    later see ok okay yes yeah yep nope sure fine great cool nice awesome well lol haha wow sorry test testing help
+    going doing today meet talk friend buddy name love like bot robot human real happy sad sir madam mate
+    sounds alright welcome lot lots bunch"""
+)
+_ENDINGS = (
+    *("ations", "ation", "ators", "ator", "ated", "ates", "ating", "ate", "ities", "ity", "ings", "ing", "ions", "ion"),
+    *("ories", "ory", "ied", "ies", "ed", "es", "e", "s", "y"),
+)
+_FAMILIES = {
+    "time": "time date day today weekday month year clock hour datetime timestamp calendar week monday tuesday "
+    "wednesday thursday friday saturday sunday",
+    "measure": "count length size measure word character char letter line amount number longer shorter",
+    "turn": "turn switch toggle",
+    "text": "text string sentence phrase paragraph",
+    "calculation": "calculate calculator compute evaluate solve math mathematics arithmetic expression formula total "
+    "sum equal equals work worked",
+    "search": "search find look lookup google",
+    "article": "article summary information info entry result detail",
+    "web": "web internet online website page url link site address",
+    "see": "read open view display print content contents inside see",
+    "fetch": "fetch download visit get retrieve load",
+    "save": "write save store put create make",
+    "send": "send post reply say message",
+    "list": "list listing",
+    "folder": "folder directory directories dir",
+    "file": "file document",
+    "run": "run execute launch",
+    "shell": "shell command bash terminal",
+    "code": "code python script program",
+    "check": "valid validate check parse decode",
+}
+_FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for word in members.split()}

@@ -1,0 +1,233 @@
+"""How are the answers of Chat Completions read, whole and streamed? Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import BadResponse
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.wire import reading
+from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
+from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from agentkit.events import Event
+    from agentkit.usage import Usage
+
+REASONING_FIELDS = {"reasoning_content", "reasoning"}
+_MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
+_CALL_FIELDS = {"index", "id", "type", "function"}
+_GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "thinking"}
+"""Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
+
+_LENGTH = {"length", "max_tokens", "model_length", "max_output_tokens"}
+_FILTERED = {"content_filter", "safety"}
+
+
+def decode_answer(data: Mapping[str, Any]) -> Response:
+    """The response in a whole body. Raises ModelError when there is none."""
+    raise_error_inside(data)
+    choice = _first_choice(data)
+    if choice is None or not isinstance(choice.get("message"), dict):
+        raise BadResponse(f"The answer has no choices: {str(data)[:200]}")
+    message = choice["message"]
+    if message.get("refusal"):
+        raise reading.refuse(reading.word(message["refusal"]))
+    return _response(read_message(message), choice.get("finish_reason"), _figures(data, choice), data)
+
+
+def read_message(message: Mapping[str, Any]) -> AssistantMessage:
+    """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
+    calls = [_read_call(call) for call in reading.dictionaries(message.get("tool_calls"))]
+    if not calls and isinstance(message.get("function_call"), dict):
+        calls = [_read_call({"function": message["function_call"]})]
+    extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and value}
+    return reading.assistant_message(reading.text_of(message.get("content")), calls, _reasoning(message), extra)
+
+
+def _read_call(call: Mapping[str, Any]) -> ToolCall:
+    function = reading.dictionary(call.get("function"))
+    extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and value}
+    arguments = reading.arguments_text(function.get("arguments"))
+    return ToolCall(reading.word(call.get("id")), reading.word(function.get("name")), arguments, extra)
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    said = message.get("reasoning_content") or message.get("reasoning")
+    return reading.text_of(said) or reading.thinking_of(message.get("content"))
+
+
+def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The first choice, if there is one. Raises the error that it may carry instead of an answer."""
+    choice = next(iter(reading.dictionaries(data.get("choices"))), None)
+    if choice and choice.get("error"):
+        raise failure(choice)
+    return choice
+
+
+def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The token counts, wherever a server puts them; empty when it does not."""
+    groq = reading.dictionary(data.get("x_groq"))
+    found = (reading.dictionary(place.get("usage")) for place in (data, choice or {}, groq))
+    return next(filter(None, found), {})
+
+
+def _usage(figures: Mapping[str, Any]) -> Usage:
+    names, details = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
+    return reading.usage_of(figures, names, details)
+
+
+def _response(
+    message: AssistantMessage, reason: object, figures: Mapping[str, Any], raw: Mapping[str, Any]
+) -> Response:
+    said = reading.word(reason).lower().partition(":")[0]
+    if said in _FILTERED:
+        raise reading.filtered()
+    if said == "error":
+        raise BadResponse("The provider failed while it wrote the answer, and says no more about it. Try again.")
+    finish: FinishReason = "length" if said in _LENGTH else "tool_calls" if message.tool_calls else "stop"
+    return Response(message, finish, _usage(figures), reading.word(raw.get("model")), raw)
+
+
+class _CallPieces:
+    """A tool call that arrives in pieces."""
+
+    def __init__(self, index: object) -> None:
+        self.index = index
+        self.id = self.name = ""
+        self.arguments = reading.Pieces()
+        self.extra: dict[str, Any] = {}
+
+    def add(self, part: Mapping[str, Any], name: str, arguments: str) -> str:
+        """Take in the next piece; the arguments in it, as they can be shown. Id and name may come more than once."""
+        self.id = self.id or reading.word(part.get("id"))
+        self.name = self.name or name
+        self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and value}
+        return self.arguments.add(arguments)
+
+    def whole(self) -> ToolCall:
+        """The call."""
+        return ToolCall(self.id, self.name, reading.arguments_text(str(self.arguments)), self.extra)
+
+
+class ChatReader:
+    """Collects the chunks of one streamed response."""
+
+    def __init__(self) -> None:
+        self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
+        self._calls: list[_CallPieces] = []
+        self._extra: dict[str, Any] = {}
+        self._finish_reason = ""
+        self._has_choice = self._has_ended = False
+        self._figures: Mapping[str, Any] = {}
+        self._raw: dict[str, Any] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow; in this protocol only the stream itself can say so."""
+        return False
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
+        """The events in the next chunk. Raises ModelError when it is an error."""
+        raise_error_inside(chunk)
+        self._raw.update({name: value for name, value in chunk.items() if name != "choices"})
+        choice = _first_choice(chunk)
+        figures = _figures(chunk, choice)
+        self._figures = figures or self._figures
+        if choice is None:
+            self._has_ended = self._has_ended or bool(figures)
+            return ()
+        self._has_choice = True
+        return self._feed_choice(choice)
+
+    def _feed_choice(self, choice: Mapping[str, Any]) -> Iterator[Event]:
+        delta = reading.dictionary(choice.get("delta" if "delta" in choice else "message"))
+        reason = choice.get("finish_reason")
+        self._finish_reason = reading.word(reason) or self._finish_reason
+        # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
+        is_blank_end = reason == "" and not delta.get("content") and not delta.get("tool_calls")
+        self._has_ended = bool(self._finish_reason) or (is_blank_end and self._has_said_something())
+        yield from self._feed_text(delta)
+        for part in reading.dictionaries(delta.get("tool_calls")):
+            yield self._feed_call(part)
+        for name in delta.keys() - _MESSAGE_FIELDS:
+            if delta[name]:
+                self._extra[name] = _merged(name, self._extra.get(name), delta[name])
+
+    def _has_said_something(self) -> bool:
+        return bool(self._calls or self._text)
+
+    def _feed_text(self, delta: Mapping[str, Any]) -> Iterator[Event]:
+        if text := self._text.add(reading.text_of(delta.get("content"))):
+            yield TextDelta(text)
+        if reasoning := self._reasoning.add(_reasoning(delta)):
+            yield ReasoningDelta(reasoning)
+        self._refusal.add(reading.text_of(delta.get("refusal")))
+
+    def _feed_call(self, part: Mapping[str, Any]) -> ToolCallDelta:
+        function = reading.dictionary(part.get("function"))
+        name, arguments = reading.word(function.get("name")), function.get("arguments")
+        piece = arguments if isinstance(arguments, str) else reading.arguments_text(arguments)
+        position = self._position(part, name, piece)
+        if position == len(self._calls):
+            self._calls.append(_CallPieces(part.get("index")))
+        return ToolCallDelta(position, name, self._calls[position].add(part, name, piece))
+
+    def _position(self, part: Mapping[str, Any], name: str, arguments: str) -> int:
+        """Which call a piece belongs to. Indexes may be missing, and a second whole call may come under index 0."""
+        index, count = part.get("index"), len(self._calls)
+        if index is None:
+            return count if name or not count else count - 1
+        same = next((at for at in reversed(range(count)) if self._calls[at].index == index), count)
+        return count if same < count and _begins_anew(self._calls[same], part, name, arguments) else same
+
+    def finish(self, *, closed: bool) -> Response:
+        """The whole response. `closed` says that the server marked the end of its stream.
+
+        Raises BadResponse when the stream was cut short, Rejected on a refusal.
+        """
+        if refusal := str(self._refusal):
+            raise reading.refuse(refusal)
+        text = str(self._text)
+        if not (self._has_ended or closed):
+            raise cut_short(len(text))
+        if not self._has_choice:
+            raise BadResponse("The stream ended without an answer.")
+        calls = [call.whole() for call in self._calls]
+        message = reading.assistant_message(text, calls, str(self._reasoning), self._extra)
+        return _response(message, self._finish_reason, self._figures, self._raw)
+
+
+def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:
+    """Whether a piece under the index of `call` begins another one; per piece ids may change and names be repeated."""
+    if not (name and call.name):
+        return False
+    has_other_id = bool(part.get("id")) and reading.word(part["id"]) != call.id
+    if reading.is_complete_json(str(call.arguments)):
+        return bool(arguments) or has_other_id
+    return has_other_id and name != call.name
+
+
+def _merged(name: str, old: object, new: object) -> object:
+    """Two pieces of a field that is not ours: what grows is joined, entries of one index are merged."""
+    if isinstance(old, str) and isinstance(new, str) and name in _GROWING_FIELDS:
+        return old + new
+    if isinstance(old, list) and isinstance(new, list):
+        return _merged_entries(old, new)
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: _merged(key, old.get(key), value) for key, value in new.items() if value is not None}
+    return new
+
+
+def _merged_entries(old: list[Any], new: list[Any]) -> list[Any]:
+    """The entries of a list so far with those of the next piece: one that goes on with the last is merged into it."""
+    merged = list(old)
+    for entry in new:
+        last, piece = (reading.dictionary(value) for value in (merged[-1] if merged else None, entry))
+        if last.get("index") is not None and all(last.get(name) == piece.get(name) for name in ("index", "type")):
+            merged[-1] = _merged("", last, piece)
+        else:
+            merged.append(entry)
+    return merged

@@ -1,0 +1,205 @@
+"""How often is the offline model right, and how often wrong?
+
+    python benchmarks/offline/measure.py [--engine-alone] [--show]
+
+Asks every question of `questions.jsonl` with the four core tools and with all twelve, or with five tools of somebody
+else's, and prints a Markdown table for the held-out half and for both. No tool is run: judged are the calls proposed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentkit.errors import ToolError
+from agentkit.llm.providers.offline import OfflineModel
+from agentkit.llm.providers.offline_worker import Worker
+from agentkit.messages import Request, ToolSpec, UserMessage
+from agentkit.tools.calculator import calculate
+
+HERE = Path(__file__).parent
+Calls = list[tuple[str, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one question: `verdict` is right, asked back, declined or wrong."""
+
+    tools: str
+    held_out: bool
+    kind: str
+    served: bool
+    verdict: str
+    right_tools: bool
+    seconds: float
+    note: str
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engine-alone", action="store_true", help="the engine without the checks around it")
+    parser.add_argument("--show", action="store_true", help="also print every question that was not answered rightly")
+    parser.add_argument("--half", choices=("development", "held-out"), help="ask the questions of one half only")
+    wishes = parser.parse_args()
+    ask = engine_alone() if wishes.engine_alone else offline_model()
+    outcomes = list(measure(ask, wishes.half))
+    lines = [line for outcome in outcomes if wishes.show and outcome.verdict != "right" for line in [outcome.note]]
+    sys.stdout.write("\n".join([*lines, "", *table(outcomes)]) + "\n")
+
+
+def measure(ask: Any, half: str | None) -> Iterator[Outcome]:
+    """Ask every question with every set of tools that it is meant for."""
+    specs = json.loads((HERE / "tools.json").read_text("utf-8"))
+    sets = {"core": specs["core"], "all twelve": specs["core"] + specs["web"] + specs["system"]}
+    questions = [json.loads(line) for line in (HERE / "questions.jsonl").read_text("utf-8").splitlines()]
+    for name, chosen in {**sets, "five others": specs["other"]}.items():
+        tools = [ToolSpec(spec["name"], spec["description"], spec["parameters"]) for spec in chosen]
+        for question in questions:
+            if (question.get("tools") == "other") == (name == "five others") and half in (None, question["half"]):
+                yield judged(question, name, tools, ask)
+
+
+def judged(question: Mapping[str, Any], name: str, tools: Sequence[ToolSpec], ask: Any) -> Outcome:
+    """Ask one question and compare the calls with those wanted."""
+    names = {tool.name for tool in tools}
+    wanted = [[each for each in options(call) if each["tool"] in names] for call in question["calls"]]
+    served = [choices for choices in wanted if choices]
+    begin = time.perf_counter()
+    calls, asked_back = ask(question["text"], tools)
+    seconds = time.perf_counter() - begin
+    allowed = [[each] for each in question.get("or", []) if each["tool"] in names]
+    right = fits(served, calls) or (bool(calls) and any(fits([choices], calls) for choices in allowed))
+    tool_names = sorted(tool for tool, _ in calls)
+    right_tools = right or (len(calls) == len(served) and fits_tools(served, tool_names))
+    verdict = "right" if right else "wrong" if calls else "asked back" if asked_back else "declined"
+    note = f"{verdict}: [{name}, {question['kind']}] {question['text']!r} {calls}"
+    return Outcome(
+        name, question["half"] == "held-out", question["kind"], bool(served), verdict, right_tools, seconds, note
+    )
+
+
+def options(call: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The calls that would do for one that is wanted: `tool` may name several with a bar between them."""
+    return [
+        {"tool": tool, "arguments": each["arguments"]}
+        for each in call.get("any", [call])
+        for tool in each["tool"].split("|")
+    ]
+
+
+def fits(wanted: Sequence[Sequence[Mapping[str, Any]]], calls: Calls) -> bool:
+    """Whether the calls are the wanted ones, each once, in any order."""
+    left = list(calls)
+    for choices in wanted:
+        found = next((call for call in left if any(same_call(choice, call) for choice in choices)), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
+
+
+def fits_tools(wanted: Sequence[Sequence[Mapping[str, Any]]], names: list[str]) -> bool:
+    """Whether the tools are the wanted ones, whatever the arguments."""
+    return fits(
+        [[{"tool": each["tool"], "arguments": {}} for each in choices] for choices in wanted], [(n, {}) for n in names]
+    )
+
+
+def same_call(wanted: Mapping[str, Any], call: tuple[str, Mapping[str, Any]]) -> bool:
+    """Whether a call is the one wanted; an argument that is not spoken of may only be a default."""
+    tool, arguments = call
+    return tool == wanted["tool"] and all(
+        name in arguments and same_value(values, arguments[name]) for name, values in wanted["arguments"].items()
+    )
+
+
+def same_value(wanted: Any, value: Any) -> bool:
+    """Whether a value is one of those wanted: equal, equal but for spaces and case, or of equal worth as a sum."""
+    if isinstance(wanted, Mapping):
+        return all(word.lower() in str(value).lower() for word in wanted["words"])
+    return any(one == value or plain(one) == plain(value) or worth(one) == worth(value) != value for one in wanted)
+
+
+def plain(value: Any) -> str:
+    """A value as text without spaces and case."""
+    return re.sub(r"\s+", "", str(value)).lower()
+
+
+def worth(value: Any) -> Any:
+    """What the calculator makes of a value, or the value."""
+    try:
+        return calculate(str(value))
+    except ToolError:
+        return value
+
+
+def offline_model() -> Any:
+    """Asks the model as users meet it."""
+    model = OfflineModel()
+
+    def ask(text: str, tools: Sequence[ToolSpec]) -> tuple[Calls, bool]:
+        response = model.complete(Request([UserMessage(text)], tools=tuple(tools)))
+        calls = [(call.name, json.loads(call.arguments)) for call in response.tool_calls]
+        return calls, bool(response.message.extra.get("suggested"))
+
+    return ask
+
+
+def engine_alone() -> Any:
+    """Asks the engine itself and takes every call that it does not flag."""
+    worker = Worker()
+
+    def ask(text: str, tools: Sequence[ToolSpec]) -> tuple[Calls, bool]:
+        specs = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
+        question = {"tools": json.dumps(specs), "text": text, "max_tokens": 192, "dated": False}
+        envelope = worker.ask(question, timeout_seconds=120)["envelope"]
+        flags = envelope.get("validation") or {}
+        calls = [] if flags.get("ungrounded") or flags.get("negation") else envelope["function_calls"]
+        return [(call["name"], call["arguments"]) for call in calls], bool(envelope["suppressed_calls"])
+
+    return ask
+
+
+def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The Markdown table."""
+    yield "| tools | questions | tool choice | arguments | nothing to call | asked back | wrong answers | median s |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for label, chosen in (("held-out", [each for each in outcomes if each.held_out]), ("both halves", outcomes)):
+        for name in dict.fromkeys(outcome.tools for outcome in chosen):
+            yield row(f"{name}, {label}", [each for each in chosen if each.tools == name])
+
+
+def row(label: str, some: Sequence[Outcome]) -> str:
+    """One line of the table: shares of the questions that a tool serves, and of those that none does."""
+    served = [each for each in some if each.served]
+    others = [each for each in some if not each.served]
+    cells = (
+        label,
+        len(some),
+        share(each.right_tools for each in served),
+        share(each.verdict == "right" for each in served),
+        share(each.verdict == "right" for each in others),
+        share(each.verdict == "asked back" for each in some),
+        f"**{sum(each.verdict == 'wrong' for each in some)}**",
+        f"{statistics.median(each.seconds for each in some):.2f}",
+    )
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def share(cases: Iterable[bool]) -> str:
+    """How many of how many, and the percentage."""
+    flags = list(cases)
+    return f"{sum(flags)} of {len(flags)} ({sum(flags) / max(len(flags), 1):.0%})"
+
+
+if __name__ == "__main__":
+    main()

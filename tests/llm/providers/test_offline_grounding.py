@@ -1,0 +1,236 @@
+"""When does a proposed tool call follow from the question?"""
+
+import pytest
+
+from agentkit.llm.providers.offline_finding import offers
+from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge
+from agentkit.llm.providers.offline_reading import Question
+from agentkit.messages import ToolSpec
+
+TEXT = {"type": "string"}
+
+
+def tool(name, description="", *, optional=(), **parameters):
+    """A tool as a model sees it."""
+    required = [each for each in parameters if each not in optional]
+    return ToolSpec(name, description, {"type": "object", "properties": parameters, "required": required})
+
+
+TOOLS = (
+    tool("get_current_datetime", "Tell the current date and time.", optional=("timezone",), timezone=TEXT),
+    tool("calculator", "Evaluate an arithmetic expression.", expression=TEXT),
+    tool("string_length", "Count the characters and words of a text.", text=TEXT),
+    tool("parse_json", "Parse a JSON text.", json_string=TEXT),
+    tool("web_search", "Search the web.", query=TEXT),
+    tool("write_file", "Write content to a file.", path=TEXT, content=TEXT),
+    tool("read_file", "Read a file.", path=TEXT),
+    tool("list_directory", "List the files in a directory.", optional=("path",), path={**TEXT, "default": "."}),
+    tool("run_python", "Run Python code.", code=TEXT),
+)
+ROOMS = {"type": "string", "enum": ["kitchen", "living_room"]}
+HOME = (
+    tool("set_light", "Turn a light on or off.", room=ROOMS, on={"type": "boolean"}),
+    tool("set_timer", "Start a timer.", optional=("label",), minutes={"type": "integer"}, label=TEXT),
+    tool("pause", "Pause the song."),
+    tool("rename", "Rename a song.", title=TEXT),
+    tool("plan", "Plan a trip.", stops={"type": "array", "items": TEXT}, size={"type": "object", "properties": {}}),
+    tool("pay", "Pay money.", to=TEXT, message=TEXT),
+)
+
+
+def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=False):
+    """The judgment over calls, each a tool's name and its arguments, that the engine proposes."""
+    question = Question(text, orders=True)
+    proposed = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    envelope = {"confidence": confidence, "validation": {"ungrounded": list(ungrounded)}}
+    envelope["suppressed_calls" if suppressed else "function_calls"] = proposed
+    return judge(question, offers(question, tools), envelope)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "proposed", "mended"),
+    [
+        ("How much is 1250 * 0.17?", "calculator", {"expression": "1250 * 0.17"}, {"expression": "1250 * 0.17"}),
+        ("sqrt(144) + 2**10", "calculator", {"expression": "2**10"}, {"expression": "sqrt(144) + 2**10"}),
+        ("Calculate 12 plus 30", "calculator", {"expression": "12*30"}, {"expression": "12 plus 30"}),
+        ("what's 3 squared?", "calculator", {"expression": "3"}, {"expression": "3 squared"}),
+        ("what is 2+2", "calculator", {"expression": 4}, {"expression": "2+2"}),
+        ("what is 2+2", "calculator", {}, {"expression": "2+2"}),
+        ("what is 2+2", "calculator", {"expression": "sum"}, {"expression": "2+2"}),
+        ('Is {"a": 1} valid JSON?', "parse_json", {"json_string": "a 1"}, {"json_string": '{"a": 1}'}),
+        ("search for banana bread recipes", "web_search", {"query": "recipes"}, {"query": "banana bread recipes"}),
+        ("save 'hi' to a.txt", "write_file", {"path": "a", "content": "hi"}, {"path": "a.txt", "content": "hi"}),
+        (
+            "run ```\nfor i in x():\n    y(i)\n```",
+            "run_python",
+            {"code": "python"},
+            {"code": "for i in x():\n    y(i)"},
+        ),
+        ("what files are here?", "list_directory", {"path": "here"}, {}),
+        ("list the files", "list_directory", {"path": "nowhere"}, {}),
+        ("list the files", "list_directory", {"path": "files"}, {}),
+        ("what time is it?", "get_current_datetime", {"timezone": "UTC"}, {}),
+        ("what time is it?", "get_current_datetime", {"timezone": None}, {}),
+    ],
+)
+def test_arguments_are_mended_from_the_question(text, name, proposed, mended):
+    """A cut-short or paraphrased argument becomes the stretch of the question that it stands for."""
+    judgment = judged(text, (name, proposed))
+    assert (judgment.calls, judgment.doubts) == ((Proposal(name, mended),), ())
+
+
+def test_equal_calls_are_made_once():
+    """Two pieces of one sum are the same call."""
+    judgment = judged("2**16 - 1", ("calculator", {"expression": "2**16"}), ("calculator", {"expression": "1"}))
+    assert judgment.calls == (Proposal("calculator", {"expression": "2**16 - 1"}),)
+
+
+def test_each_part_of_a_question_gets_its_call():
+    """Several calls are made when each follows from the question."""
+    text = "what time is it, what is 7*8, and what is 9*9?"
+    calls = [("get_current_datetime", {}), ("calculator", {"expression": "7*8"}), ("calculator", {"expression": "9*9"})]
+    assert judged(text, *calls).doubts == ()
+
+
+def test_what_the_engine_withheld_counts_when_the_question_says_it_plainly():
+    """A suppressed call is accepted where form and words speak for it."""
+    assert judged("compute 7*8", ("calculator", {"expression": "7"}), confidence=0.04, suppressed=True).doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "doubt"),
+    [
+        ("compute 5*5 and 6*6", [("calculator", {"expression": "5*5"})], "not used: 6*6"),
+        ("what is the date in 10 days?", [("get_current_datetime", {})], "not used: 10"),
+        ("what time was it when Rome fell?", [("get_current_datetime", {})], "no argument says: fell, rom"),
+        ("compute 5*5", [], "the engine refuses"),
+        ("delete a.txt", [("read_file", {"path": "a.txt"})], "unexplained: delet"),
+        ("read a.txt", [("shred_file", {"path": "a.txt"})], "the engine refuses"),
+        (
+            "list the files in the attic or cellar",
+            [("list_directory", {"path": "attic or cellar"})],
+            "list_directory: path",
+        ),
+        ("what time is it in Tokyo?", [("get_current_datetime", {"timezone": "Tokyo time"})], ""),
+        ("read a.txt and b.txt", [("read_file", {"path": "a.txt b.txt"})], "not used: "),
+    ],
+)
+def test_what_does_not_follow_is_doubted(text, calls, doubt):
+    """Whatever of the question no call accounts for, or of a call no question, is a doubt."""
+    judgment = judged(text, *calls)
+    assert not judgment.doubts if not doubt else any(each.startswith(doubt.strip()) for each in judgment.doubts)
+
+
+def test_two_texts_for_one_parameter_need_the_engine_to_choose():
+    """With two candidates and an argument like neither, nothing is guessed."""
+    judgment = judged("count the words in 'a b' and 'c d'", ("string_length", {"text": "xyz"}))
+    assert "string_length: text" in judgment.doubts
+    assert not judgment.complete
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("turn on the light in the kitchen", ("set_light", {"room": "kitchen", "on": True})),
+        ("start a timer for 25 minutes", ("set_timer", {"minutes": 25})),
+        ("start a timer for five minutes", ("set_timer", {"minutes": 5})),
+        ("start a 5 minute timer called eggs", ("set_timer", {"minutes": 5, "label": "eggs"})),
+        ("plan a trip to Rome and Paris", ("plan", {"stops": ["Rome", "Paris"], "size": {}})),
+        ("pay Bob saying thanks again", ("pay", {"to": "Bob", "message": "thanks again"})),
+    ],
+)
+def test_other_peoples_tools_are_called_when_their_arguments_are_in_the_question(text, call):
+    """Names, numbers, lists and choices that the question contains are accepted."""
+    judgment = judged(text, call, tools=HOME)
+    assert (judgment.calls, judgment.doubts) == ((Proposal(*call),), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "doubt"),
+    [
+        ("start a timer for 2 hours", ("set_timer", {"minutes": 120}), "set_timer: minutes"),
+        (
+            "turn on the light in the living room",
+            ("set_light", {"room": "kitchen", "on": True}),
+            "not used: living_room",
+        ),
+        ("turn on the light in the hall", ("set_light", {"room": "kitchen", "on": True}), "not said: kitchen"),
+        ("pause the song", ("rename", {"title": "song"}), "rather pause"),
+        ("plan a trip to Rome", ("plan", {"stops": ["Rome", "Oslo"], "size": {}}), "plan: stops"),
+        ("plan a trip to Rome", ("plan", {"stops": ["Rome"], "size": {"days": 3}}), "plan: size"),
+        ("plan a trip to Rome", ("plan", {"stops": None, "size": {}}), "plan: stops"),
+        ("pay Bob saying thanks", ("pay", {"to": "Bob", "message": "no thanks"}), "pay: message"),
+        ("pay Bob", ("pay", {"to": "Bob", "message": ["Bob"]}), "pay: message"),
+    ],
+)
+def test_values_that_the_question_does_not_contain_are_doubted(text, call, doubt):
+    """Numbers, names and choices from elsewhere are not acted upon."""
+    assert doubt in judged(text, call, tools=HOME).doubts
+
+
+def test_the_engines_own_doubt_counts():
+    """A value that the engine reports as invented is not used."""
+    judgment = judged("pay Bob 'hi'", ("pay", {"to": "Bob", "message": "hi"}), tools=HOME, ungrounded=["pay.to", "x.y"])
+    assert "pay: to" in judgment.doubts
+
+
+def test_low_confidence_is_a_doubt():
+    """Where little speaks for a call, the engine must be sure."""
+    call = ("set_timer", {"minutes": 5})
+    assert judged("prepare 5 eggs", call, tools=HOME, confidence=0.5).doubts
+    assert not judged("prepare 5 eggs", call, tools=HOME, confidence=0.9).doubts
+
+
+@pytest.mark.parametrize(
+    ("content", "accepted"), [("thanks again", True), ("a poem about spring", False), ("gratitude", False)]
+)
+def test_a_text_to_be_written_must_be_spelled_out(content, accepted):
+    """What only describes a text is not the text."""
+    text = "write thanks again or a poem about spring to a.txt"
+    judgment = judged(text, ("write_file", {"path": "a.txt", "content": content}))
+    assert ("write_file: content" not in judgment.doubts) is accepted
+
+
+def test_a_complete_call_can_be_suggested():
+    """A call that lacks nothing but certainty is complete."""
+    assert judged("delete a.txt", ("read_file", {"path": "a.txt"})).complete
+
+
+RECORD = {
+    "type": "object",
+    "properties": {
+        "name": TEXT,
+        "total": {"type": "number"},
+        "due": {"type": "string", "format": "date"},
+        "paid": {"type": "boolean"},
+        "kind": {"enum": ["invoice", "receipt"]},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}},
+        "note": {"anyOf": [TEXT, {"type": "null"}]},
+    },
+    "required": ["name", "note"],
+    "$defs": {"Line": {"type": "object", "properties": {"what": TEXT, "price": {"type": "number"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "doubtful"),
+    [
+        ({"name": "Acme", "total": 65.5, "note": None}, []),
+        ({"name": "acme", "note": "milk", "due": "2026-12-01", "paid": True, "kind": "invoice"}, []),
+        ({"name": "Acme", "note": None, "lines": [{"what": "milk", "price": 2}]}, []),
+        ({"name": "Acme", "note": None, "lines": [{"what": "milk", "price": 3}]}, ["lines"]),
+        ({"name": "Umbrella", "note": None}, ["name"]),
+        ({"name": "Acme", "total": 66, "note": None}, ["total"]),
+        ({"note": None}, ["name"]),
+    ],
+)
+def test_fields_must_be_in_the_text(fields, doubtful):
+    """Every value that was read from a text must stand in it; dates and choices may be written anew."""
+    assert (
+        doubtful_fields(fields, RECORD, "Acme sold two milk at 32.75 each, total $65.50, due in December") == doubtful
+    )
+
+
+def test_absent_fields_that_may_be_null_become_null():
+    """A required field that was not found is null where the schema allows it, and stays absent elsewhere."""
+    assert completed({}, RECORD) == {"note": None}

@@ -1,0 +1,236 @@
+"""What does the offline model see in a question before the engine is asked?"""
+
+import time
+
+import pytest
+
+from agentkit.llm.providers.offline_reading import Question, Shape
+
+
+def found(text, *shapes, orders=False):
+    """The texts of the spans of these shapes."""
+    return [span.text for span in Question(text, orders=orders).of(*shapes)]
+
+
+@pytest.mark.parametrize(
+    ("text", "total"),
+    [
+        ("How much is 1250 * 0.17?", "1250 * 0.17"),
+        ("sqrt(144) + 2**10", "sqrt(144) + 2**10"),
+        ("2**16 - 1", "2**16 - 1"),
+        ("what is -5 + 3", "-5 + 3"),
+        ("144 \u00f7 12 = ?", "144 \u00f7 12"),
+        ("Please compute 1,234 + 5,678.", "1,234 + 5,678"),
+        ("what is 17% of 2,400", "17% of 2,400"),
+        ("$45.50 * 3", "45.50 * 3"),
+        ("(1 + 2) * 3) is odd", "(1 + 2) * 3"),
+        ("((1 + 2) * 3", "(1 + 2) * 3"),
+        ("log(100, 10)", "log(100, 10)"),
+        ("what is 5!", "5!"),
+        ("3\u00b2", "3\u00b2"),
+        ("12 plus 30", "12 plus 30"),
+        ("3 squared", "3 squared"),
+        ("the square root of 81", "the square root of 81"),
+        ("seven times eight", "7 times 8"),
+        ("multiply 14 by 6", "14 * 6"),
+        ("subtract 17 from 50", "50 - 17"),
+        ("half of 250", "250 / 2"),
+        ("the sum of 4, 8 and 15", "4 + 8 + 15"),
+    ],
+)
+def test_a_sum_is_taken_whole(text, total):
+    """An arithmetic expression is found from its first to its last piece, in signs or in words."""
+    assert found(text, Shape.SUM) == [total]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("x + 3 * 4", "3 * 4 + apples", "covid-19", "version 1.2.3 + 4", "2024-01-02", "12:30 - 13:30", "05-03"),
+        *("192.168.0.1/24", "print(sum(range(10)))", "I have 3", "1 to 5", "v2.0-beta", "- 3"),
+    ],
+)
+def test_what_only_looks_like_a_sum_is_none(text):
+    """Dates, versions, times and sums with unknown parts are not calculated in part."""
+    assert found(text, Shape.SUM) == []
+
+
+@pytest.mark.parametrize(("text", "sure"), [("5-3", True), ("call 555-1234 now", False), ("a 10/4 split", False)])
+def test_a_bare_dash_or_slash_is_a_sum_only_when_it_stands_alone(text, sure):
+    """`555-1234` inside a sentence may be a telephone number."""
+    (span,) = Question(text).of(Shape.SUM)
+    assert span.sure is sure
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("the word 'cat' please", "cat"),
+        ('say "hello world"', "hello world"),
+        ("“naïve café”", "naïve café"),
+        ("« bonjour »", "bonjour"),
+        ("\u2018curly\u2019", "curly"),
+        ("run `git status`", "git status"),
+        ("'What's up, doc?'", "What's up, doc?"),
+        ("```python\nprint(1)\n```", "print(1)"),
+        ("``` plain ```", "plain"),
+    ],
+)
+def test_a_quotation_is_what_stands_between_its_marks(text, quote):
+    """Quotation marks of every kind, backticks and fences delimit a text that is taken as it is."""
+    assert found(text, Shape.QUOTE) == [quote]
+
+
+def test_an_apostrophe_begins_no_quotation():
+    """`today's` and an unclosed mark quote nothing."""
+    assert found("what's today's date, 'tis", Shape.QUOTE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "snippet"),
+    [
+        ('Is {"a": 1} valid?', '{"a": 1}'),
+        ("Is {'a': 1} valid?", "{'a': 1}"),
+        ("parse [1, 2, 3].", "[1, 2, 3]"),
+        ("parse [1, 2,] now", "[1, 2,]"),
+        ('nested {"a": [1, {"b": "}"}]} end', '{"a": [1, {"b": "}"}]}'),
+        ('broken {"b": "}", x} end', '{"b": "}", x}'),
+    ],
+)
+def test_json_is_taken_to_its_closing_bracket(text, snippet):
+    """A JSON text reaches to the bracket that closes it, even when it is not valid."""
+    assert found(text, Shape.JSON) == [snippet]
+
+
+def test_json_that_never_ends_is_unsure():
+    """Where an unclosed JSON text ends cannot be known."""
+    (span,) = Question('{"open": true is this json').spans
+    assert (span.shape, span.sure) == (Shape.JSON, False)
+
+
+def test_brackets_that_begin_unlike_json_are_left_alone():
+    """A comprehension or a remark in brackets is no JSON."""
+    assert found("[x*x for x in y] and [see above]", Shape.JSON) == []
+
+
+def test_endless_brackets_are_read_in_no_time():
+    """Deep nesting neither overflows the stack nor takes long."""
+    begin = time.monotonic()
+    Question("[" * 20_000)
+    Question("{'a':" * 5_000)
+    assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("see https://example.com/a?b=1&c=2.", "https://example.com/a?b=1&c=2"),
+        ("(https://example.com/x)", "https://example.com/x"),
+        ("https://example.com/path_(with)_parens!", "https://example.com/path_(with)_parens"),
+        ("open www.example.org/about", "www.example.org/about"),
+    ],
+)
+def test_an_address_ends_before_the_sentence_does(text, address):
+    """Marks that belong to the sentence are no part of the address."""
+    assert found(text, Shape.URL) == [address]
+
+
+def test_a_mail_address_is_neither_a_page_nor_a_file():
+    """`bob@example.com` is one span of its own."""
+    assert [span.shape for span in Question("write to bob@example.com").spans] == [Shape.EMAIL]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("read notes.txt, please", "notes.txt"),
+        ("open ./src/main.py", "./src/main.py"),
+        ("in ~/Documents", "~/Documents"),
+        ("list docs/", "docs/"),
+        ("cat /etc/hostname", "/etc/hostname"),
+    ],
+)
+def test_a_path_is_known_by_its_slash_or_its_ending(text, path):
+    """Files and folders are found without quotation marks."""
+    assert found(text, Shape.PATH) == [path]
+
+
+@pytest.mark.parametrize("text", ["at 3.14 or 1/2", "e.g. this", "nothing here"])
+def test_numbers_and_abbreviations_are_no_paths(text):
+    """A decimal point or an abbreviation's does not make a file."""
+    assert found(text, Shape.PATH) == []
+
+
+def test_two_words_with_a_slash_are_an_unsure_path():
+    """`and/or` may be an alternative, `src/lib` a folder."""
+    (span,) = Question("this and/or that").spans
+    assert not span.sure
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("run ls -la", "ls -la"),
+        ("please run 'echo hello'.", "echo hello"),
+        ("execute the command `git status`", "git status"),
+        ("Run the shell command: df -h", "df -h"),
+        ("execute: find . -name '*.py'", "find . -name '*.py'"),
+        ("use python to run print(2**100)", "print(2**100)"),
+    ],
+)
+def test_an_order_is_everything_that_follows_run(text, order):
+    """What is to be run is one span, whatever it contains."""
+    assert found(text, Shape.ORDER, orders=True) == [order]
+
+
+@pytest.mark.parametrize("text", ["run the tests", "the run took 5 hours", "print 'run x'", "run "])
+def test_not_every_run_is_an_order(text):
+    """A described thing, a noun, a quotation or nothing at all gives no order."""
+    assert found(text, Shape.ORDER, orders=True) == []
+
+
+@pytest.mark.parametrize("text", ["don't calculate 2+2", "never do it", "don\u2019t", "do not read a.txt"])
+def test_a_wish_not_to_do_something_is_seen(text):
+    """A negation in the frame is a negated question."""
+    assert Question(text).negated
+
+
+def test_a_negation_inside_a_quotation_is_none():
+    """Only the words around a quotation can negate the question."""
+    assert not Question("count the words in 'never odd or even'").negated
+
+
+@pytest.mark.parametrize("text", ["hi there", "Hello!", "thanks a lot", "How are you?", "", "?!"])
+def test_small_talk_asks_for_nothing(text):
+    """Greetings, thanks and silence are small talk."""
+    assert Question(text).small
+
+
+@pytest.mark.parametrize("text", ["hi, what is 2+2?", "hello world.txt", "weather"])
+def test_a_question_with_content_is_not_small(text):
+    """A greeting before a question does not hide it."""
+    assert not Question(text).small
+
+
+@pytest.mark.parametrize("text", ["Who wrote War and Peace?", "why is the sky blue", "How tall is the Eiffel Tower?"])
+def test_a_question_about_the_world_asks_for_knowledge(text):
+    """An interrogative at the beginning asks for knowledge."""
+    assert Question(text).asks_for_knowledge
+
+
+@pytest.mark.parametrize(
+    "text", ["What should I cook?", "what is your name", "what is 5 apples plus pears", "cook", ""]
+)
+def test_other_questions_do_not_ask_for_knowledge(text):
+    """Questions about a person, sums in words and orders are no questions about the world."""
+    assert not Question(text).asks_for_knowledge
+
+
+def test_how_much_asks_for_a_calculation():
+    """`how much` is an idea of its own."""
+    assert "calculation" in Question("how much is it").ideas
+
+
+def test_numbers_outside_of_spans_are_kept_apart():
+    """Numbers of the frame are not those of quotations."""
+    assert Question("repeat 'a1 2' 3 times").numbers == (3.0,)

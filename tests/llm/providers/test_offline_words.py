@@ -1,0 +1,53 @@
+"""What does a word mean to the offline model?"""
+
+import pytest
+
+from agentkit.llm.providers.offline_words import idea, ideas, numbers_in, plain, spoken_numbers_in, stem, words
+
+
+@pytest.mark.parametrize("word", ["parse", "parses", "parsed", "parsing"])
+def test_forms_of_a_word_have_one_stem(word):
+    """The endings of a word do not matter when it is compared."""
+    assert stem(word) == stem("parse")
+
+
+def test_short_words_keep_their_endings():
+    """A word of which too little would be left is its own stem."""
+    assert stem("is") == "is"
+
+
+@pytest.mark.parametrize(("word", "other"), [("directory", "folders"), ("letters", "characters"), ("today", "date")])
+def test_words_of_one_family_are_one_idea(word, other):
+    """Synonyms count as the same idea."""
+    assert idea(word) == idea(other)
+
+
+def test_a_word_without_a_family_is_its_own_idea():
+    """A word that no family lists is known by its stem."""
+    assert idea("photosynthesis") == stem("photosynthesis")
+
+
+def test_ideas_leave_out_function_words_and_numbers():
+    """Only content words carry ideas."""
+    assert ideas(words("What is the weather in Paris in 10 days")) == {"weather", stem("paris"), "time"}
+
+
+def test_words_keep_apostrophes_and_lose_case():
+    """A text is split at everything that is neither letter, digit nor inner apostrophe."""
+    assert words("Don't STOP, naïve_user!") == ["don't", "stop", "naïve", "user"]
+
+
+def test_possessives_and_curly_apostrophes_are_made_plain():
+    """`today's` is `today`, however its apostrophe is written."""
+    assert plain(["today\u2019s", "don\u2019t"]) == ["today", "don't"]
+
+
+@pytest.mark.parametrize(("text", "numbers"), [("3 of 1,250.5", (3.0, 1250.5)), ("none", ()), ("1, 2", (1.0, 2.0))])
+def test_numbers_in_digits(text, numbers):
+    """Numbers are read with thousands separators and decimals."""
+    assert numbers_in(text) == numbers
+
+
+def test_numbers_in_words():
+    """Number words up to ninety are numbers too."""
+    assert spoken_numbers_in("Five timers for half an hour and ninety seconds") == (5.0, 0.5, 1.0, 90.0)

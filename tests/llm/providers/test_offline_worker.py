@@ -1,0 +1,258 @@
+"""Does the engine's process answer, stay apart from its host, and end when it should?"""
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import BadResponse, Unreachable
+from agentkit.llm.providers.offline_worker import Worker, replies
+
+TOOLS = json.dumps(
+    [{"name": "get_time", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}}]
+)
+QUESTION = {"tools": TOOLS, "text": "what time is it?", "max_tokens": 64, "dated": False}
+PATIENCE = 300
+"""Seconds that a busy machine may take for one answer."""
+
+
+@pytest.fixture(scope="module")
+def worker():
+    """One engine for the tests that only ask."""
+    return Worker()
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Makes an executable shell script that stands in for the engine's Python."""
+
+    def make(script):
+        path = tmp_path / "python"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def run(script, **environment):
+    """What a Python program prints that runs in a process of its own."""
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def alive(process):
+    """Whether a process exists and has not become a zombie."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_until_dead(process):
+    """Wait for a process to end."""
+    deadline = time.monotonic() + 60
+    while alive(process) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(process)
+
+
+def test_the_engine_answers_with_an_envelope(worker):
+    """An answer carries the engine's calls, its confidence, and what its process can reach."""
+    reply = worker.ask(QUESTION, PATIENCE)
+    assert reply["envelope"]["function_calls"] == [{"name": "get_time", "arguments": {}}]
+    assert 0 < reply["envelope"]["confidence"] <= 1
+    assert reply["network"] in ("none", "open")
+
+
+def test_every_question_is_answered_from_a_clean_state(worker):
+    """The same question has the same answer, whatever was asked between."""
+    first = worker.ask(QUESTION, PATIENCE)["envelope"]
+    worker.ask({**QUESTION, "text": "good night"}, PATIENCE)
+    again = worker.ask(QUESTION, PATIENCE)["envelope"]
+    assert (first["function_calls"], first["confidence"]) == (again["function_calls"], again["confidence"])
+
+
+def test_a_question_that_the_engine_cannot_take_is_an_error(worker):
+    """What the engine raises reaches the host as BadResponse, and the next question is answered."""
+    with pytest.raises(BadResponse, match="needle_init"):
+        worker.ask({**QUESTION, "tools": json.dumps([{"name": "x", "description": "long " * 9_000}])}, PATIENCE)
+    assert worker.ask(QUESTION, PATIENCE)["envelope"]["function_calls"]
+
+
+def test_a_killed_process_is_replaced(worker):
+    """The next question starts a new process when the old one is gone."""
+    worker.ask(QUESTION, PATIENCE)
+    process = worker._engine.process.pid
+    os.kill(process, signal.SIGKILL)
+    assert worker.ask(QUESTION, PATIENCE)["envelope"]["function_calls"]
+    assert worker._engine.process.pid != process
+
+
+def test_threads_take_turns(worker):
+    """Questions from several threads at once each get their own answer."""
+    texts = ["what time is it?", "good night", "the time please"]
+    alone = [worker.ask({**QUESTION, "text": text}, PATIENCE)["envelope"]["reasoning"] for text in texts]
+    together = [None] * len(texts)
+
+    def ask(place):
+        together[place] = worker.ask({**QUESTION, "text": texts[place]}, PATIENCE)["envelope"]["reasoning"]
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone
+
+
+def test_the_process_sees_no_key_no_home_and_no_network():
+    """Of the host's environment only the language goes along; where the system allows, there is no network."""
+    own = Worker()
+    reply = own.ask(QUESTION, PATIENCE)
+    process = own._engine.process.pid
+    variables = dict(entry.split("=", 1) for entry in Path(f"/proc/{process}/environ").read_text().split("\0") if entry)
+    assert variables.keys() <= {"PATH", "HOME", "NEEDLE_TELEMETRY", "DO_NOT_TRACK", "LANG", "LC_ALL"}
+    assert (variables["HOME"], variables["NEEDLE_TELEMETRY"], variables["DO_NOT_TRACK"]) == (os.devnull, "0", "1")
+    apart = os.readlink(f"/proc/{process}/ns/net") != os.readlink("/proc/self/ns/net")
+    assert apart or reply["network"] == "open"
+
+
+def test_nothing_is_left_when_the_worker_is_gone():
+    """The process and its pipes end with the last reference to the worker."""
+    before = len(os.listdir("/proc/self/fd"))
+    own = Worker()
+    own.ask(QUESTION, PATIENCE)
+    process = own._engine.process.pid
+    del own
+    gc.collect()
+    assert not Path(f"/proc/{process}").exists()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_host_that_ends_takes_the_process_along():
+    """At the end of the interpreter the process is ended, without a warning."""
+    (process,) = run(
+        f"""
+        from agentkit.llm.providers.offline_worker import Worker
+        worker = Worker()
+        worker.ask({QUESTION!r}, {PATIENCE})
+        print(worker._engine.process.pid)
+        """
+    )
+    assert not alive(process)
+
+
+def test_a_host_that_is_killed_takes_the_process_along():
+    """Not even `kill -9` of the host leaves the process behind."""
+    (process,) = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, signal; from agentkit.llm.providers.offline_worker import Worker; worker = Worker();"
+            f"worker.ask({QUESTION!r}, {PATIENCE}); print(worker._engine.process.pid, flush=True);"
+            "os.kill(os.getpid(), signal.SIGKILL)",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    ).stdout.split()
+    wait_until_dead(process)
+
+
+def test_a_forked_process_leaves_the_engine_of_its_parent_alone():
+    """A fork may drop the worker that it inherited; the parent's engine goes on."""
+    first, second = run(
+        f"""
+        import os
+        from agentkit.llm.providers.offline_worker import Worker
+        worker = Worker()
+        worker.ask({QUESTION!r}, {PATIENCE})
+        print(worker._engine.process.pid, flush=True)
+        if os.fork() == 0:
+            del worker
+            raise SystemExit
+        os.wait()
+        worker.ask({QUESTION!r}, {PATIENCE})
+        print(worker._engine.process.pid)
+        """
+    )
+    assert first == second
+
+
+def test_a_late_answer_ends_the_process(program):
+    """After the time allowed the process is killed and the caller told."""
+    own = Worker(program("exec sleep 600"))
+    with pytest.raises(Unreachable, match=r"within 0\.5 seconds"):
+        own.ask(QUESTION, 0.5)
+    assert own._engine.process.poll() is not None
+
+
+def test_a_process_that_dies_is_tried_twice(program, tmp_path):
+    """A process that ends instead of answering is started once more, then given up."""
+    own = Worker(program(f"echo started >> {tmp_path}/starts; read line"))
+    with pytest.raises(Unreachable, match="died twice"):
+        own.ask(QUESTION, PATIENCE)
+    assert (tmp_path / "starts").read_text().count("started") == 2
+
+
+def test_a_process_that_is_gone_before_it_listens_is_no_crash(program):
+    """A pipe that nobody reads is a process that died."""
+    with pytest.raises(Unreachable, match="died twice"):
+        Worker(program("exit 3")).ask({**QUESTION, "text": "x" * 1_000_000}, PATIENCE)
+
+
+def test_a_python_that_is_not_there_is_unreachable():
+    """A process that cannot be started is reported with the system's reason."""
+    with pytest.raises(Unreachable, match="cannot be started"):
+        Worker("/no/such/python").ask(QUESTION, PATIENCE)
+
+
+def test_a_busy_engine_is_waited_for_only_so_long(program):
+    """A question that does not get its turn in time fails, and disturbs nobody."""
+    own = Worker(program("sleep 5; echo '{}'; exec sleep 600"))
+    replied = []
+    thread = threading.Thread(target=lambda: replied.append(own.ask(QUESTION, PATIENCE)))
+    thread.start()
+    time.sleep(0.5)
+    with pytest.raises(Unreachable, match="busy"):
+        own.ask(QUESTION, 0.1)
+    thread.join()
+    assert replied == [{}]
+
+
+def test_an_interrupted_question_leaves_no_answer_for_the_next_one(program):
+    """Control-C ends the process too, so that a late answer meets no other question."""
+    own = Worker(program("exec sleep 600"))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            own.ask(QUESTION, PATIENCE)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert own._engine.process.poll() is not None
+
+
+def test_replies_keep_the_tools_until_others_come():
+    """The engine is set up anew for other tools and after a failure, and answers each line."""
+    other = TOOLS.replace("get_time", "tell_time")
+    lines = [QUESTION, QUESTION, {**QUESTION, "tools": other}, {**QUESTION, "tools": "nonsense"}, QUESTION]
+    given = list(replies(json.dumps(line).encode() for line in lines))
+    names = [reply["envelope"]["function_calls"][0]["name"] if "envelope" in reply else "error" for reply in given]
+    assert names == ["get_time", "get_time", "tell_time", "error", "get_time"]

@@ -1,0 +1,82 @@
+"""Where is OpenAI, and every service that speaks its protocol?"""
+
+import pytest
+
+from agentkit.config import Secret
+from agentkit.errors import ConfigError, NoProvider
+from agentkit.llm.providers.openai import SERVICES, openai_endpoint, service_endpoint
+from agentkit.llm.sources import Sources
+
+KEY = {"api_key=": Secret("k")}
+OWN = {"base_url=": "http://own.example/v1"}
+
+
+def test_openai_is_asked_over_responses():
+    """OpenAI itself, also in its regions, is asked over Responses, with strict schemas."""
+    for values in ({}, {"base_url=": "https://eu.api.openai.com/v1"}):
+        endpoint = openai_endpoint(Sources(KEY | values))
+        assert (endpoint.protocol, endpoint.strict, endpoint.is_openai) == ("responses", True, True)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://own.example/v1", "https://api.openai.com.evil.example/v1", "https://notapi.openai.com.io"]
+)
+def test_other_servers_are_asked_over_chat(url):
+    """Any other server is asked over Chat Completions, without strict schemas, and needs no key."""
+    endpoint = openai_endpoint(Sources({"base_url=": url, "model=": "m"}))
+    assert (endpoint.protocol, endpoint.strict, endpoint.is_openai) == ("chat", False, False)
+    assert (endpoint.base_url, endpoint.api_key) == (url, None)
+
+
+def test_the_protocol_can_be_chosen():
+    """The protocol that is chosen for a server can be overruled."""
+    assert openai_endpoint(Sources(KEY | {"protocol=": "chat"})).protocol == "chat"
+    assert service_endpoint("vllm", Sources({"model=": "m", "protocol=": "responses"})).protocol == "responses"
+
+
+def test_a_query_of_the_base_url_is_kept():
+    """The query of a base URL is sent with every request."""
+    endpoint = openai_endpoint(Sources({"OPENAI_BASE_URL": "http://own.example/v1?token=t"}))
+    assert (endpoint.base_url, endpoint.query) == ("http://own.example/v1", {"token": "t"})
+
+
+def test_openai_needs_a_key():
+    """Without a key OpenAI is not asked at all."""
+    with pytest.raises(NoProvider, match="OpenAI API key required"):
+        openai_endpoint(Sources({}))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_services_are_known_by_name(name):
+    """A service is reached by its name alone: over https with its own key, or on this machine without one."""
+    service = SERVICES[name]
+    key = {service.key_variable: "k"} if service.key_variable else {}
+    endpoint = service_endpoint(name, Sources({"model=": "m", "OPENAI_API_KEY": "openai's", **key}))
+    assert (endpoint.provider, endpoint.model, endpoint.base_url) == (name, "m", service.base_url)
+    assert endpoint.api_key == (Secret("k") if key else None)
+    assert endpoint.base_url.startswith("https://" if key else "http://127.0.0.1:")
+
+
+def test_a_hosted_service_needs_a_key():
+    """A hosted service needs its key, but not at a base URL of one's own."""
+    with pytest.raises(NoProvider, match=r"openrouter API key required\. Set OPENROUTER_API_KEY or pass api_key="):
+        service_endpoint("openrouter", Sources({"model=": "m"}))
+    assert service_endpoint("openrouter", Sources({"model=": "m"} | OWN)).base_url == OWN["base_url="]
+
+
+def test_a_local_service_may_be_elsewhere():
+    """A local service has a variable for its address; an argument comes before it."""
+    values = {"model=": "m", "OLLAMA_BASE_URL": "http://gpu.example:11434/v1"}
+    assert service_endpoint("ollama", Sources(values)).base_url == "http://gpu.example:11434/v1"
+    assert service_endpoint("ollama", Sources(values | OWN)).base_url == OWN["base_url="]
+
+
+def test_a_service_needs_a_model():
+    """A service has no default model."""
+    with pytest.raises(ConfigError, match="groq needs a model's name"):
+        service_endpoint("groq", Sources(KEY))
+
+
+def test_our_model_counts_for_a_service():
+    """AGENTKIT_MODEL names the model of a service too; OPENAI_MODEL does not."""
+    assert service_endpoint("vllm", Sources({"AGENTKIT_MODEL": "m", "OPENAI_MODEL": "n"})).model == "m"

@@ -1,0 +1,308 @@
+"""What can be asked of an LLM?"""
+
+import asyncio
+import copy
+import math
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from agentkit.config import Secret
+from agentkit.errors import BadResponse, ConfigError, NoProvider
+from agentkit.events import ResponseReceived, TextDelta
+from agentkit.llm.client import LLM
+from agentkit.messages import (
+    AssistantMessage,
+    Image,
+    OutputSchema,
+    Request,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from agentkit.testing import FakeServer, ScriptedLLM, call, say
+
+KEY = "sk-test-0123456789"
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+WEATHER = ToolSpec("weather", "The weather", {"type": "object", "properties": {}})
+
+
+def connect(server, **options):
+    """An LLM at the server that gives up at once."""
+    return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
+
+
+def body_of(server):
+    """What the server was asked last."""
+    return server.requests[-1].json
+
+
+def test_chat_gives_the_text(ask):
+    """`chat` and `achat` give the text of the answer."""
+    with FakeServer("Hi", "Hi", "Hi") as server:
+        llm = connect(server)
+        assert (llm.chat("Hello"), asyncio.run(llm.achat("Hello")), ask(llm).text) == ("Hi", "Hi", "Hi")
+
+
+def test_an_answer_that_is_cut_before_it_begins():
+    """An answer that used up its tokens before any text came is an error of `chat`, and a response of `complete`."""
+    with FakeServer(*[say("", finish_reason="length")] * 3, say("So f", finish_reason="length")) as server:
+        llm = connect(server)
+        with pytest.raises(BadResponse, match="allow more max_tokens"):
+            llm.chat("Hi")
+        with pytest.raises(BadResponse, match="allow more max_tokens"):
+            asyncio.run(llm.achat("Hi"))
+        assert llm.complete("Hi").finish_reason == "length"
+        assert llm.chat("Hi") == "So f"
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_messages_of_every_kind(ask, protocol):
+    """Typed messages and plain dictionaries, with text and images, are the same request."""
+    typed = [
+        SystemMessage("Be brief"),
+        UserMessage(("Look:", Image(PIXEL, "low"), Image("https://x.example/a.png"))),
+        AssistantMessage("I see", (ToolCall("a", "weather", "{}"),)),
+        ToolMessage("a", "weather", "sun"),
+        AssistantMessage("Sunny"),
+        UserMessage("Thanks"),
+    ]
+    plain = [
+        {"role": "developer", "content": "Be brief"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}},
+                {"type": "input_image", "image_url": "https://x.example/a.png"},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "I see",
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "weather", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "a", "name": "weather", "content": "sun"},
+        {"role": "assistant", "content": "Sunny"},
+        {"role": "user", "content": "Thanks"},
+    ]
+    with FakeServer("Hi", "Hi") as server:
+        llm = connect(server, protocol=protocol)
+        ask(llm, typed)
+        ask(llm, iter(plain))
+        first, second = (request.json for request in server.requests)
+    assert first == second
+    assert PIXEL in str(first)
+
+
+def test_tools_and_schema_are_sent(ask):
+    """Tools, the choice among them and the schema of the answer are sent as the protocol has them."""
+
+    class Spoken:
+        spec = WEATHER
+
+    schema = {"title": "An answer!", "type": "object", "properties": {}}
+    with FakeServer(call("weather"), call("weather")) as server:
+        options = {"tools": [Spoken()], "output_schema": schema, "tool_choice": "weather", "verbosity": "low"}
+        assert ask(connect(server), **options).tool_calls[0].name == "weather"
+        chat = body_of(server)
+        ask(connect(server, protocol="responses"), **options)
+        responses = body_of(server)
+    assert chat["tools"][0]["function"] == {
+        "name": "weather",
+        "description": "The weather",
+        "parameters": WEATHER.parameters,
+    }
+    assert chat["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
+    assert chat["response_format"] == {"type": "json_schema", "json_schema": {"name": "An_answer", "schema": schema}}
+    assert responses["tools"][0]["strict"] is False
+    assert responses["tool_choice"] == {"type": "function", "name": "weather"}
+    assert responses["text"] == {
+        "format": {"type": "json_schema", "name": "An_answer", "schema": schema},
+        "verbosity": "low",
+    }
+
+
+def test_an_output_schema_may_be_strict():
+    """An OutputSchema is sent with its own name, and as strict when it says so."""
+    output = OutputSchema("answer", {"type": "object"}, strict=True)
+    with FakeServer("{}", "{}") as server:
+        connect(server).complete("Hi", output_schema=output)
+        assert body_of(server)["response_format"]["json_schema"]["strict"] is True
+        connect(server, protocol="responses").complete("Hi", output_schema=output)
+        assert body_of(server)["text"]["format"]["strict"] is True
+
+
+def test_settings_of_the_llm_and_of_the_call(ask):
+    """Settings of the LLM go with every request, those of a call override them, None leaves one out."""
+    with FakeServer("Hi", "Hi") as server:
+        llm = connect(
+            server, temperature=0.5, max_tokens=9, reasoning_effort="low", settings={"seed": 1, "top_p": None}
+        )
+        ask(llm)
+        assert {"temperature": 0.5, "max_tokens": 9, "reasoning_effort": "low", "seed": 1}.items() <= body_of(
+            server
+        ).items()
+        assert "top_p" not in body_of(server)
+        ask(llm, temperature=0, tool_choice="none")
+        assert (body_of(server)["temperature"], body_of(server)["tool_choice"]) == (0, "none")
+
+
+def test_settings_in_the_other_protocol(ask):
+    """Settings have one name in both protocols, and are entered beside what is there already."""
+    with FakeServer("Hi") as server:
+        llm = connect(server, protocol="responses", max_tokens=9, reasoning_effort="low")
+        ask(llm, reasoning={"summary": "auto"}, include=["message.output_text.logprobs"], tool_choice="auto", user="u")
+        body = body_of(server)
+    assert (body["max_output_tokens"], body["tool_choice"], body["user"]) == (9, "auto", "u")
+    assert body["reasoning"] == {"effort": "low", "summary": "auto"}
+    assert body["include"] == ["reasoning.encrypted_content", "message.output_text.logprobs"]
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_a_request_may_be_given_whole(ask, protocol):
+    """A Request is sent as it is; tools, schema and settings of the call are added to it."""
+    request = Request([UserMessage("Hi")], "Be brief", settings={"seed": 1})
+    with FakeServer("Hi", "Hi") as server:
+        llm = connect(server, protocol=protocol, temperature=0.5)
+        ask(llm, request)
+        plain = body_of(server)
+        ask(llm, request, tools=[WEATHER], seed=2)
+        added = body_of(server)
+    assert "Be brief" in (plain.get("instructions"), plain.get("messages", [{}])[0].get("content"))
+    assert (plain["seed"], plain["temperature"], "tools" in plain) == (1, 0.5, False)
+    assert (added["seed"], len(added["tools"])) == (2, 1)
+
+
+def test_stream_is_no_setting():
+    """`stream=True` is refused with the name of the method that streams; `stream=False` is what happens anyway."""
+    with FakeServer("Hi") as server:
+        with pytest.raises(ConfigError, match=r"LLM\.stream"):
+            connect(server).complete("Hi", stream=True)
+        assert connect(server).chat("Hi", stream=False) == "Hi"
+        assert "stream" not in body_of(server)
+
+
+def test_streams():
+    """`stream` and `astream` yield events, the last of which carries the whole response."""
+
+    async def collect(events):
+        return [event async for event in events]
+
+    with FakeServer("one two", "one two") as server:
+        llm = connect(server)
+        for events in (list(llm.stream("Hi")), asyncio.run(collect(llm.astream("Hi")))):
+            assert events[:-1] == [TextDelta("one "), TextDelta("two")]
+            assert isinstance(events[-1], ResponseReceived)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan])
+def test_a_timeout_that_is_none_is_refused(timeout):
+    """A timeout that would not limit anything is refused."""
+    with pytest.raises(ConfigError, match="timeout_seconds="):
+        LLM(api_key=KEY, timeout_seconds=timeout)
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5])
+def test_retries_that_are_none_are_refused(retries):
+    """The number of retries is a whole number."""
+    with pytest.raises(ConfigError, match="max_retries="):
+        LLM(api_key=KEY, max_retries=retries)
+
+
+def test_blank_arguments_are_unset(monkeypatch):
+    """Blank arguments are as good as none, and blanks around a key are no part of it."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    llm = LLM(" ", "", "", " ", base_url="")
+    assert llm.describe().decided_by == "OPENAI_API_KEY"
+    assert LLM(api_key=f" {KEY}\n").equals(LLM(api_key=KEY))
+
+
+def test_describe_tells_everything_but_secrets(monkeypatch):
+    """`describe` says what was chosen, what decided, what was ignored and why, and shows no key."""
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://r.example")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", "")
+    described = LLM(model="gpt").describe()
+    assert (described.provider, described.model, described.protocol) == ("azure", "gpt", "chat")
+    assert (described.endpoint, described.api_version) == (
+        "https://r.example/openai/deployments/gpt",
+        "2024-02-01",
+    )
+    assert described.decided_by == "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT"
+    assert described.ignored == (
+        "OPENAI_API_KEY (names openai; AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT decides first)",
+        "OPENAI_BASE_URL (empty)",
+    )
+    assert KEY not in f"{described} {described!r} {LLM()!r} {vars(LLM())}"
+
+
+def test_positional_arguments():
+    """Provider, model, key, Azure endpoint and version may be given by position, in this order."""
+    llm = LLM("azure", "gpt", KEY, "https://r.example", "2025-01-01")
+    assert (llm.provider, llm.model, llm.describe().api_version) == ("azure", "gpt", "2025-01-01")
+    assert repr(llm) == "LLM(provider='azure', model='gpt')"
+
+
+def test_no_provider_is_a_value_error():
+    """Without key, address or provider there is no LLM."""
+    with pytest.raises(NoProvider, match="No API key found"):
+        LLM()
+    with pytest.raises(ValueError, match="Unknown provider"):
+        LLM("bogus")
+
+
+def test_llms_are_compared_by_what_they_would_send():
+    """Two LLMs are equal when they send the same requests to the same place."""
+    llm = LLM(api_key=KEY, temperature=0)
+    assert llm.equals(LLM("openai", api_key=KEY, settings={"temperature": 0}))
+    others = [LLM(api_key="other"), LLM(api_key=KEY), LLM(api_key=KEY, temperature=0, max_retries=1)]
+    assert not any(llm.equals(other) for other in others)
+
+
+def test_llms_are_copied():
+    """A copied, deeply copied or pickled LLM is equal, with connections of its own."""
+    llm = LLM(api_key=KEY, temperature=0)
+    for twin in (copy.copy(llm), copy.deepcopy(llm), pickle.loads(pickle.dumps(llm))):  # noqa: S301 - just made
+        assert twin.equals(llm)
+        assert twin._provider is not llm._provider
+
+
+def test_a_pickled_llm_reads_the_environment_anew(monkeypatch):
+    """What the environment said is not pickled: where the LLM is unpickled, the environment there decides."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    pickled = pickle.dumps(LLM())
+    monkeypatch.setenv("OPENAI_API_KEY", "other")
+    assert pickle.loads(pickled)._endpoint.api_key == Secret("other")  # noqa: S301 - just made
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(NoProvider):
+        pickle.loads(pickled)  # noqa: S301 - just made
+
+
+def test_an_llm_without_connections_can_be_closed():
+    """Closing an LLM that opens no connections does nothing."""
+    with ScriptedLLM("Hi") as llm:
+        llm.close()
+        asyncio.run(llm.aclose())
+        assert llm.chat("Hi") == "Hi"
+
+
+def test_making_an_llm_imports_nothing_heavy():
+    """Making an LLM imports no package but the standard library; the first request does."""
+    program = (
+        "import sys; from agentkit import LLM; LLM(base_url='http://127.0.0.1:1/v1').describe(); "
+        "print({'openai', 'httpx2', 'pydantic'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "set()\n"
+
+
+def test_the_offline_model_needs_no_key():
+    """The offline model is chosen by its name, runs on this machine, and is at home nowhere else."""
+    described = LLM("offline").describe()
+    assert (described.provider, described.endpoint, described.api_version) == ("offline", "this machine", None)

@@ -1,0 +1,146 @@
+"""Where is a model, and what of it may be shown?"""
+
+import pytest
+
+from agentkit.config import Secret
+from agentkit.errors import ConfigError
+from agentkit.llm.endpoint import Description, Endpoint, Wishes, is_header_text, read_url, shown_url
+
+PASSWORD_URL = "https://someone:pass-word@host.example:8443/v1"
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "query"),
+    [
+        ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1", {}),
+        (" https://host/v1/ ", "https://host/v1", {}),
+        ("https://host", "https://host", {}),
+        ("https://host/v1/chat/completions", "https://host/v1", {}),
+        ("https://host/v1/responses/", "https://host/v1", {}),
+        ("https://host/v1?key=a&empty=#part", "https://host/v1", {"key": "a", "empty": ""}),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1", {}),
+        ("HTTPS://Host/V1", "https://Host/V1", {}),
+        (PASSWORD_URL, PASSWORD_URL, {}),
+    ],
+)
+def test_base_urls_are_read(url, base, query):
+    """A base URL is read as people paste it: with blanks, slashes, a whole endpoint's path, or a query."""
+    assert read_url(url) == (base, query)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "host",
+        "host/v1",
+        "localhost:8000",
+        "ftp://host/v1",
+        "file:///etc/passwd",
+        "http://",
+        "https:///v1",
+        "http://host:port/v1",
+        "http://host:99999/v1",
+        "http://[::1/v1",
+        "http://ho st/v1",
+        "http://host\\@evil/v1",
+        "http://someone:pass/word@host/v1",
+    ],
+)
+def test_what_is_no_base_url_is_refused(url):
+    """What is no HTTP address is refused before anything is sent, and no password is shown."""
+    with pytest.raises(ConfigError, match="is not a base URL") as caught:
+        read_url(url)
+    assert "pass" not in str(caught.value).replace("passwd", "")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"{PASSWORD_URL}?key=secret#part", "https://host.example:8443/v1"),
+        ("https://token@host/@scope/v1", "https://host/@scope/v1"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
+        ("someone:secret@host?key=secret", "host"),
+        ("http://someone:sec/ret@host:port/v1", "http://host:port/v1"),
+        ("http://someone:sec?ret@host:port/v1", "http://host:port/v1"),
+        ("", ""),
+    ],
+)
+def test_urls_are_shown_without_secrets(url, shown):
+    """A URL is shown without user, password, query and fragment, even if it is none."""
+    assert shown_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [("sk-1", True), ("", False), ("a b", False), ("a\nb", False), ("ключ", False), ("“k”", False)]
+)
+def test_what_a_header_can_carry(text, fits):
+    """A header carries the printable characters of ASCII, without blanks."""
+    assert is_header_text(text) is fits
+
+
+def test_a_key_that_is_none_is_refused():
+    """A key with characters that no key has is refused when the LLM is made, without being shown."""
+    with pytest.raises(ConfigError, match="characters that no key has") as caught:
+        Endpoint(provider="openai", model="m", api_key=Secret("sk-1\u200b2"))
+    assert "sk-1" not in str(caught.value)
+
+
+def test_an_unknown_protocol_is_refused():
+    """There are two wire protocols; any other is refused."""
+    with pytest.raises(ConfigError, match="'responses' or 'chat', not 'soap'"):
+        Endpoint(provider="openai", model="m", protocol="soap")
+
+
+def test_an_endpoint_shows_no_secret():
+    """The repr of an endpoint and of the wishes it came from shows neither key nor password nor query."""
+    endpoint = Endpoint(
+        provider="openai", model="m", base_url=PASSWORD_URL, api_key=Secret("sk-secret"), query={"key": "in-query"}
+    )
+    wishes = Wishes(api_key=Secret("sk-secret"), base_url=PASSWORD_URL, azure_endpoint=PASSWORD_URL)
+    shown = repr(endpoint) + repr(wishes)
+    assert not any(secret in shown for secret in ("sk-secret", "pass-word", "in-query"))
+
+
+def test_secrets_are_struck_out():
+    """Key, password and query values are struck out of a text; words that are public anyway stay."""
+    endpoint = Endpoint(
+        provider="ollama", model="m", base_url=PASSWORD_URL, api_key=Secret("ollama"), query={"v": "1", "k": "in-query"}
+    )
+    text = endpoint.scrub("ollama: pass-word, in-query, c29tZW9uZTpwYXNzLXdvcmQ=")
+    assert text == "ollama: ***, ***, ***"
+    keyed = Endpoint(provider="openai", model="m", base_url="https://t%20oken@host/v1", api_key=Secret("sk-secret"))
+    assert keyed.scrub("sk-secret t oken t%20oken dCBva2VuOg==") == "*** *** *** ***"
+
+
+def test_an_origin_is_one_place_and_one_protocol():
+    """Messages are told apart by the place they come from, port and path included, and by protocol; not by secrets."""
+    urls = ("http://host:1/v1", "http://host:2/v1", "http://host:1/v2", "http://other:1/v1")
+    origins = {Endpoint(provider="openai", model="m", base_url=url).origin for url in urls}
+    assert len(origins) == 4
+    secretive = Endpoint(provider="openai", model="m", base_url=PASSWORD_URL, protocol="responses")
+    assert secretive.origin == "responses:https://host.example:8443/v1"
+    assert Endpoint(provider="offline", model="m").origin == "chat:offline"
+
+
+def test_a_description_is_one_line_a_fact():
+    """A description prints as lines: what was chosen, why, what was ignored, what is sent differently."""
+    description = Description(
+        provider="azure",
+        model="gpt",
+        endpoint="https://host",
+        protocol="chat",
+        api_version="2024-02-01",
+        decided_by="provider=",
+        ignored=("OPENAI_API_KEY (names openai; provider= decides first)",),
+        adjustments=("temperature is left out",),
+    )
+    assert str(description).splitlines() == [
+        "provider     azure (decided by provider=)",
+        "model        gpt",
+        "endpoint     https://host",
+        "protocol     chat",
+        "api version  2024-02-01",
+        "ignored      OPENAI_API_KEY (names openai; provider= decides first)",
+        "adjusted     temperature is left out",
+    ]

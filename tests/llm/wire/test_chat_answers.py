@@ -1,0 +1,111 @@
+"""How are the answers of Chat Completions read, whatever comes?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import ModelError
+from agentkit.events import ToolCallDelta
+from agentkit.llm.wire.chat_answers import ChatReader, decode_answer, read_message
+from agentkit.messages import Response
+
+NAMES = st.sampled_from(
+    [
+        *(
+            "choices",
+            "delta",
+            "message",
+            "content",
+            "tool_calls",
+            "function",
+            "name",
+            "arguments",
+            "index",
+            "id",
+            "type",
+        ),
+        *("finish_reason", "usage", "prompt_tokens", "x_groq", "error", "code", "refusal", "reasoning", "text", "loc"),
+        *("reasoning_details", "detail", "param", "thinking", "function_call", "completion_tokens_details", "status"),
+    ]
+)
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(["stop", "{}", ""])
+)
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=20
+)
+OBJECTS = st.dictionaries(NAMES, ANYTHING, max_size=5)
+ANSWERS = st.fixed_dictionaries(
+    {"choices": st.lists(st.fixed_dictionaries({"message": OBJECTS, "delta": OBJECTS}), max_size=2)}
+)
+
+
+@given(OBJECTS | ANSWERS)
+def test_whatever_comes_whole_is_read_or_refused(data):
+    """Any JSON object is a response or a ModelError, never another exception, and can be written as JSON again."""
+    try:
+        response = decode_answer(data)
+    except ModelError:
+        return
+    assert isinstance(response, Response)
+    json.dumps(dict(response.message.extra))
+
+
+@given(st.lists(OBJECTS | ANSWERS, max_size=5), st.booleans())
+def test_whatever_comes_streamed_is_read_or_refused(chunks, closed):
+    """Any sequence of JSON objects is a response or a ModelError, never another exception."""
+    reader = ChatReader()
+    try:
+        for chunk in chunks:
+            list(reader.feed(chunk))
+        response = reader.finish(closed=closed)
+    except ModelError:
+        return
+    assert isinstance(response, Response)
+
+
+@given(st.text(), st.data())
+def test_arguments_are_the_same_whole_or_in_pieces(value, data):
+    """However a server cuts the arguments of a tool call, they are read as they were meant."""
+    arguments = json.dumps({"value": value}, ensure_ascii=False)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(arguments)), max_size=8)))
+    reader = ChatReader()
+    for start, stop in zip([0, *cuts], [*cuts, None], strict=True):
+        part = {"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments[start:stop]}}
+        list(reader.feed({"choices": [{"delta": {"tool_calls": [part]}}]}))
+    (call,) = reader.finish(closed=True).tool_calls
+    assert json.loads(call.arguments) == {"value": value}
+
+
+def test_pieces_cost_what_they_are_long():
+    """A long answer in small pieces is an event for each, and the arguments are put together once."""
+    reader = ChatReader()
+    part = {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x" * 10}}]}}]}
+    events = [event for _ in range(20_000) for event in reader.feed(part)]
+    assert events[0] == ToolCallDelta(0, "", "x" * 10)
+    assert len(reader.finish(closed=True).tool_calls[0].arguments) == 200_000
+
+
+@pytest.mark.parametrize("index", [[0], {"at": 0}, "0", 1.5])
+def test_an_index_may_be_anything(index):
+    """Pieces of a call belong together when their indexes are equal, whatever these are."""
+    reader = ChatReader()
+    for arguments in ("{", "}"):
+        part = {"index": index, "function": {"arguments": arguments}}
+        list(reader.feed({"choices": [{"delta": {"tool_calls": [part]}}]}))
+    assert [call.arguments for call in reader.finish(closed=True).tool_calls] == ["{}"]
+
+
+def test_a_whole_is_only_known_by_the_stream():
+    """Usage may follow the finish reason, so only the end of the stream ends an answer."""
+    reader = ChatReader()
+    list(reader.feed({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
+    assert not reader.is_whole
+
+
+def test_a_message_of_the_history_is_read_without_an_answer_around_it():
+    """A message in the chat format is read on its own, with distinct ids for its calls."""
+    message = read_message({"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}] * 2})
+    assert [call.id for call in message.tool_calls] == ["call_1", "call_2"]

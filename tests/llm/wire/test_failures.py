@@ -1,0 +1,115 @@
+"""Which error of ours is a provider's error?"""
+
+import pytest
+
+from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.wire.failures import cut_short, failure, not_compatible, raise_error_inside
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, None, Rejected),
+        (400, "invalid_api_key", Unauthorized),
+        (400, "RATE_LIMIT_EXCEEDED", RateLimited),
+        (401, "rate_limit_exceeded", Unauthorized),
+        (403, None, Unauthorized),
+        (404, None, Rejected),
+        (408, None, Unreachable),
+        (429, "server_error", RateLimited),
+        (500, "invalid_api_key", Unreachable),
+        (529, "overloaded_error", Unreachable),
+        (None, None, Rejected),
+        (None, 401, Unauthorized),
+        (None, "503", Unreachable),
+        (None, 20_012, Rejected),
+        (None, "overloaded_error", Unreachable),
+        (None, "insufficient_quota", RateLimited),
+    ],
+)
+def test_status_and_code_make_the_kind(status, code, kind):
+    """The status decides where it says enough, the code where it does not."""
+    error = failure({"error": {"message": "Boom", "code": code}}, status=status)
+    assert type(error) is kind
+    assert "Boom" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code", "parameter"),
+    [
+        ({"error": {"message": "Boom", "code": "c", "param": "p"}}, "Boom", "c", "p"),
+        ({"error": {"message": "Boom", "type": "t", "code": None}}, "Boom", "t", None),
+        ({"error": {"message": "Boom", "code": 400, "status": "INVALID_ARGUMENT"}}, "Boom", "INVALID_ARGUMENT", None),
+        ([{"error": {"message": "Boom", "code": 400}}], "Boom", "400", None),
+        ({"error": "Boom"}, "Boom", None, None),
+        ({"error": "Bad Request", "message": "Boom", "code": "c"}, "Boom", "c", None),
+        ({"message": "Boom"}, "Boom", None, None),
+        ({"detail": "Boom"}, "Boom", None, None),
+        ({"error": {"message": {"text": "Boom"}}}, '{"text": "Boom"}', None, None),
+        ({"error": {"code": "c"}}, '{"error": {"code": "c"}}', "c", None),
+        ({"error": {}, "message": "Boom"}, "Boom", None, None),
+        ("Boom", "Boom", None, None),
+        ("<html><script>x < 1</script><h1>Boom</h1>\n<p>now", "Boom now", None, None),
+        ({}, "no explanation was given", None, None),
+        ([], "no explanation was given", None, None),
+        (None, "no explanation was given", None, None),
+        (42, "42", None, None),
+        ({"detail": [{"loc": ["body", "a", 0, "b"], "msg": "Boom", "input": "x"}]}, "a.0.b: Boom", None, "a.0.b"),
+        (
+            {"detail": [{"loc": "a", "msg": "Boom"}, {"loc": ["body", "b"], "msg": "Bang"}]},
+            "a: Boom; b: Bang",
+            None,
+            "a",
+        ),
+        ({"message": {"detail": [{"loc": ["body"], "msg": "Boom"}]}}, "None: Boom", None, None),
+        ({"detail": ["Boom"]}, '["Boom"]', None, None),
+    ],
+)
+def test_bodies_of_every_shape(body, message, code, parameter):
+    """An error body is understood whatever its shape, and told in the server's words."""
+    error = failure(body, status=400)
+    assert str(error) == f"The provider answered 400: {message}"
+    assert (error.status, error.code, error.parameter) == (400, code, parameter)
+
+
+def test_a_rate_limit_keeps_its_facts():
+    """A RateLimited error carries status, code, parameter and the pause that the server asks for."""
+    error = failure({"error": {"message": "Slow", "code": "c", "param": "p"}}, status=429, retry_after_seconds=3)
+    assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "c", "p", 3)
+
+
+def test_googles_reasons_count():
+    """The reason that Google gives beside a vague status makes the kind."""
+    details = [{"@type": "x"}, "?", {"reason": "API_KEY_INVALID"}]
+    assert type(failure([{"error": {"message": "No", "details": details}}], status=400)) is Unauthorized
+
+
+def test_long_messages_are_cut():
+    """A server that sends pages of text does not fill the log."""
+    assert len(str(failure({"error": {"message": "x" * 10_000}}, status=500))) < 2_100
+    assert len(str(failure("<p>" * 100_000 + "x" * 10_000, status=500))) < 300
+
+
+@pytest.mark.parametrize(
+    "data", [{"error": "x"}, {"message": "x"}, {"detail": "x"}, {"error": {"code": 1}, "choices": []}]
+)
+def test_errors_inside_a_success(data):
+    """An error is recognised though the status is 200."""
+    with pytest.raises(ModelError):
+        raise_error_inside(data)
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"error": None, "output": []}, {"choices": [], "message": "?"}, {"response": {}, "detail": "?"}]
+)
+def test_answers_are_no_errors(data):
+    """What carries an answer is no error, and neither is what says nothing."""
+    assert raise_error_inside(data) is None
+
+
+def test_what_is_said_of_other_answers():
+    """The errors for pages and cut streams say what was seen and what to do."""
+    assert "'<html> Hi' " not in str(not_compatible("<html>\n  Hi"))
+    assert "'<html> Hi'" in str(not_compatible("<html>\n  Hi"))
+    assert isinstance(cut_short(5), BadResponse)
+    assert "5 characters" in str(cut_short(5))

@@ -1,0 +1,137 @@
+"""How is what real servers send read, whatever its shape?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import BadResponse, ModelError
+from agentkit.llm.wire import reading
+from agentkit.usage import Usage
+
+NAMES, DETAILS = ("in", "out"), ("in_details", "out_details")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("Hi", "Hi"),
+        (None, ""),
+        (42, ""),
+        ({"text": "Hi"}, ""),
+        (["H", {"type": "text", "text": "i"}, {"type": "image"}, {"text": None}, None, 7], "Hi"),
+    ],
+)
+def test_text_of_content(content, text):
+    """The text of a content is its text, or that of its parts."""
+    assert reading.text_of(content) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (None, ""),
+        ("", ""),
+        ("{", "{"),
+        ('{"a": 1}', '{"a": 1}'),
+        ({"a": "é"}, '{"a": "é"}'),
+        ([1], "[1]"),
+        ('"{\\"a\\": 1}"', '{"a": 1}'),
+        ('"unclosed', '"unclosed'),
+        ('"a" "b"', '"a" "b"'),
+        ("\ud83d\ude00", "😀"),
+    ],
+)
+def test_arguments_become_text(arguments, text):
+    """Arguments are text, whether a server sends text, objects, null, or text encoded twice."""
+    assert reading.arguments_text(arguments) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ("", {}),
+        ("  ", {}),
+        ('{"a": 1}', {"a": 1}),
+        ('{"a": "😀"}', {"a": "😀"}),
+        ("[1]", {"malformed_arguments": "[1]"}),
+        ("{", {"malformed_arguments": "{"}),
+        ('{"a": NaN}', {"malformed_arguments": '{"a": NaN}'}),
+        ("[" * 50_000, {"malformed_arguments": "[" * 50_000}),
+        ('{"a": "\ud83d"}', {"a": "\ufffd"}),
+    ],
+)
+def test_arguments_that_are_sent_are_an_object(arguments, sent):
+    """What is sent back as arguments is always a JSON object, whatever the model wrote."""
+    text = reading.sendable_arguments(arguments)
+    assert json.loads(text) == sent
+    text.encode()
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_every_text_can_be_made_well_formed(text):
+    """Any text can be encoded afterwards, and one that could be before stays as it is."""
+    made = reading.well_formed(text)
+    made.encode()
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        assert made == text
+
+
+@given(st.text(), st.data())
+def test_pieces_make_up_the_text(text, data):
+    """A text that is cut anywhere, even inside a character, is the same in the end, and each piece can be shown."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(units) // 2), max_size=5)))
+    bounds = zip([0, *cuts], [*cuts, len(units) // 2], strict=True)
+    pieces = reading.Pieces()
+    for start, stop in bounds:
+        pieces.add(units[2 * start : 2 * stop].decode("utf-16-le", "surrogatepass")).encode()
+    assert str(pieces) == text
+    assert bool(pieces) is bool(text)
+
+
+@pytest.mark.parametrize("text", ["{}", ' {"a": [1]}\n'])
+def test_json_objects_are_read(text):
+    """A JSON object is read, blanks around it or not."""
+    assert reading.json_object(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["", "Hi", "<html>", "{", "[", "[1]", "1", "null", '"Hi"', "[" * 50_000, "9" * 10_000])
+def test_what_is_no_json_object(text):
+    """Anything else is an error that says what it is."""
+    with pytest.raises(ModelError):
+        reading.json_object(text)
+
+
+def test_broken_json_is_shown_where_it_breaks_off():
+    """Of JSON that breaks off the end is shown, which is where it is broken."""
+    with pytest.raises(BadResponse, match=r"broken JSON: it ends with '.*the end'"):
+        reading.json_object('{"a": "' + "x" * 1_000 + "the end")
+
+
+@pytest.mark.parametrize(
+    ("figures", "usage"),
+    [
+        ({"in": 7, "out": 3}, Usage(7, 3, requests=1)),
+        (
+            {"in": 7, "out": 3, "in_details": {"cached_tokens": 2}, "out_details": {"reasoning_tokens": 1}},
+            Usage(7, 3, 2, 1, requests=1),
+        ),
+        ({"in": 7.0, "out": None, "in_details": None, "out_details": "?"}, Usage(7, 0, requests=1)),
+        ({"in": float("inf"), "out": float("nan")}, Usage(requests=1)),
+        ({"in": None, "out": None}, Usage(requests=1, unreported=1)),
+        ({"total": 9}, Usage(requests=1, unreported=1)),
+        (None, Usage(requests=1, unreported=1)),
+        ("?", Usage(requests=1, unreported=1)),
+    ],
+)
+def test_figures_become_usage(figures, usage):
+    """Token counts are read where they make sense; a server that gives none is counted as such."""
+    assert reading.usage_of(figures, NAMES, DETAILS) == usage
+
+
+def test_thinking_is_read_from_parts():
+    """Reasoning that comes as parts of the content is read as text."""
+    assert reading.thinking_of([{"thinking": "H"}, {"thinking": [{"text": "m"}]}, {"text": "Hi"}, None]) == "Hm"
+    assert reading.thinking_of("Hi") == ""

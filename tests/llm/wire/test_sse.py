@@ -1,0 +1,74 @@
+"""What do the bytes of an event stream say?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import BadResponse
+from agentkit.llm.wire.sse import EventStream
+
+OBJECTS = st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=8), max_size=3), max_size=5)
+
+
+def read(*pieces):
+    """The objects in a stream that arrives in these pieces, and whether it was closed."""
+    stream = EventStream()
+    found = [found for piece in pieces for found in stream.feed(piece)]
+    return [*found, *stream.flush()], stream.closed
+
+
+@given(OBJECTS, st.data())
+def test_objects_survive_every_cut(objects, data):
+    """Objects are read as they were written, wherever the bytes are cut and whatever line ends are used."""
+    end = data.draw(st.sampled_from([b"\n", b"\r\n"]))
+    events = (b"data: " + json.dumps(value, ensure_ascii=False).encode() + end * 2 for value in objects)
+    written = b": hello" + end + b"".join(events) + b"data: [DONE]" + end
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(written)), max_size=10)))
+    pieces = [written[start:stop] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
+    assert read(*pieces) == (objects, True)
+
+
+def test_objects_are_given_out_as_soon_as_their_line_ends():
+    """An object is not held back until the empty line after it."""
+    assert list(EventStream().feed(b'data: {"a": 1}\n')) == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("data", "objects"),
+    [
+        (b"", []),
+        (b"\n\n\n", []),
+        (b"data:\n\n", []),
+        (b'data: {"a": "\xff"}\n\n', [{"a": "\ufffd"}]),
+        (b'event: error\ndata: {"error": "Boom"}\n\n', [{"error": "Boom"}]),
+        (b'event: error\ndata: {"message": "Boom"}\n\ndata: {}\n\n', [{"error": {"message": "Boom"}}, {}]),
+        (b"event: error\ndata: Boom\n\n", [{"error": "Boom"}]),
+        (b'event: message\ndata: {"a": 1}\n\n', [{"a": 1}]),
+    ],
+)
+def test_what_a_stream_says(data, objects):
+    """Empty lines and events say nothing, broken characters are replaced, and errors are marked as such."""
+    assert read(data)[0] == objects
+
+
+@pytest.mark.parametrize(
+    "data", [b"<html>", b"Hello: you\n", b"data: {\n\n", b"data: [1]\n", b"data: 1e999999\n", b" \n"]
+)
+def test_what_is_no_stream_of_objects(data):
+    """What is no event stream, or carries something else than JSON objects, is a BadResponse."""
+    with pytest.raises(BadResponse):
+        read(data)
+
+
+def test_nothing_counts_after_the_end():
+    """What follows [DONE] is passed over, whatever it is."""
+    assert read(b"data: [DONE]\n\n<html>\ndata: {}\n\n") == ([], True)
+
+
+def test_a_line_in_many_pieces_costs_what_it_is_long():
+    """A line of many bytes that arrives byte by byte is put together once."""
+    line = b'data: "%b"\n' % (b"x" * 200_000)
+    with pytest.raises(BadResponse, match="no JSON object"):
+        read(*(line[at : at + 1] for at in range(len(line))))

@@ -1,0 +1,71 @@
+"""What counts as set, and who sees a secret?"""
+
+import copy
+import json
+import os
+import pickle
+
+import pytest
+
+from agentkit import config
+from agentkit.config import Secret
+
+
+def test_empty_variables_count_as_unset(monkeypatch):
+    """A variable that is empty or blank is as good as none, and blanks around a value are no part of it."""
+    monkeypatch.setenv("AGENTKIT_MODEL", " gpt-6\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.setenv("OPENAI_BASE_URL", "  ")
+    environment = config.environment()
+    assert environment["AGENTKIT_MODEL"] == "gpt-6"
+    assert not {"OPENAI_API_KEY", "OPENAI_BASE_URL"} & environment.keys()
+
+
+def test_empty_variables_are_listed(monkeypatch):
+    """Our variables that are set but empty are listed, other programs' are not."""
+    for name in os.environ:
+        if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")):
+            monkeypatch.delenv(name)
+    for name in ("OPENAI_BASE_URL", "AGENTKIT_MODEL", "SOMEBODY_ELSES"):
+        monkeypatch.setenv(name, " ")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert config.empty_variables() == ("AGENTKIT_MODEL", "OPENAI_BASE_URL")
+
+
+@pytest.mark.parametrize(
+    "show", [str, repr, "{}".format, "{!s:>20}".format, lambda secret: f"%s %r {secret}" % (secret, secret)]
+)
+def test_a_secret_shows_in_no_text(show):
+    """A secret is shown as stars, however it is put into a text."""
+    assert "s3cret" not in show(Secret("s3cret"))
+
+
+def test_a_secret_is_no_json():
+    """A secret cannot be written as JSON by mistake."""
+    with pytest.raises(TypeError):
+        json.dumps({"key": Secret("s3cret")})
+
+
+def test_a_secret_is_revealed_only_on_request():
+    """A secret gives its value to who asks for it, is equal to itself only, and can be copied and pickled."""
+    secret = Secret("s3cret")
+    assert secret.reveal() == "s3cret"
+    assert secret == Secret("s3cret") == copy.deepcopy(secret) == pickle.loads(pickle.dumps(secret))  # noqa: S301 - ours
+    assert secret != Secret("other")
+    assert secret != "s3cret"
+    assert len({secret, Secret("s3cret")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "expected"),
+    [
+        ("sk-0123456789", "key sk-0123456789, again (sk-0123456789)", "key ***, again (***)"),
+        ("sk-0123456789", "xsk-0123456789x", "x***x"),
+        ("a.c*", "a.c* abc", "*** abc"),
+        ("x", "x-ray, max, x", "***-ray, max, ***"),
+        ("", "nothing", "nothing"),
+    ],
+)
+def test_a_secret_is_struck_out_of_a_text(value, text, expected):
+    """A secret is struck out wherever it stands; a short one only as a word of its own."""
+    assert Secret(value).scrub(text) == expected
