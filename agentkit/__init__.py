@@ -85,4 +85,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOMES]
+    return list({*globals(), *_HOMES})

@@ -23,7 +23,7 @@ class Decision:
     """One judgment: what, by which rule, why, on what evidence, and what to do instead.
 
     `evidence` is the very span of the argument that decided, `remedy` a way that would be allowed;
-    both may be empty.
+    both may be empty. Raises ValueError for a verdict that is none.
     """
 
     verdict: Verdict
@@ -31,6 +31,9 @@ class Decision:
     reason: str
     evidence: str = ""
     remedy: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", Verdict(self.verdict))
 
     @property
     def allowed(self) -> bool:
@@ -53,5 +56,8 @@ class Decision:
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:
-    """The decision that binds: deny before ask before allow, the earliest among equals."""
+    """The decision that binds: deny before ask before allow, the earliest among equals.
+
+    Raises ValueError when there is none: no opinion is no permission.
+    """
     return max(decisions, key=lambda decision: _STRICTNESS.index(decision.verdict))

@@ -45,8 +45,12 @@ class MissingExtra(ConfigError, ImportError):
     """An optional package is not installed; the text names the command that installs it."""
 
     def __init__(self, extra: str, purpose: str) -> None:
-        self.extra = extra
-        super().__init__(f"{purpose} needs an optional package. Install it with: pip install 'agentkit-tools[{extra}]'")
+        super().__init__(extra, purpose)
+        self.extra, self.purpose = extra, purpose
+
+    def __str__(self) -> str:
+        """What needs the package, and the command that installs it."""
+        return f"{self.purpose} needs an optional package. Install it with: pip install 'agentkit-tools[{self.extra}]'"
 
 
 class ModelError(AgentKitError):

@@ -19,9 +19,10 @@ class SafetyLevel(IntEnum):
     def of(cls, value: SafetyLevel | str | int) -> SafetyLevel:
         """Read a level from itself, its name in any case, or its number.
 
-        Raises ValueError naming the three levels when `value` is none of them.
+        Raises ValueError naming the three levels when `value` is none of them; True and False are none.
         """
-        try:
-            return cls[value.upper()] if isinstance(value, str) else cls(value)
-        except (KeyError, ValueError):
-            raise ValueError(f"{value!r} is not a safety level; use SAFE, NETWORK or SYSTEM") from None
+        key = value.upper() if isinstance(value, str) else value
+        for level in cls:
+            if key in (level.name, level.value) and not isinstance(key, bool):
+                return level
+        raise ValueError(f"{value!r} is not a safety level; use SAFE, NETWORK or SYSTEM")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Any, Literal
 
 from agentkit.decisions import Decision
@@ -14,6 +16,14 @@ Status = Literal[
     "ok", "empty", "blocked", "denied", "rate_limited", "offline", "timed_out", "truncated", "failed", "interrupted"
 ]
 
+_IMAGE_TYPES = (
+    ("image/png", rb"\x89PNG\r\n\x1a\n"),
+    ("image/jpeg", rb"\xff\xd8\xff"),
+    ("image/gif", rb"GIF8[79]a"),
+    ("image/webp", rb"RIFF....WEBP"),
+)
+"""The media types that models read, each with what its files begin with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -23,17 +33,19 @@ class Image:
     detail: Literal["auto", "low", "high"] | None = None
 
     @classmethod
-    def read(cls, path: str, detail: Literal["auto", "low", "high"] | None = None) -> Image:
-        """The image file at `path` as a `data:` URL. Raises OSError, or ValueError for a file that is no image."""
+    def read(cls, path: str | PathLike[str], detail: Literal["auto", "low", "high"] | None = None) -> Image:
+        """The image file at `path` as a `data:` URL, its type told by its content.
+
+        Raises OSError, or ValueError for a file that is no PNG, JPEG, GIF or WebP.
+        """
         import base64
-        import mimetypes
         from pathlib import Path
 
-        media_type = mimetypes.guess_type(path)[0] or ""
-        if not media_type.startswith("image/"):
-            raise ValueError(f"{path!r} does not look like an image; use a .png, .jpg, .gif or .webp file")
-        data = base64.b64encode(Path(path).read_bytes()).decode("ascii")
-        return cls(f"data:{media_type};base64,{data}", detail)
+        data = Path(path).read_bytes()
+        media_type = next((name for name, start in _IMAGE_TYPES if re.match(start, data, re.DOTALL)), None)
+        if media_type is None:
+            raise ValueError(f"{str(path)!r} is not an image that models read; use a PNG, JPEG, GIF or WebP file")
+        return cls(f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}", detail)
 
 
 Content = str | tuple[str | Image, ...]
@@ -175,14 +187,15 @@ def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMe
     """The message with an id on every tool call that no other call has; the ids are added to `taken`."""
     calls = []
     for call in message.tool_calls:
-        name = call.id or f"call_{len(taken)}"
-        unique, suffix = name, 1
+        number = len(taken) + 1
+        unique = call.id or f"call_{number}"
         while unique in taken:
-            suffix += 1
-            unique = f"{name}_{suffix}"
+            unique = f"{call.id or 'call'}_{number}"
+            number += 1
         taken.add(unique)
         calls.append(call if unique == call.id else replace(call, id=unique))
-    return replace(message, tool_calls=tuple(calls))
+    distinct = tuple(calls)
+    return message if distinct == message.tool_calls else replace(message, tool_calls=distinct)
 
 
 def without_extra(message: Message) -> Message:

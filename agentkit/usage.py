@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from operator import add, attrgetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +28,7 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """The sum, field by field."""
-        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return Usage(*map(add, _counts(self), _counts(other)))
+
+
+_counts = attrgetter(*Usage.__slots__)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import aclosing, closing
 from typing import Any, TypeVar
 
+from agentkit.agents.conversation import Conversation
 from agentkit.agents.drivers import World, adrive, drive
-from agentkit.agents.loop import Plan, Progress, Steps, run_loop
+from agentkit.agents.loop import Plan, Steps, run_loop
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.errors import ConfigError
-from agentkit.events import Event
+from agentkit.events import Event, ResponseReceived
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.wire.chat import encode_message
@@ -23,11 +25,15 @@ from agentkit.usage import Usage
 
 Prompt = str | Image | Sequence[str | Image]
 Listener = Callable[[Event], object]
-E_ = TypeVar("E_", bound=Event)
+_Kind = TypeVar("_Kind", bound=Event)
+_Value = TypeVar("_Value")
 
 
 class Agent:
     """Answers prompts with a model and tools, and remembers the conversation.
+
+    Any number of runs may go on at the same time, in threads or on event loops. Each begins with the history as it is
+    then, and enters its own messages in one piece when it ends.
 
     Args:
         name: What the agent is called in events and approvals.
@@ -38,7 +44,7 @@ class Agent:
         model: The model's name, instead of `llm`.
         safety: The highest level of tools that run unasked.
         approve: Who is asked about the rest: a function from an ApprovalRequest to True or False, sync or async.
-        listeners: Functions called with every event of every run.
+        listeners: Functions called with every event of every run. One that raises ends its run.
 
     Raises:
         ConfigError: An argument is not what it should be.
@@ -57,23 +63,21 @@ class Agent:
         approve: Approver | None = None,
         listeners: Iterable[Listener] = (),
     ) -> None:
-        if llm is not None and not isinstance(llm, LLM):
-            raise ConfigError(f"llm= takes an LLM, not {llm!r}; a model's name goes into model=.")
+        _check(name=name, instruction=instruction, max_iterations=max_iterations)
+        _check(llm=llm, model=model, approve=approve, listeners=listeners)
         if llm is not None and model is not None:
             raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
-        if not isinstance(max_iterations, int) or max_iterations < 1:
-            raise ConfigError(f"max_iterations is a whole number of at least 1, not {max_iterations!r}.")
         self.name = name
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self.instruction = instruction
         self.max_iterations = max_iterations
-        self.policy = Policy(SafetyLevel.of(safety))
+        self.policy = Policy(_level(safety))
         self.approve = approve
-        self.listeners = list(listeners)
+        self.listeners = [_checked_listener(listener) for listener in listeners]
         self._llm, self._model = llm, model
-        self._lock = threading.Lock()
-        self._messages: list[Message] = []
+        self._conversation = Conversation()
         self._usage = Usage()
+        self._usage_lock = threading.Lock()
 
     @property
     def llm(self) -> LLM:
@@ -84,6 +88,7 @@ class Agent:
 
     @llm.setter
     def llm(self, llm: LLM) -> None:
+        _check(llm=llm)
         self._llm = llm
 
     def __call__(self, prompt: Prompt) -> str:
@@ -98,16 +103,21 @@ class Agent:
         """Like `run`, awaiting."""
         return _last([event async for event in self._aevents(prompt, streaming=False)])
 
-    def stream(self, prompt: Prompt) -> Iterator[Event]:
-        """Run and yield what happens, with the text as it is written; the last event is RunFinished."""
+    def stream(self, prompt: Prompt) -> Generator[Event, None, None]:
+        """Run and yield what happens, with the text as it is written; the last event is RunFinished.
+
+        Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, ends
+        the run; what was done is kept in the history.
+        """
         return self._events(prompt, streaming=True)
 
-    def astream(self, prompt: Prompt) -> AsyncIterator[Event]:
-        """Like `stream`, awaiting."""
+    def astream(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+        """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
         return self._aevents(prompt, streaming=True)
 
-    def on(self, kind: type[E_], listener: Callable[[E_], object]) -> Callable[[E_], object]:
+    def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
         """Call `listener` with every event of that kind, in every run from now on."""
+        _checked_listener(listener)
 
         def heard(event: Event) -> None:
             if isinstance(event, kind):
@@ -124,69 +134,96 @@ class Agent:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far as typed messages."""
-        with self._lock:
-            return tuple(self._messages)
+        return self._conversation.messages
 
     @property
     def usage(self) -> Usage:
-        """What all runs have spent; `reset` does not undo spending."""
+        """What all runs have spent so far; `reset` does not undo spending."""
         return self._usage
 
     def reset(self) -> None:
-        """Forget the conversation."""
-        with self._lock:
-            self._messages.clear()
+        """Forget the conversation. A run that is going on ends as it would, and is forgotten with it."""
+        self._conversation = Conversation()
 
-    def _events(self, prompt: Prompt, *, streaming: bool) -> Iterator[Event]:
-        world, progress = World(self.llm, self.approve, streaming), Progress()
-        try:
-            for event in drive(self._steps(prompt, progress), world):
-                self._tell(event)
-                yield event
-        finally:
-            self._remember(progress)
+    def _events(self, prompt: Prompt, *, streaming: bool) -> Generator[Event, None, None]:
+        return self._heard(drive(self._steps(prompt), World(self.llm, self.approve, streaming)))
 
-    async def _aevents(self, prompt: Prompt, *, streaming: bool) -> AsyncGenerator[Event, None]:
-        world, progress = World(self.llm, self.approve, streaming), Progress()
-        try:
-            async with aclosing(adrive(self._steps(prompt, progress), world)) as events:
-                async for event in events:
-                    self._tell(event)
-                    yield event
-        finally:
-            self._remember(progress)
+    def _aevents(self, prompt: Prompt, *, streaming: bool) -> AsyncGenerator[Event, None]:
+        return self._aheard(adrive(self._steps(prompt), World(self.llm, self.approve, streaming)))
 
-    def _steps(self, prompt: Prompt, progress: Progress) -> Steps:
+    def _steps(self, prompt: Prompt) -> Steps:
         specs = tuple(tool.spec for tool in self.tools)
         plan = Plan(self.name, self.instruction, self.tools, specs, self.policy, self.max_iterations)
-        return run_loop(plan, self.messages, _content(prompt), progress)
+        return run_loop(plan, self._conversation, _content(prompt))
+
+    def _heard(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+        """The same events, once the listeners have heard them."""
+        with closing(events):
+            for event in events:
+                self._tell(event)
+                yield event
+
+    async def _aheard(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+        async with aclosing(events):
+            async for event in events:
+                self._tell(event)
+                yield event
 
     def _tell(self, event: Event) -> None:
-        for listener in self.listeners:
+        if isinstance(event, ResponseReceived):
+            with self._usage_lock:
+                self._usage += event.response.usage
+        for listener in tuple(self.listeners):
             listener(event)
-
-    def _remember(self, progress: Progress) -> None:
-        """Enter a run in the history, in one piece, so that runs at the same time do not mix."""
-        with self._lock:
-            self._messages += progress.messages
-            self._usage += progress.usage
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"
+
+
+_TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: isinstance(value, str), "a text"),
+    "instruction": (lambda value: isinstance(value, str), "a text"),
+    "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
+    "llm": (lambda value: isinstance(value, LLM | None), "an LLM; a model's name goes into model="),
+    "model": (lambda value: isinstance(value, str | None), "a model's name; an LLM goes into llm="),
+    "approve": (lambda value: value is None or callable(value), "a function from an ApprovalRequest to True or False"),
+    "listeners": (lambda value: isinstance(value, Iterable), "a list of functions of an event"),
+}
+"""What each argument of Agent must be, as a test and in words."""
+
+
+def _check(**arguments: object) -> None:
+    """Raise ConfigError when an argument is not what it should be."""
+    for name, value in arguments.items():
+        fits, wanted = _TAKES[name]
+        if not fits(value):
+            raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
+
+
+def _checked_listener(listener: _Value) -> _Value:
+    """The listener itself. Raises ConfigError for one that cannot be called, or that nobody would await."""
+    if not callable(listener) or inspect.iscoroutinefunction(listener):
+        raise ConfigError(f"A listener is a plain function of an event, not async. Got {listener!r:.200}.")
+    return listener
+
+
+def _level(safety: SafetyLevel | str) -> SafetyLevel:
+    try:
+        return SafetyLevel.of(safety)
+    except ValueError as error:
+        raise ConfigError(f"safety= takes a safety level: {error}.") from None
 
 
 def _content(prompt: Prompt) -> Content:
     """A prompt as a message's content. Raises ConfigError for anything that is neither text nor image."""
     if isinstance(prompt, str):
         return prompt
-    parts = (prompt,) if isinstance(prompt, Image) else tuple(prompt)
-    if not all(isinstance(part, str | Image) for part in parts):
-        raise ConfigError(f"A prompt is a text, an Image, or a list of these, not {prompt!r}.")
-    return parts
+    parts = (prompt,) if isinstance(prompt, Image) else prompt
+    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, str | Image) for part in parts):
+        raise ConfigError(f"A prompt is a text, an Image, or a list of these. Got {prompt!r:.200}.")
+    return tuple(parts)
 
 
 def _last(events: Sequence[Event]) -> RunResult:
     """The result that the last event carries."""
-    finished = events[-1]
-    assert isinstance(finished, RunFinished)  # noqa: S101 - the loop ends with nothing else
-    return finished.result
+    return next(event.result for event in reversed(events) if isinstance(event, RunFinished))

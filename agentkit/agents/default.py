@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from agentkit.agents.agent import Agent, Prompt
 from agentkit.events import Event
 from agentkit.llm.client import LLM
+from agentkit.llm.detect import PROVIDERS
 from agentkit.usage import Usage
 
 
 class QuickAgent:
     """One-line chat: `agent("hi")`.
 
-    Made from the environment when first used. What is passed to a call holds from then on, and the environment is
-    read at every call, so that a key set later takes effect without a restart.
+    Made from the environment when first used. What is passed to a call holds from then on, until a call names another
+    provider, base URL or Azure endpoint: a key goes only where it was meant for. The environment is read at every
+    call, so that a key set later takes effect without a restart.
     """
 
     def __init__(self) -> None:
@@ -52,7 +54,7 @@ class QuickAgent:
         provider: str | None = None,
         api_key: str | None = None,
         **options: Any,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """The answer as events while it is written; the last is RunFinished. Takes what a call takes."""
         chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
         return self._prepared(system_prompt, chosen).stream(message)
@@ -73,7 +75,7 @@ class QuickAgent:
 
     def _prepared(self, system_prompt: str | None, chosen: dict[str, Any]) -> Agent:
         with self._lock:
-            options = self._options | {name: value for name, value in chosen.items() if value is not None}
+            options = _merged(self._options, {name: value for name, value in chosen.items() if value is not None})
             llm = LLM(**options)
             self._options = options
             if system_prompt is not None:
@@ -84,6 +86,21 @@ class QuickAgent:
 
     def __repr__(self) -> str:
         return "<agent: one-line chat; call it with a message>"
+
+
+_PLACE = ("provider", "base_url", "azure_endpoint")
+_OF_A_PLACE = {*_PLACE, "model", "api_key", "azure_api_version", "azure_token_provider", "protocol"}
+
+
+def _merged(remembered: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options that hold from now on: those given, and of those remembered what was not said of another place."""
+    prefix, colon, _ = str(given.get("model", "")).partition(":")
+    if colon and prefix.lower() in PROVIDERS and "base_url" not in remembered | given:
+        given = {"provider": prefix.lower(), **given}
+    place = [given.get(name) for name in _PLACE]
+    if any(place) and place != [remembered.get(name) for name in _PLACE]:
+        remembered = {name: value for name, value in remembered.items() if name not in _OF_A_PLACE}
+    return remembered | given
 
 
 agent = QuickAgent()

@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, closing
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, closing
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from agentkit.agents.loop import Steps
 from agentkit.agents.questions import AskModel, AskPerson, Question, UseTools
 from agentkit.agents.tool_call import JudgedCall
-from agentkit.errors import ModelError
 from agentkit.events import Event, ResponseReceived, ToolCallFinished
 from agentkit.llm.client import LLM
-from agentkit.messages import ToolResult
 from agentkit.safety.approval import Approver
 from agentkit.tooling import running
+from agentkit.tooling.signature import is_asynchronous
 
 MAX_THREADS = 32
 """How many calls of one response the blocking driver runs at the same time."""
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,128 +37,134 @@ class World:
     streaming: bool
 
 
-def drive(steps: Steps, world: World) -> Iterator[Event]:
+def drive(steps: Steps, world: World) -> Generator[Event, None, None]:
     """Run the loop to its end, blocking; yields its events and those on the way to an answer."""
     with closing(steps):
-        step = next(steps, None)
-        while step is not None:
-            try:
-                yield from _events(step, world)
-            except ModelError as error:
-                step = steps.throw(error)
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
             else:
-                step = next(steps, None)
+                yield from _answer(step, world)
 
 
 async def adrive(steps: Steps, world: World) -> AsyncGenerator[Event, None]:
     """Like `drive`, awaiting."""
     with closing(steps):
-        step = next(steps, None)
-        while step is not None:
-            try:
-                async with aclosing(_aevents(step, world)) as events:
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
+            else:
+                async with aclosing(_aanswer(step, world)) as events:
                     async for event in events:
                         yield event
-            except ModelError as error:
-                step = steps.throw(error)
-            else:
-                step = next(steps, None)
 
 
-def _events(step: Event | Question, world: World) -> Iterator[Event]:
-    """What happens while a step is taken: an event is itself what happens."""
-    match step:
+def _answer(question: Question, world: World) -> Iterator[Event]:
+    """Enter the world's answer in the question; yields what happens meanwhile."""
+    match question:
         case AskModel(request) if world.streaming:
-            for event in world.llm.stream(request):
-                if isinstance(event, ResponseReceived):
-                    step.response = event.response
-                else:
-                    yield event
+            with question.asking():
+                for event in world.llm.stream(request):
+                    if isinstance(event, ResponseReceived):
+                        question.answer = event.response
+                    else:
+                        yield event
         case AskModel(request):
-            step.response = world.llm.complete(request)
+            with question.asking():
+                question.answer = world.llm.complete(request)
+        case AskPerson(request) if world.approve is not None:
+            with question.asking():
+                question.answer = running.call(partial(world.approve, request), None) is True
         case UseTools():
-            yield from _use_tools(step)
-        case AskPerson(request):
-            step.answer = world.approve and running.call(partial(world.approve, request), None)
-        case _:
-            yield step
+            yield from _use_tools(question)
 
 
-async def _aevents(step: Event | Question, world: World) -> AsyncGenerator[Event, None]:
-    match step:
+async def _aanswer(question: Question, world: World) -> AsyncGenerator[Event, None]:
+    """Like `_answer`, awaiting."""
+    match question:
         case AskModel(request) if world.streaming:
-            async for event in world.llm.astream(request):
-                if isinstance(event, ResponseReceived):
-                    step.response = event.response
-                else:
-                    yield event
+            with question.asking():
+                async with _closed(world.llm.astream(request)) as events:
+                    async for event in events:
+                        if isinstance(event, ResponseReceived):
+                            question.answer = event.response
+                        else:
+                            yield event
         case AskModel(request):
-            step.response = await world.llm.acomplete(request)
+            with question.asking():
+                question.answer = await world.llm.acomplete(request)
+        case AskPerson(request) if world.approve is not None:
+            with question.asking():
+                is_async = is_asynchronous(world.approve)
+                question.answer = await running.acall(partial(world.approve, request), None, is_async=is_async) is True
         case UseTools():
-            async with aclosing(_ause_tools(step)) as events:
-                async for event in events:
+            async with aclosing(_ause_tools(question)) as finished:
+                async for event in finished:
                     yield event
-        case AskPerson(request):
-            step.answer = world.approve and await running.acall(partial(world.approve, request), None)
-        case _:
-            yield step
+
+
+@asynccontextmanager
+async def _closed(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+    """Close a stream that is left early here and now, and with it its connection."""
+    try:
+        yield events
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
 
 
 def _use_tools(question: UseTools) -> Iterator[Event]:
     """Run the calls at the same time, and report each as it ends. A single one runs in the caller's thread."""
-    only = len(question.calls) == 1
-    for judged, result in _in_turn(question.calls) if only else _concurrently(question.calls):
-        question.results[judged.call.id] = result
-        yield ToolCallFinished(judged.call, result)
+    uses = [partial(copy_context().run, _use, judged, question) for judged in question.calls]
+    return _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
 
 
-def _in_turn(calls: tuple[JudgedCall, ...]) -> Iterator[tuple[JudgedCall, ToolResult]]:
-    return ((judged, judged.run()) for judged in calls)
+def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
+    result = question.results[judged.call.id] = judged.run()
+    return ToolCallFinished(judged.call, result)
 
 
-_Outcome = tuple[JudgedCall, ToolResult | BaseException]
+def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]:
+    """The values of the functions, as they end. The threads are daemons: one that hangs cannot keep a process."""
+    waiting = deque(functions)
+    ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
+    try:
+        for _ in range(min(len(functions), MAX_THREADS)):
+            threading.Thread(target=_work, args=(waiting, ended), daemon=True).start()
+        for _ in functions:
+            outcome = ended.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome[0]
+    finally:
+        waiting.clear()
 
 
-def _concurrently(calls: tuple[JudgedCall, ...]) -> Iterator[tuple[JudgedCall, ToolResult]]:
-    """Each call with its result, as they end. The threads are daemons: a tool that hangs cannot keep a process."""
-    waiting: queue.SimpleQueue[JudgedCall] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
-    for judged in calls:
-        waiting.put(judged)
-    for _ in range(min(len(calls), MAX_THREADS)):
-        threading.Thread(target=copy_context().run, args=(_work, waiting, ended), daemon=True).start()
-    for _ in calls:
-        judged, outcome = ended.get()
-        if isinstance(outcome, BaseException):
-            raise outcome
-        yield judged, outcome
-
-
-def _work(waiting: queue.SimpleQueue[JudgedCall], ended: queue.SimpleQueue[_Outcome]) -> None:
-    """Run waiting calls until none is left. Even SystemExit ends the run, not just this thread."""
+def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
+    """Call what is waiting until nothing is. Even SystemExit ends the run, not just this thread."""
     while True:
         try:
-            judged = waiting.get_nowait()
-        except queue.Empty:
+            function = waiting.popleft()
+        except IndexError:
             return
         try:
-            ended.put((judged, judged.run()))
+            ended.put((function(),))
         except BaseException as error:  # noqa: BLE001 - raised again where the run is waiting
-            ended.put((judged, error))
+            ended.put(error)
 
 
 async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
     """Run the calls as tasks, and report each as it ends."""
-    tasks = {asyncio.create_task(judged.arun()): judged.call for judged in question.calls}
-    running_tasks = set(tasks)
+    tasks = [asyncio.create_task(_ause(judged, question)) for judged in question.calls]
     try:
-        while running_tasks:
-            ended, running_tasks = await asyncio.wait(running_tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
-                question.results[tasks[task].id] = task.result()
-            for task in ended:
-                yield ToolCallFinished(tasks[task], task.result())
+        for ended in asyncio.as_completed(tasks):
+            yield await ended
     finally:
-        for task in running_tasks:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*running_tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _ause(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
+    result = question.results[judged.call.id] = await judged.arun()
+    return ToolCallFinished(judged.call, result)

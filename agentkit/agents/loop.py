@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
+from agentkit.agents.conversation import Conversation
 from agentkit.agents.questions import AskModel, AskPerson, Question, UseTools
 from agentkit.agents.result import RunFinished, RunResult, RunStatus
-from agentkit.agents.tool_call import JudgedCall, interrupted, judge_call
+from agentkit.agents.tool_call import JudgedCall, judge_call
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, BadResponse, LimitExceeded, ModelError
 from agentkit.events import Event, RequestStarted, ResponseReceived, RunStarted, ToolCallFinished, ToolCallStarted
-from agentkit.messages import (
-    AssistantMessage,
-    Content,
-    Message,
-    Request,
-    Response,
-    ToolCall,
-    ToolMessage,
-    ToolResult,
-    ToolSpec,
-    UserMessage,
-    with_distinct_ids,
-)
+from agentkit.messages import Content, Message, Request, Response, ToolMessage, ToolResult, ToolSpec, UserMessage
 from agentkit.safety.approval import ApprovalRequest, answered
 from agentkit.safety.policy import Policy
 from agentkit.tooling.toolset import Toolset
@@ -46,7 +35,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """What a run has done so far. `messages` is a valid piece of history at every instant."""
+    """What a run has done so far."""
 
     messages: list[Message] = field(default_factory=list)
     tool_calls: list[ToolCallFinished] = field(default_factory=list)
@@ -61,100 +50,109 @@ class Progress:
         )
 
 
-def run_loop(plan: Plan, history: Sequence[Message], prompt: Content, progress: Progress) -> Steps:
-    """One run: ask the model, use the tools it wishes for, until it answers or a limit is hit."""
+def run_loop(plan: Plan, conversation: Conversation, prompt: Content) -> Steps:
+    """One run, from RunStarted to RunFinished. What it did is entered in the conversation, also when it is cut off."""
+    progress = Progress()
+    try:
+        result = yield from _iterate(plan, conversation, prompt, progress)
+    finally:
+        conversation.append(progress.messages)
+    yield RunFinished(result)
+
+
+def _iterate(
+    plan: Plan, conversation: Conversation, prompt: Content, progress: Progress
+) -> Generator[Event | Question, None, RunResult]:
+    """Ask the model, use the tools it wishes for, until it answers or a limit is hit.
+
+    The prompt is entered only with its first answer, so that a failed request leaves nothing behind.
+    """
     yield RunStarted(plan.agent, prompt)
+    history = conversation.messages
     pending: list[Message] = [UserMessage(prompt)]
-    ids = {call.id for message in history if isinstance(message, AssistantMessage) for call in message.tool_calls}
     while progress.iterations < plan.max_iterations:
         progress.iterations += 1
         yield RequestStarted(progress.iterations)
-        request = Request([*history, *progress.messages, *pending], plan.instruction, plan.specs)
-        question = AskModel(request)
-        try:
-            yield question
-            response = _answer(question, ids)
-        except ModelError as error:
-            yield RunFinished(progress.result("failed", error))
-            return
-        yield from _take(response, pending, progress)
+        question = AskModel(Request([*history, *progress.messages, *pending], plan.instruction, plan.specs))
+        yield question
+        response = _response(question, conversation)
+        if isinstance(response, ModelError):
+            return progress.result("failed", response)
+        progress.messages += pending
+        pending.clear()
+        yield from _take(plan, response, progress)
         if not response.tool_calls:
-            yield RunFinished(_ended(response, progress))
-            return
-        yield from _use_tools(plan, response.tool_calls, progress)
-    yield RunFinished(_at_cap(plan, progress))
+            return _ended(response, progress)
+    return _at_cap(plan, progress)
 
 
-def _answer(question: AskModel, ids: set[str]) -> Response:
-    """The response, its tool calls told apart from all earlier ones."""
-    if question.response is None:
-        raise BadResponse("The provider's stream ended without an answer.")
-    return replace(question.response, message=with_distinct_ids(question.response.message, ids))
+def _response(question: AskModel, conversation: Conversation) -> Response | ModelError:
+    """The answer; the tool calls of a response are told apart from all others of the conversation."""
+    answer = question.answer
+    if answer is None:
+        return BadResponse("The provider's stream ended without an answer.")
+    if isinstance(answer, ModelError):
+        return answer
+    message = conversation.tell_apart(answer.message)
+    return answer if message is answer.message else replace(answer, message=message)
 
 
-def _take(response: Response, pending: list[Message], progress: Progress) -> Steps:
-    """Enter an answer. The prompt is entered only with it, so that a failed request leaves nothing behind.
-
-    Its tool calls count as interrupted until their results are in, so that history is valid at every instant.
-    """
+def _take(plan: Plan, response: Response, progress: Progress) -> Steps:
+    """Enter an answer, and one result for each of its tool calls, in the order asked, whatever happens meanwhile."""
+    calls = [judge_call(call, plan.tools, plan.policy) for call in response.tool_calls]
+    results: dict[str, ToolResult] = {}
     progress.usage += response.usage
     progress.text = response.text or progress.text
-    progress.messages += [*pending, response.message, *(_told(call, interrupted(call)) for call in response.tool_calls)]
-    pending.clear()
-    yield ResponseReceived(response)
-
-
-def _use_tools(plan: Plan, calls: Sequence[ToolCall], progress: Progress) -> Steps:
-    """Judge every call, run those that may happen, and enter the results in the order asked."""
-    results: dict[str, ToolResult] = {}
-    allowed: list[JudgedCall] = []
+    progress.messages.append(response.message)
     try:
-        for call in calls:
-            judged = judge_call(call, plan.tools, plan.policy)
-            if judged.decision.verdict is Verdict.ASK:
-                judged = yield from _approved(plan, judged)
-            yield ToolCallStarted(call, judged.decision)
-            if judged.decision.allowed:
-                allowed.append(judged)
-            else:
-                results[call.id] = judged.refusal()
-                yield ToolCallFinished(call, results[call.id])
-        if allowed:
-            yield UseTools(tuple(allowed), results)
+        yield ResponseReceived(response)
+        yield from _use_tools(plan, calls, results)
     finally:
-        ended = [ToolCallFinished(call, results.get(call.id) or interrupted(call)) for call in calls]
-        progress.tool_calls += ended
-        progress.messages[-len(calls) :] = [_told(each.call, each.result) for each in ended]
+        for judged in calls:
+            result = results.get(judged.call.id) or judged.interruption()
+            progress.tool_calls.append(ToolCallFinished(judged.call, result))
+            progress.messages.append(ToolMessage(judged.call.id, judged.call.name, result.content))
+
+
+def _use_tools(plan: Plan, calls: list[JudgedCall], results: dict[str, ToolResult]) -> Steps:
+    """Ask about the calls that must be asked for, refuse those that may not happen, run the others."""
+    for index, call in enumerate(calls):
+        judged = calls[index] = (yield from _approved(plan, call)) if call.decision.verdict is Verdict.ASK else call
+        yield ToolCallStarted(judged.call, judged.decision)
+        if not judged.decision.allowed:
+            results[judged.call.id] = judged.refusal()
+            yield ToolCallFinished(judged.call, results[judged.call.id])
+    allowed = tuple(judged for judged in calls if judged.decision.allowed)
+    if allowed:
+        yield UseTools(allowed, results)
 
 
 def _approved(plan: Plan, judged: JudgedCall) -> Generator[Event | Question, None, JudgedCall]:
-    """The call with the decision that a person's answer makes of `ask`."""
-    question = AskPerson(ApprovalRequest(plan.agent, judged.call.name, judged.arguments, judged.decision))
+    """The call with the decision that a person's answer makes of `ask`.
+
+    The person sees a copy of the arguments: what runs is what was judged.
+    """
+    question = AskPerson(ApprovalRequest(plan.agent, judged.call.name, dict(judged.arguments), judged.decision))
     yield question
     return replace(judged, decision=answered(judged.decision, question.answer))
-
-
-def _told(call: ToolCall, result: ToolResult) -> ToolMessage:
-    return ToolMessage(call.id, call.name, result.content)
 
 
 def _ended(response: Response, progress: Progress) -> RunResult:
     """The result after an answer; one that was cut off at its token limit does not pass for a whole one."""
     if response.finish_reason != "length":
         return progress.result("done")
-    error = LimitExceeded("The answer was cut at its token limit; allow more max_tokens.")
-    return _limited(progress, error)
+    return _limited(progress, "The answer was cut at its token limit; allow more max_tokens.")
 
 
 def _at_cap(plan: Plan, progress: Progress) -> RunResult:
-    error = LimitExceeded(
+    return _limited(
+        progress,
         f"Max tool iterations reached ({plan.max_iterations}). What was done so far is in the result; "
-        "allow more with max_iterations=, or ask again to go on."
+        "allow more with max_iterations=, or ask again to go on.",
     )
-    return _limited(progress, error)
 
 
-def _limited(progress: Progress, error: LimitExceeded) -> RunResult:
-    result = progress.result("limit", error)
-    error.result = result
+def _limited(progress: Progress, why: str) -> RunResult:
+    error = LimitExceeded(why)
+    result = error.result = progress.result("limit", error)
     return result

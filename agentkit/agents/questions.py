@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from agentkit.agents.tool_call import JudgedCall
+from agentkit.errors import ModelError
 from agentkit.messages import Request, Response, ToolResult
 from agentkit.safety.approval import ApprovalRequest
 
 
 @dataclass(slots=True)
 class AskModel:
-    """Send the request to the model and enter its response, or throw the ModelError into the loop."""
+    """Send the request to the model and enter its response, or the ModelError that came instead."""
 
     request: Request
-    response: Response | None = None
+    answer: Response | ModelError | None = None
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Take a ModelError for the answer."""
+        try:
+            yield
+        except ModelError as error:
+            self.answer = error
 
 
 @dataclass(slots=True)
 class AskPerson:
-    """Ask the approver and enter what it said; None when there is no approver."""
+    """Ask the approver and enter whether it said True, or what it raised; None when there is no approver."""
 
     request: ApprovalRequest
-    answer: object = None
+    answer: bool | Exception | None = None
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Take an exception for the answer: an approver that fails has not approved."""
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            self.answer = error
 
 
 @dataclass(slots=True)

@@ -18,9 +18,9 @@ RunStatus = Literal["done", "paused", "limit", "failed"]
 class RunResult:
     """A run from its prompt to its end, whatever the end was.
 
-    `output` is the answer, or the text so far when the run did not get to one; `messages` are those of this run;
-    `tool_calls` holds each call with its result, in the order they ended; `error` says why the status is not
-    `done`.
+    `output` is the last text that the model wrote: the answer, or what it had said when the run did not get to one.
+    `messages` are those of this run; `tool_calls` holds each call with its result, in the order asked; `error` says
+    why the status is not `done`.
     """
 
     output: str

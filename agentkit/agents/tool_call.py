@@ -8,18 +8,18 @@ from typing import Any
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, UnknownTool
-from agentkit.messages import Status, ToolCall, ToolResult
+from agentkit.messages import ToolCall, ToolResult
 from agentkit.safety.policy import Policy
-from agentkit.tooling.result import failure
+from agentkit.tooling.result import denial, failure, objection
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
-_FAULTS: Mapping[str, Status] = {"unknown-tool": "failed", "bad-arguments": "failed"}
+_EVIDENCE_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """A tool call with the judgment on it. `tool` is None when there is no such tool."""
+    """A tool call with the judgment on it. `tool` is None when nothing could be run: no such tool, bad arguments."""
 
     call: ToolCall
     decision: Decision
@@ -40,26 +40,24 @@ class JudgedCall:
 
     def refusal(self) -> ToolResult:
         """What the model is told of a call that may not happen."""
-        decision = self.decision
-        status = _FAULTS.get(decision.rule, "denied")
-        return failure(self.call.name, f"{decision.reason} {decision.remedy}".strip(), status, decision)
+        if self.tool is None:
+            return failure(self.call.name, objection(self.decision), "failed", self.decision)
+        return denial(self.call.name, self.decision)
+
+    def interruption(self) -> ToolResult:
+        """What the model is told of a call that was cut off before it had a result."""
+        error = "The run was interrupted before this call had a result; whether it took effect is unknown."
+        return failure(self.call.name, error, "interrupted", self.decision)
 
 
 def judge_call(call: ToolCall, tools: Toolset, policy: Policy) -> JudgedCall:
     """The call with its tool, its checked arguments and the strictest decision on it."""
     try:
         tool = tools.find(call.name)
-    except UnknownTool as error:
-        return JudgedCall(call, Decision(Verdict.DENY, "unknown-tool", str(error), evidence=call.name))
-    try:
         arguments = tool.check(call.arguments)
+    except UnknownTool as error:
+        return JudgedCall(call, Decision(Verdict.DENY, "unknown-tool", str(error), call.name[:_EVIDENCE_CHARS]))
     except BadArguments as error:
-        return JudgedCall(call, Decision(Verdict.DENY, "bad-arguments", str(error), evidence=call.arguments), tool)
-    decision = policy.judge(tool.name, tool.level, tool._judged(arguments))
+        return JudgedCall(call, Decision(Verdict.DENY, "bad-arguments", str(error), call.arguments[:_EVIDENCE_CHARS]))
+    decision = policy.judge(tool.name, tool.level, tool.judge_checked(arguments))
     return JudgedCall(call, decision, tool, arguments)
-
-
-def interrupted(call: ToolCall) -> ToolResult:
-    """What the model is told of a call that was cut off before it had a result."""
-    error = "The run was interrupted before this call had a result; whether it took effect is unknown."
-    return failure(call.name, error, "interrupted")

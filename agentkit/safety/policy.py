@@ -15,8 +15,12 @@ class Policy:
     level: SafetyLevel = SafetyLevel.NETWORK
 
     def judge(self, tool: str, level: SafetyLevel, own: Decision) -> Decision:
-        """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`."""
-        return strictest((self._by_level(tool, level), own))
+        """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`.
+
+        Where both say the same, the tool's judge explains an objection: it has seen the arguments.
+        """
+        by_level = self._by_level(tool, level)
+        return strictest((by_level, own) if own.allowed else (own, by_level))
 
     def _by_level(self, tool: str, level: SafetyLevel) -> Decision:
         if level <= self.level:

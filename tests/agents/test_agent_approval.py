@@ -1,0 +1,142 @@
+"""Who may approve a call, and what counts as a yes?"""
+
+import asyncio
+import functools
+
+import pytest
+
+from agentkit import Agent, ApprovalRequest, Tool
+from agentkit.testing import ScriptedLLM, call
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def approve_at_once(request):
+    """Says yes."""
+    return True
+
+
+def approve_nothing(request):
+    """Says no."""
+    return False
+
+
+def approve_almost(value, request):
+    """Says something that is not True."""
+    return value
+
+
+async def approve_later(request):
+    """Says yes, after a while."""
+    await asyncio.sleep(0)
+    return True
+
+
+async def refuse_later(request):
+    """Says no, after a while."""
+    await asyncio.sleep(0)
+    return False
+
+
+def approve_badly(request):
+    """Has a bug."""
+    raise LookupError("nobody home")
+
+
+async def approve_badly_later(request):
+    """Has a bug, after a while."""
+    await asyncio.sleep(0)
+    raise LookupError("nobody home")
+
+
+def recording_tool():
+    """A tool that must be asked for, and the list of what it did."""
+    ran = []
+
+    def erase(name: str) -> None:
+        ran.append(name)
+
+    return Tool(erase, level="SYSTEM"), ran
+
+
+class Approver(list):
+    """Says yes, though it is empty."""
+
+    def __call__(self, request):
+        """Say yes."""
+        return isinstance(request, ApprovalRequest)
+
+
+@pytest.mark.parametrize(
+    ("approve", "told"),
+    [
+        (None, "nobody to approve it"),
+        (approve_nothing, "refused"),
+        (refuse_later, "refused"),
+        *((functools.partial(approve_almost, value), "refused") for value in (1, "yes", "no", None, [True], object())),
+        (approve_badly, "LookupError: nobody home"),
+        (approve_badly_later, "LookupError: nobody home"),
+    ],
+)
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_only_true_approves(approve, told, way):
+    """Without an approver, or when it says anything but True or fails, the model is told why and the run goes on."""
+    tool, ran = recording_tool()
+    llm = ScriptedLLM(call("erase", name="it"), "I may not.")
+    agent = Agent("helper", [tool], approve=approve, llm=llm)
+    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    assert (result.output, ran) == ("I may not.", [])
+    assert told in llm.requests[1].messages[-1].content
+    (decision,) = result.decisions
+    assert (decision.denied, decision.rule, result.tool_calls[0].result.status) == (True, "safety-level", "denied")
+
+
+@pytest.mark.parametrize("approve", [approve_at_once, approve_later, Approver()])
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_true_approves(approve, way):
+    """An approver that says True lets the call happen, and the decision says so."""
+    tool, ran = recording_tool()
+    agent = Agent("helper", [tool], approve=approve, llm=ScriptedLLM(call("erase", name="it"), "Done."))
+    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    assert ran == ["it"]
+    assert (result.decisions[0].allowed, result.decisions[0].reason[:9]) == (True, "Approved.")
+
+
+def test_approver_cannot_change_what_was_judged():
+    """What an approver does to the arguments it is shown does not change those that the tool runs with."""
+
+    def tamper(request):
+        request.arguments["name"] = "something else"
+        return True
+
+    tool, ran = recording_tool()
+    Agent("helper", [tool], approve=tamper, llm=ScriptedLLM(call("erase", name="it"), "Done."))("go")
+    assert ran == ["it"]
+
+
+def test_approver_is_asked_inside_a_running_loop():
+    """An asynchronous approver is asked by a blocking run, too, also inside a running loop."""
+
+    async def cell():
+        tool = Tool(add, "erase", level="SYSTEM")
+        agent = Agent("helper", [tool], approve=approve_later, llm=ScriptedLLM(call("erase", a=1, b=2), "Done."))
+        return agent.run("go")
+
+    assert asyncio.run(cell()).tool_calls[0].result.value == 3
+
+
+def test_approver_that_is_interrupted_ends_the_run(find_faults):
+    """Ctrl-C at the question ends the run, and the call is told as interrupted."""
+
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    tool = Tool(add, "erase", level="SYSTEM")
+    agent = Agent("helper", [tool], approve=interrupt, llm=ScriptedLLM([call("erase", a=1, b=2), call("nope")]))
+    with pytest.raises(KeyboardInterrupt):
+        agent("go")
+    assert find_faults(agent.history) == []
+    assert "interrupted" in agent.history[2]["content"]

@@ -1,0 +1,75 @@
+"""Is a wrong argument told at once, with what was meant?"""
+
+import pytest
+
+from agentkit import LLM, Agent, ConfigError
+from agentkit.events import ResponseReceived
+from agentkit.testing import ScriptedLLM
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def asynchronous(*arguments):
+    """A listener that must be awaited."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"name": [add]}, "name= takes a text"),
+        ({"name": None}, "name= takes a text"),
+        ({"instruction": None}, "instruction= takes a text"),
+        ({"tools": "web"}, "tools= takes tools.*'web'"),
+        ({"tools": ["web"]}, "tools= takes tools.*'web'"),
+        ({"tools": 5}, "tools= takes tools"),
+        ({"tools": [add, None]}, "tools= takes tools"),
+        ({"tools": {"add": add}}, "tools= takes tools"),
+        ({"tools": [add, add]}, "Two tools are named 'add'"),
+        ({"max_iterations": 0}, "at least 1"),
+        ({"max_iterations": -1}, "at least 1"),
+        ({"max_iterations": "10"}, "max_iterations= takes a whole number.*'10'"),
+        ({"max_iterations": 2.5}, "max_iterations= takes a whole number"),
+        ({"max_iterations": True}, "max_iterations= takes a whole number"),
+        ({"max_iterations": None}, "max_iterations= takes a whole number"),
+        ({"llm": "gpt-5"}, "llm= takes an LLM.*model=.*'gpt-5'"),
+        ({"llm": LLM}, "llm= takes an LLM"),
+        ({"model": 5}, "model= takes a model's name.*llm="),
+        ({"model": ScriptedLLM()}, "model= takes a model's name.*llm="),
+        ({"llm": ScriptedLLM(), "model": "gpt-5"}, "not both"),
+        ({"safety": "bogus"}, "safety= takes a safety level.*SAFE, NETWORK or SYSTEM"),
+        ({"safety": None}, "safety= takes a safety level"),
+        ({"safety": True}, "safety= takes a safety level"),
+        ({"safety": 3}, "safety= takes a safety level"),
+        ({"approve": "yes"}, "approve= takes a function"),
+        ({"approve": True}, "approve= takes a function"),
+        ({"listeners": print}, "listeners= takes a list"),
+        ({"listeners": ["print"]}, "A listener is a plain function"),
+        ({"listeners": [asynchronous]}, "not async"),
+    ],
+)
+def test_wrong_arguments_are_told(arguments, told):
+    """A wrong argument raises ConfigError, which says what was meant."""
+    with pytest.raises(ConfigError, match=told):
+        Agent(**{"name": "helper", **arguments})
+
+
+def test_complaints_are_short():
+    """What was given instead is quoted, but not at length."""
+    with pytest.raises(ConfigError) as caught:
+        Agent(["x" * 1000] * 1000)
+    assert len(str(caught.value)) < 400
+
+
+def test_wrong_llm_is_told_when_it_is_set():
+    """Setting something else than an LLM raises ConfigError."""
+    with pytest.raises(ConfigError, match="llm= takes an LLM"):
+        Agent("helper").llm = "gpt-5"
+
+
+def test_listener_must_be_callable_now():
+    """An asynchronous listener, which nobody would await, is refused at once."""
+    with pytest.raises(ConfigError, match="not async"):
+        Agent("helper").on(ResponseReceived, asynchronous)

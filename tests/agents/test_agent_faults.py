@@ -1,0 +1,135 @@
+"""Is a model told what went wrong with its tool calls, and does the run go on?"""
+
+import asyncio
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentkit import LLM, Agent, Tool
+from agentkit.agents.result import RunFinished
+from agentkit.events import ToolCallFinished, ToolCallStarted
+from agentkit.messages import AssistantMessage, ToolCall, ToolMessage
+from agentkit.testing import FakeServer, ScriptedLLM, call, raw
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def explode() -> None:
+    """Fail."""
+    raise ValueError("boom")
+
+
+async def aexplode() -> None:
+    """Fail, awaiting."""
+    raise ValueError("boom")
+
+
+def sleep() -> None:
+    """Take too long."""
+    time.sleep(5)
+
+
+async def asleep() -> None:
+    """Take too long, awaiting."""
+    await asyncio.sleep(5)
+
+
+FAULTS = [
+    ("nope", "{}", "no tool named 'nope'"),
+    ("ad", "{}", "'add'"),
+    ("add", "{", "not valid JSON"),
+    ("add", "", "a"),
+    ("add", '{"a": "x", "b": 2}', "a"),
+    ("add", '{"a": 1}', "b"),
+    ("explode", "{}", "ValueError: boom"),
+    ("aexplode", "{}", "ValueError: boom"),
+    ("sleep", "{}", "0.1 seconds"),
+    ("asleep", "{}", "0.1 seconds"),
+    ("erase", '{"a": 1, "b": 2}', "SYSTEM"),
+]
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize(("name", "arguments", "told"), FAULTS)
+def test_faults_are_told_to_the_model(name, arguments, told, way, find_faults):
+    """Whatever is wrong with a tool call is told to the model in its result, with a decision, and the run goes on."""
+    slow = [Tool(function, timeout_seconds=0.1) for function in (sleep, asleep)]
+    tools = [add, explode, aexplode, *slow, Tool(add, "erase", level="SYSTEM")]
+    llm = ScriptedLLM(call(name, arguments), "I see.")
+    agent, finished = Agent("helper", tools, llm=llm), []
+    agent.on(ToolCallFinished, finished.append)
+    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    assert (result.status, result.output) == ("done", "I see.")
+    (used,) = result.tool_calls
+    assert finished == [used]
+    assert (used.result.ok, told in used.result.content) == (False, True)
+    assert used.result.decision is not None
+    assert llm.requests[1].messages[-1].content == used.result.content
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("ids", [["x", "x"], ["x", "x_2", "x", "x_3"], ["call_1", "call_1", "call_1_2"]])
+def test_ids_are_made_distinct_over_the_whole_history(ids, find_faults):
+    """Repeated ids of tool calls are made distinct, within a response and over all runs."""
+    calls = tuple(ToolCall(each, "add", json.dumps({"a": n, "b": 0})) for n, each in enumerate(ids))
+    line = AssistantMessage(tool_calls=calls)
+    agent = Agent("helper", [add], llm=ScriptedLLM(line, line, "Done.", line, "Done."))
+    agent("go")
+    agent("go")
+    assert find_faults(agent.history) == []
+    results = [message for message in agent.messages if isinstance(message, ToolMessage)]
+    assert [int(message.content) for message in results] == [*range(len(ids))] * 3
+
+
+@pytest.mark.parametrize("identity", [{}, {"id": None}, {"id": ""}, {"id": "call_0"}])
+def test_ids_that_a_server_forgets_or_repeats(identity, find_faults):
+    """A server that gives its tool calls no id, or always the same one, is sent a history in which each has its own."""
+    wish = {**identity, "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
+    choice = {"index": 0, "message": {"role": "assistant", "tool_calls": [wish, wish]}, "finish_reason": "tool_calls"}
+    answer = raw(json.dumps({"choices": [choice]}), content_type="application/json")
+    with FakeServer(answer, answer, "Three.") as server:
+        agent = Agent("helper", [add], llm=LLM(base_url=server.base_url, model="any", protocol="chat"))
+        assert agent("1 + 2?") == "Three."
+        sent = server.requests[-1].json["messages"][1:]
+        agent.llm.close()
+    assert find_faults(sent) == find_faults(agent.history) == []
+    assert [message["content"] for message in sent if message["role"] == "tool"] == ["3"] * 4
+
+
+TOOLS = [
+    add,
+    explode,
+    aexplode,
+    Tool(add, "erase", level="SYSTEM"),
+]
+WISHES = st.builds(
+    ToolCall,
+    st.sampled_from(["", "x", "y", "call_1"]),
+    st.sampled_from(["add", "explode", "aexplode", "erase", "nope", "", "ad\ud800"]),
+    st.one_of(st.sampled_from(['{"a": 1, "b": 2}', "{}", "{", "null", ""]), st.text(max_size=20)),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(batches=st.lists(st.lists(WISHES, min_size=1, max_size=4), max_size=4), way=st.sampled_from(["run", "arun"]))
+def test_whatever_a_model_wishes_for(find_faults, batches, way):
+    """Whatever a model writes, each call has one result and one decision, and the run gets to its answer."""
+    agent, events = Agent("helper", TOOLS, llm=ScriptedLLM(*batches, "Done.")), []
+    agent.listeners.append(events.append)
+    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    assert (result.status, result.output) == ("done", "Done.")
+    assert find_faults(agent.history) == []
+    wished = [wish.name for batch in batches for wish in batch]
+    assert [used.call.name for used in result.tool_calls] == wished
+    assert len(result.decisions) == len(wished)
+    started = [event.call.id for event in events if isinstance(event, ToolCallStarted)]
+    finished = [event.call.id for event in events if isinstance(event, ToolCallFinished)]
+    assert started == [used.call.id for used in result.tool_calls]
+    assert sorted(finished) == sorted(started)
+    assert isinstance(events[-1], RunFinished)

@@ -1,0 +1,181 @@
+"""Does `from agentkit import agent` work at once, and take what it is told later?"""
+
+import asyncio
+
+import pytest
+
+import agentkit
+from agentkit import NoProvider, RunFinished
+from agentkit.agents.default import QuickAgent
+from agentkit.errors import Unauthorized
+from agentkit.events import TextDelta
+from agentkit.testing import FakeServer, fail
+
+
+@pytest.fixture
+def agent():
+    """A fresh one-line agent."""
+    return QuickAgent()
+
+
+def key_of(request):
+    """The key that a request carried, or None."""
+    return request.headers.get("authorization", "").removeprefix("Bearer ") or None
+
+
+def test_one_line_chat(agent, monkeypatch):
+    """With a server named by the environment one line is enough, and the conversation is remembered."""
+    with FakeServer("Hanoi.", "Eight million.") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert agent("What is the capital of Vietnam?") == "Hanoi."
+        assert agent("How many live there?") == "Eight million."
+    assert [message["role"] for message in agent.history] == ["user", "assistant"] * 2
+    assert agent.usage.requests == 2
+    assert agent.history[1] == {"role": "assistant", "content": "Hanoi."}
+
+
+def test_the_public_name_is_one(monkeypatch):
+    """`from agentkit import agent` gives the same agent everywhere, without needing any setting."""
+    from agentkit import agent
+
+    assert isinstance(agent, QuickAgent)
+    assert agentkit.agent is agent
+    with FakeServer("Hello.") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert agent("Hi!") == "Hello."
+    agent.reset()
+    assert agent.history == []
+
+
+def test_reset(agent):
+    """After a reset the model is sent nothing of what was said before."""
+    with FakeServer("Hello.", "Hello again.") as server:
+        agent("Hi!", base_url=server.base_url)
+        agent.reset()
+        assert agent.history == []
+        agent("Hi!")
+        assert [message["role"] for message in server.requests[1].json["messages"]] == ["system", "user"]
+
+
+def test_stream(agent):
+    """A stream gives the text as it is written, takes the same options, and ends with RunFinished."""
+    with FakeServer("Hello there.") as server:
+        events = list(agent.stream("Hi!", base_url=server.base_url, system_prompt="Be brief."))
+        assert server.requests[0].json["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Hello there."
+    assert isinstance(events[-1], RunFinished)
+    assert agent.history[-1]["content"] == "Hello there."
+
+
+def test_works_inside_a_running_loop(agent):
+    """In a notebook, inside a running loop, one line is still enough."""
+
+    async def cell():
+        return agent("Hi!")
+
+    with FakeServer("Hello.") as server:
+        agent.stream("Hi!", base_url=server.base_url).close()
+        assert asyncio.run(cell()) == "Hello."
+
+
+def test_missing_key_can_be_mended(agent, monkeypatch):
+    """Without a provider a call says what to set; once it is set the next call works, without a restart."""
+    with pytest.raises(NoProvider, match="OPENAI_API_KEY"):
+        agent("Hi!")
+    with FakeServer("Hello.") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert agent("Hi!") == "Hello."
+    assert len(agent.history) == 2
+
+
+def test_wrong_key_can_be_mended(agent, monkeypatch):
+    """After a refused key another one takes effect, and the failed question is not left in the history."""
+    with FakeServer(fail(401, "Wrong key."), "Hello.") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+        with pytest.raises(Unauthorized):
+            agent("Hi!")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-right")
+        assert agent("Hi!") == "Hello."
+        assert [key_of(request) for request in server.requests] == ["sk-wrong", "sk-right"]
+    assert len(agent.history) == 2
+
+
+def test_setting_given_later_takes_effect(agent):
+    """What is passed to a call holds from then on."""
+    with FakeServer("One.", "Two.", "Three.") as server:
+        agent("1", base_url=server.base_url, model="small")
+        agent("2", model="large", system_prompt="Be brief.", temperature=0.5)
+        agent("3")
+        asked = [request.json for request in server.requests]
+    assert [body["model"] for body in asked] == ["small", "large", "large"]
+    assert [body.get("temperature") for body in asked] == [None, 0.5, 0.5]
+    prompts = [body["messages"][0]["content"] for body in asked]
+    assert prompts == ["You are a helpful assistant.", "Be brief.", "Be brief."]
+
+
+def test_same_settings_keep_the_connection(agent):
+    """Calls that change nothing use the client that is there."""
+    with FakeServer("One.", "Two.", "Three.") as server:
+        agent("1", base_url=server.base_url)
+        llm = agent._agent.llm
+        agent("2", base_url=server.base_url)
+        assert agent._agent.llm is llm
+        agent("3", temperature=0.5)
+        assert agent._agent.llm is not llm
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"api_key": "sk-secret"}, {}),
+        ({"api_key": "sk-secret", "provider": "openai"}, {}),
+        ({"api_key": "sk-secret", "model": "groq:llama"}, {}),
+        ({"api_key": "sk-secret", "provider": "azure", "azure_endpoint": "https://example.openai.azure.com"}, {}),
+        ({"api_key": "sk-secret", "base_url": "http://127.0.0.1:1/v1"}, {"provider": "openai"}),
+        ({"api_key": "sk-secret", "azure_endpoint": "https://example.openai.azure.com"}, {"model": "openai:any"}),
+    ],
+)
+def test_key_goes_nowhere_else(agent, first, second):
+    """A key given for one place is never sent to another that a later call names."""
+    with FakeServer("Hello.") as server:
+        agent.stream("Hi!", **first).close()
+        assert agent("Hi!", base_url=server.base_url, **second) == "Hello."
+        assert "sk-secret" not in str(server.requests[0].headers)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "model"),
+    [
+        ({"provider": "groq", "api_key": "sk-groq", "model": "qwen"}, {"model": "llama"}, "llama"),
+        ({"model": "groq:llama", "api_key": "sk-groq"}, {"model": "qwen3:8b"}, "qwen3:8b"),
+        ({"model": "groq:llama", "api_key": "sk-groq"}, {"provider": "groq"}, "llama"),
+        ({"model": "groq:llama"}, {"api_key": "sk-groq"}, "llama"),
+        ({"provider": "openai", "api_key": "sk-openai"}, {"model": "groq:llama", "api_key": "sk-groq"}, "llama"),
+        ({"provider": "openai", "api_key": "sk-openai"}, {"model": "Groq:llama", "api_key": "sk-groq"}, "llama"),
+    ],
+)
+def test_settings_of_one_place_add_up(agent, monkeypatch, first, second, model):
+    """Settings given one after the other add up as long as they speak of the same provider."""
+    monkeypatch.setenv("GROQ_API_KEY", "sk-environment")
+    agent.stream("Hi!", **first).close()
+    agent.stream("Hi!", **second).close()
+    described = agent._agent.llm.describe()
+    assert (described.provider, described.model) == ("groq", model)
+    assert agent._agent.llm._endpoint.api_key.reveal() == "sk-groq"
+
+
+def test_wrong_settings_are_not_remembered(agent):
+    """A call whose settings are refused changes nothing for the next."""
+    with FakeServer("Hello.") as server:
+        agent.stream("Hi!", base_url=server.base_url).close()
+        with pytest.raises(NoProvider, match="bogus"):
+            agent("Hi!", provider="bogus")
+        with pytest.raises(TypeError, match="temprature"):
+            agent("Hi!", temprature=1)
+        assert agent("Hi!") == "Hello."
+
+
+def test_representation(agent):
+    """Its representation says how to use it."""
+    assert "call it with a message" in repr(agent)

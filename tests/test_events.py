@@ -1,0 +1,45 @@
+"""What does a run report?"""
+
+import dataclasses
+from multiprocessing import Pipe
+
+import pytest
+
+from agentkit import events
+from agentkit.events import Event
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult
+
+KINDS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)][1:]
+CALL = ToolCall("a", "look", "{}")
+VALUES = {
+    "agent": "helper",
+    "prompt": "Hi!",
+    "iteration": 1,
+    "text": "Hel",
+    "index": 0,
+    "name": "look",
+    "arguments": "{",
+    "response": Response(AssistantMessage("Hello.")),
+    "call": CALL,
+    "decision": None,
+    "result": ToolResult("look", "ok", "seen"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_event_is_plain_data(kind):
+    """Every event is an unchangeable record that compares by value and can be sent to another process."""
+    values = {field.name: VALUES[field.name] for field in dataclasses.fields(kind)}
+    event = kind(**values)
+    assert event == kind(**values)
+    here, there = Pipe()
+    with here, there:
+        here.send(event)
+        assert there.recv() == event
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(event, next(iter(values)), None)
+
+
+def test_events_are_told_apart_by_kind():
+    """Two kinds of events with the same parts are different events."""
+    assert events.TextDelta("Hel") != events.ReasoningDelta("Hel")

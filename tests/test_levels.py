@@ -1,0 +1,32 @@
+"""Which levels of harm are there, and how are they written?"""
+
+import itertools
+
+import pytest
+
+from agentkit import SafetyLevel
+
+
+def test_levels_are_ordered():
+    """A safe tool does less harm than one that uses the network, and that less than one that uses the system."""
+    assert SafetyLevel.SAFE < SafetyLevel.NETWORK < SafetyLevel.SYSTEM
+    assert [level.name for level in SafetyLevel] == ["SAFE", "NETWORK", "SYSTEM"]
+
+
+@pytest.mark.parametrize("level", SafetyLevel)
+def test_level_can_be_read_from_name_or_number(level):
+    """A level is read from itself, from its name in any case, and from its number."""
+    written = [level, level.name, level.name.lower(), level.name.title(), int(level)]
+    assert [SafetyLevel.of(each) for each in written] == [level] * len(written)
+
+
+@pytest.mark.parametrize("value", ["", "safest", "safe ", "0", "1", 3, -1, 0.5, None, True, False, [], {}, b"SAFE"])
+def test_what_is_no_level_is_refused(value):
+    """Anything else raises ValueError, which names the three levels; True and False are no numbers here."""
+    with pytest.raises(ValueError, match="use SAFE, NETWORK or SYSTEM"):
+        SafetyLevel.of(value)
+
+
+def test_levels_compare_in_every_pair():
+    """Of two different levels exactly one is lower."""
+    assert all((one < other) != (other < one) for one, other in itertools.combinations(SafetyLevel, 2))

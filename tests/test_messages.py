@@ -1,0 +1,132 @@
+"""What do agents and models say to each other?"""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit import Image, Response, ToolResult
+from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, with_distinct_ids, without_extra
+
+IMAGES = {
+    "image/png": b"\x89PNG\r\n\x1a\n" + b"\0" * 8,
+    "image/jpeg": b"\xff\xd8\xff\xe0" + b"\0" * 8,
+    "image/gif": b"GIF89a" + b"\0" * 8,
+    "image/webp": b"RIFF\n\0\0\nWEBPVP8 ",
+}
+
+
+def message_with(*ids):
+    """A message with a tool call for each id."""
+    return AssistantMessage("Look.", tuple(ToolCall(each, "look", "{}") for each in ids))
+
+
+def ids_of(message):
+    """The ids of a message's tool calls."""
+    return [call.id for call in message.tool_calls]
+
+
+@pytest.mark.parametrize("media_type", IMAGES)
+@pytest.mark.parametrize("name", ["picture.png", "picture", "picture.txt", "ünï.jpeg"])
+def test_image_file_is_told_by_its_content(tmp_path, media_type, name):
+    """An image file becomes a data URL whose type follows from its content, whatever it is called."""
+    path = tmp_path / name
+    path.write_bytes(IMAGES[media_type])
+    image = Image.read(path, "low")
+    assert image == Image.read(str(path), "low")
+    head, _, data = image.url.partition(";base64,")
+    assert (head, image.detail) == (f"data:{media_type}", "low")
+    assert base64.b64decode(data) == IMAGES[media_type]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG", b"<svg/>", b"BM\0\0", b"RIFF\n\0\0\nWAVE", b"%PDF-1.7", b"GIF"])
+def test_what_models_do_not_read_is_refused(tmp_path, content):
+    """A file that is no PNG, JPEG, GIF or WebP raises ValueError, even if its name says otherwise."""
+    path = tmp_path / "picture.png"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="PNG, JPEG, GIF or WebP"):
+        Image.read(path)
+
+
+def test_missing_image_is_an_os_error(tmp_path):
+    """An image file that is not there raises the error of the file system."""
+    with pytest.raises(FileNotFoundError):
+        Image.read(tmp_path / "picture.png")
+
+
+def test_image_keeps_its_data_out_of_logs():
+    """The representation of an image does not hold its data."""
+    assert "AAAA" not in repr(Image("data:image/png;base64,AAAA"))
+
+
+def test_distinct_ids_are_kept():
+    """A message whose ids are new is the message itself, and its ids count as taken."""
+    taken, message = {"a"}, message_with("b", "c")
+    assert with_distinct_ids(message, taken) is message
+    assert taken == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("taken", "ids"),
+    [
+        (set(), ["", ""]),
+        (set(), ["a", "a", "a"]),
+        ({"a"}, ["a"]),
+        ({"a", "a_2"}, ["a", "a"]),
+        ({"call_1", "call_2"}, ["", "call_2", ""]),
+        ({"call_4"}, ["", "", "call_4"]),
+    ],
+)
+def test_missing_and_repeated_ids_are_replaced(taken, ids):
+    """Missing ids and those already used get another one; everything else of a call stays as it is."""
+    before, message = set(taken), message_with(*ids)
+    changed = with_distinct_ids(message, taken)
+    assert len({*ids_of(changed), *before}) == len(ids) + len(before)
+    assert taken == {*ids_of(changed), *before}
+    assert [(call.name, call.arguments) for call in changed.tool_calls] == [("look", "{}")] * len(ids)
+    assert changed.text == "Look."
+
+
+@given(st.lists(st.lists(st.sampled_from(["", "a", "a_2", "call", "call_1", "call_2_3"]), max_size=5), max_size=8))
+def test_ids_are_always_distinct(batches):
+    """Whatever ids a model gives, no two calls of a conversation share one, and none is empty."""
+    taken = set()
+    ids = [each for batch in batches for each in ids_of(with_distinct_ids(message_with(*batch), taken))]
+    assert len(ids) == len(set(ids)) == len(taken)
+    assert all(ids)
+
+
+def test_repeated_ids_cost_in_proportion():
+    """Ten thousand calls under one id, as some servers give them, take no search through all earlier ones."""
+    taken = set()
+    ids = [ids_of(with_distinct_ids(message_with("call_0"), taken))[0] for _ in range(10_000)]
+    assert ids[-1] == "call_0_10000"
+
+
+def test_without_extra():
+    """What a provider keeps for itself can be left out; everything else stays."""
+    calls = (ToolCall("a", "look", "{}", {"signature": "x"}), ToolCall("b", "look", "{}"))
+    message = AssistantMessage("Look.", calls, "Hm.", {"reasoning_items": []}, "chat:host")
+    plain = without_extra(message)
+    assert (plain.text, plain.reasoning, plain.origin) == ("Look.", "Hm.", "chat:host")
+    assert (dict(plain.extra), [dict(call.extra) for call in plain.tool_calls]) == ({}, [{}, {}])
+    assert ids_of(plain) == ["a", "b"]
+
+
+@pytest.mark.parametrize("message", [UserMessage("Hi!"), ToolMessage("a", "look", "seen")])
+def test_other_messages_have_nothing_extra(message):
+    """What people and tools say is sent to every provider as it is."""
+    assert without_extra(message) is message
+
+
+def test_result_is_ok_without_an_error():
+    """A tool result is ok when the function ran and gave a value, whatever the value."""
+    assert ToolResult("look", "ok", "null").ok
+    assert not ToolResult("look", "failed", "{}", error="Nothing to see.").ok
+
+
+def test_response_speaks_for_its_message():
+    """A response gives the text and the tool calls of its message."""
+    response = Response(message_with("a"))
+    assert (response.text, ids_of(response)) == ("Look.", ["a"])

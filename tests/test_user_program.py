@@ -1,0 +1,85 @@
+"""Do the types of the public names help a user's program, and does it run as written?"""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import agentkit
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "tests/typing/user_program.py"
+MISTAKES = {
+    "agent(5)": "arg-type",
+    "Agent('helper', max_iterations='10')": "arg-type",
+    "Agent('helper', llm='gpt-5')": "arg-type",
+    "Agent('helper', approve=lambda: True)": "arg-type",
+    "add('1', b=2)": "arg-type",
+    "add(1)": "call-arg",
+    "Agent('helper').run('Hi!').answer": "attr-defined",
+    "Agent('helper').on(ToolCallFinished, lambda event: event.text)": "attr-defined",
+}
+
+
+def run(*arguments, folder):
+    """What a Python process with these arguments writes, run in an environment that names no provider."""
+    ours = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def check(program, folder):
+    """What a strict type check without any settings says of a program."""
+    cache = ROOT / ".mypy_cache"
+    return run("-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", str(program), folder=folder)
+
+
+def test_every_public_name_is_used():
+    """The program imports every public name."""
+    imports = [node for node in ast.walk(ast.parse(PROGRAM.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+    names = [alias.name for node in imports if node.module == "agentkit" for alias in node.names]
+    assert sorted(names) == sorted(agentkit.__all__)
+
+
+def test_program_passes_a_strict_type_check(tmp_path):
+    """A program that uses every public name has no error in a strict type check."""
+    code, output, errors = check(PROGRAM, tmp_path)
+    assert (code, errors) == (0, ""), output
+
+
+def test_program_runs(tmp_path):
+    """The program runs as written, with warnings as errors and no provider set."""
+    assert run("-W", "error", str(PROGRAM), folder=tmp_path) == (0, "everything works\n", "")
+
+
+def test_mistakes_are_seen(tmp_path):
+    """A type checker sees wrong arguments of agents and tools, and names that are not there."""
+    program = tmp_path / "mistaken.py"
+    lines = PROGRAM.read_text("utf-8").partition("def main()")[0].splitlines()
+    program.write_text("\n".join([*lines, *MISTAKES]), "utf-8")
+    code, output, errors = check(program, tmp_path)
+    assert (code, errors) == (1, "")
+    found = {
+        int(line.split(":")[1]): line.rpartition("[")[2].rstrip("]")
+        for line in output.splitlines()
+        if ": error:" in line
+    }
+    assert found == {len(lines) + number: code for number, code in enumerate(MISTAKES.values(), start=1)}
+
+
+@pytest.mark.parametrize("name", ["Agent", "agent", "Tool", "LLM"])
+def test_public_names_are_documented(name):
+    """The names that a user meets first explain themselves in `help()`."""
+    assert len(getattr(agentkit, name).__doc__.splitlines()) > 3

@@ -1,0 +1,195 @@
+"""A program as a user may write it: it uses every public name, passes a strict type check, and runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Any, assert_type
+
+from agentkit import (
+    LLM,
+    Agent,
+    AgentKitError,
+    ApprovalRequest,
+    ConfigError,
+    Decision,
+    Image,
+    LimitExceeded,
+    ModelError,
+    NoProvider,
+    Response,
+    RunError,
+    RunFinished,
+    RunResult,
+    SafetyLevel,
+    Tool,
+    ToolError,
+    ToolResult,
+    Toolset,
+    Usage,
+    Verdict,
+    agent,
+    calculator_tool,
+    core_tools,
+    current_datetime_tool,
+    default_tools,
+    json_parse_tool,
+    string_length_tool,
+    tool,
+)
+from agentkit.errors import RateLimited
+from agentkit.events import Event, TextDelta, ToolCallFinished
+from agentkit.testing import FakeServer, ScriptedLLM, call, say
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(name="look_up", level=SafetyLevel.NETWORK, timeout_seconds=5)
+async def look_up(word: str, language: str = "en") -> list[str]:
+    """Look a word up."""
+    await asyncio.sleep(0)
+    return [f"{word} ({language})"]
+
+
+def judge(arguments: Mapping[str, Any]) -> Decision:
+    """Let only small things be erased."""
+    small = len(arguments["name"]) < 10
+    return Decision(Verdict.ALLOW if small else Verdict.DENY, "size", "It is small." if small else "It is large.")
+
+
+def erase(name: str) -> str:
+    """Erase something."""
+    if not name:
+        raise ToolError("Say what to erase.")
+    return f"{name} is gone"
+
+
+erase_tool = Tool(erase, level="system", judge=judge)
+
+
+def approve(request: ApprovalRequest) -> bool:
+    """Approve erasing, and nothing else."""
+    return request.tool == "erase" and request.decision.verdict is Verdict.ASK
+
+
+async def approve_later(request: ApprovalRequest) -> bool:
+    """Like `approve`, after a while."""
+    await asyncio.sleep(0)
+    return approve(request)
+
+
+def use_tools() -> None:
+    """Tools are functions still, with their own types."""
+    assert_type(add(1, 2), int)
+    assert_type(calculator_tool(expression="2**10"), dict[str, Any])
+    assert_type(add.invoke({"a": 1, "b": 2}), ToolResult)
+    assert calculator_tool(expression="2**10")["result"] == 1024
+    assert string_length_tool(text="four")["characters"] == 4
+    assert json_parse_tool(json_string="[1]")["data"] == [1]
+    assert "date" in current_datetime_tool()
+    assert asyncio.run(look_up("agent")) == ["agent (en)"]
+    assert add.invoke('{"a": 1, "b": 2}').content == "3"
+    assert erase_tool.judge({"name": "x" * 20}).denied
+    tools = core_tools + Toolset([add, erase_tool])
+    assert_type(tools, Toolset)
+    assert_type(tools.only("add"), Toolset)
+    assert erase_tool not in default_tools
+    assert erase_tool not in tools.up_to(SafetyLevel.NETWORK)
+
+
+def use_agent() -> None:
+    """An agent answers with a text, or with everything there is to know about a run."""
+    llm = ScriptedLLM([call("add", a=1, b=2), call("erase", name="it")], "Done.", "A cat.", "Bye.")
+    helper = Agent("helper", [add, look_up, erase_tool], "Be brief.", 5, llm=llm, safety="network", approve=approve)
+    heard: list[str] = []
+    helper.on(ToolCallFinished, lambda event: heard.append(event.result.content))
+    result = helper.run("Do it.")
+    assert_type(result, RunResult)
+    assert_type(result.usage, Usage)
+    assert_type(result.decisions, tuple[Decision, ...])
+    assert (result.output, result.status, sorted(heard)) == ("Done.", "done", ["3", "it is gone"])
+    assert_type(helper(["What is this?", Image("https://example.org/cat.png")]), str)
+    for event in helper.stream("Bye!"):
+        assert_type(event, Event)
+        if isinstance(event, TextDelta):
+            assert_type(event.text, str)
+        if isinstance(event, RunFinished):
+            assert_type(event.result, RunResult)
+    assert_type(helper.history, list[dict[str, Any]])
+    assert helper.usage.requests == 4
+    helper.reset()
+    assert helper.history == []
+
+
+async def use_agent_awaiting() -> None:
+    """The same, awaiting."""
+    llm = ScriptedLLM(call("look_up", word="agent"), say("An agent.", usage=Usage(3, 2, requests=1)), "Bye.")
+    heard: list[Event] = []
+    helper = Agent("helper", [look_up], llm=llm, approve=approve_later, listeners=[heard.append])
+    result = await helper.arun("What is an agent?")
+    assert_type(result, RunResult)
+    assert result.output == "An agent."
+    async with aclosing(helper.astream("Bye!")) as events:
+        async for event in events:
+            assert_type(event, Event)
+
+
+def failure_of(action: Callable[[], object]) -> AgentKitError:
+    """The error of ours that an action raises."""
+    try:
+        action()
+    except AgentKitError as error:
+        return error
+    raise RuntimeError("It did not fail.")
+
+
+def use_errors() -> None:
+    """Each error says who must act, and all are AgentKitErrors."""
+    limited = Agent("limited", [add], max_iterations=1, llm=ScriptedLLM(call("add", a=1, b=2), RateLimited("Later.")))
+    at_cap = failure_of(lambda: limited("Add!"))
+    assert isinstance(at_cap, LimitExceeded)
+    assert isinstance(at_cap, RunError)
+    assert at_cap.result.tool_calls[0].result.value == 3
+    refused = failure_of(lambda: limited("Add!"))
+    assert isinstance(refused, ModelError)
+    assert_type(refused.status, int | None)
+    unknown = failure_of(lambda: LLM(provider="bogus"))
+    assert isinstance(unknown, NoProvider)
+    assert isinstance(unknown, ConfigError)
+
+
+def use_models() -> None:
+    """A model can be asked without an agent, and the one-line agent without anything."""
+    with FakeServer("Hello.", say("Hi.", call("add", a=1, b=2)), "Hanoi.", "Eight million.") as server:
+        llm = LLM(base_url=server.base_url, model="any")
+        assert_type(llm.chat("Hi!"), str)
+        response = llm.complete("Hi!", tools=[add])
+        assert_type(response, Response)
+        assert response.tool_calls[0].name == "add"
+        llm.close()
+        assert_type(agent("What is the capital of Vietnam?", base_url=server.base_url), str)
+        texts = [event.text for event in agent.stream("How many live there?") if isinstance(event, TextDelta)]
+        assert "".join(texts) == "Eight million."
+        assert_type(agent.history, list[dict[str, Any]])
+        assert_type(agent.usage, Usage)
+        agent.reset()
+
+
+def main() -> None:
+    """Use everything."""
+    use_tools()
+    use_agent()
+    asyncio.run(use_agent_awaiting())
+    use_errors()
+    use_models()
+    sys.stdout.write("everything works\n")
+
+
+if __name__ == "__main__":
+    main()
