@@ -12,7 +12,7 @@ check:
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/deptry .
 	$(BIN)/pytest -q tests/project --deselect tests/project/test_architecture.py
 

@@ -161,7 +161,8 @@ class Script(Generic[_Asked, _Line]):
 
     def _shown(self, first: int) -> str:
         last = first + _MAX_SHOWN
-        shown = [f"  {number}. {describe(line)}" for number, line in enumerate(self._lines[first:last], start=first + 1)]
+        lines = enumerate(self._lines[first:last], start=first + 1)
+        shown = [f"  {number}. {describe(line)}" for number, line in lines]
         if len(self._lines) > last:
             shown.append(f"  … and {len(self._lines) - last} more")
         return "\n".join(shown or ["  (the script is empty)"])
