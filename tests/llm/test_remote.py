@@ -38,10 +38,10 @@ def chunk(finish_reason=None, /, **delta):
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
 
-def piece(index=None, id=None, name=None, arguments=None, **extra):  # noqa: A002 - the field's own name
+def piece(index=None, call_id=None, name=None, arguments=None, **extra):
     """One piece of a tool call."""
     function = {key: value for key, value in {"name": name, "arguments": arguments}.items() if value is not None}
-    fields = {key: value for key, value in {"index": index, "id": id}.items() if value is not None}
+    fields = {key: value for key, value in {"index": index, "id": call_id}.items() if value is not None}
     return {**fields, "function": function, **extra}
 
 
@@ -84,31 +84,31 @@ WHOLE = {
     "no finish reason": (whole(content="Hello"), {"text": "Hello", "finish": "stop"}),
     "finish reason in capitals": (whole(content="Hel", finish_reason="MAX_TOKENS"), {"finish": "length"}),
     "calls that end with stop": (
-        whole(content=None, tool_calls=[piece(id="a", name="f", arguments="{}")], finish_reason="stop"),
+        whole(content=None, tool_calls=[piece(call_id="a", name="f", arguments="{}")], finish_reason="stop"),
         {"finish": "tool_calls"},
     ),
     "arguments null": (
         whole(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": None}}]),
         {"calls": [("a", "f", "")]},
     ),
-    "arguments empty": (whole(tool_calls=[piece(id="a", name="f", arguments="")]), {"calls": [("a", "f", "")]}),
+    "arguments empty": (whole(tool_calls=[piece(call_id="a", name="f", arguments="")]), {"calls": [("a", "f", "")]}),
     "arguments an object": (
-        whole(tool_calls=[piece(id="a", name="f", arguments={"city": "Paris"})]),
+        whole(tool_calls=[piece(call_id="a", name="f", arguments={"city": "Paris"})]),
         {"calls": [("a", "f", PARIS)]},
     ),
     "arguments encoded twice": (
-        whole(tool_calls=[piece(id="a", name="f", arguments=json.dumps(PARIS))]),
+        whole(tool_calls=[piece(call_id="a", name="f", arguments=json.dumps(PARIS))]),
         {"calls": [("a", "f", PARIS)]},
     ),
     "ids missing": (
-        whole(tool_calls=[piece(name="f"), piece(name="g", id="")]),
+        whole(tool_calls=[piece(name="f"), piece(name="g", call_id="")]),
         {"calls": [("call_1", "f", ""), ("call_2", "g", "")]},
     ),
     "ids twice": (
-        whole(tool_calls=[piece(id="a", name="f"), piece(id="a", name="g")]),
+        whole(tool_calls=[piece(call_id="a", name="f"), piece(call_id="a", name="g")]),
         {"calls": [("a", "f", ""), ("a_2", "g", "")]},
     ),
-    "id a number": (whole(tool_calls=[piece(id=7, name="f")]), {"calls": [("7", "f", "")]}),
+    "id a number": (whole(tool_calls=[piece(call_id=7, name="f")]), {"calls": [("7", "f", "")]}),
     "calls null": (whole(content="Hello", tool_calls=None), {"text": "Hello", "calls": []}),
     "calls of no shape": (whole(content="Hello", tool_calls=[None, "f", {}]), {"calls": [("call_1", "", "")]}),
     "function of no shape": (whole(tool_calls=[{"id": "a", "function": "f"}]), {"calls": [("a", "", "")]}),
@@ -266,9 +266,9 @@ STREAMED = {
     ),
     "no index": (
         calls_of(
-            piece(id="a", name="f", arguments='{"city"'),
+            piece(call_id="a", name="f", arguments='{"city"'),
             piece(arguments=': "Paris"}'),
-            piece(id="b", name="g", arguments="{}"),
+            piece(call_id="b", name="g", arguments="{}"),
         ),
         {"calls": [("a", "f", PARIS), ("b", "g", "{}")]},
     ),
@@ -386,7 +386,7 @@ def test_events_of_a_stream(ask_streamed):
 
 def test_a_whole_answer_to_a_streamed_request_is_told_as_events():
     """A server that does not stream is understood all the same, and what it says comes as events."""
-    body = whole(content="Hello", reasoning="Hm", tool_calls=[piece(id="a", name="f", arguments=PARIS)])
+    body = whole(content="Hello", reasoning="Hm", tool_calls=[piece(call_id="a", name="f", arguments=PARIS)])
     with FakeServer(raw(f" {json.dumps(body)}", content_type="application/json")) as server:
         *events, last = connect(server).stream("Hi")
     assert events == [ReasoningDelta("Hm"), TextDelta("Hello"), ToolCallDelta(0, "f", PARIS)]
@@ -428,7 +428,7 @@ WHOLE_FAILURES = {
         "content filter",
     ),
     "filtered call": (
-        json.dumps(whole(tool_calls=[piece(id="a", name="f")], finish_reason="content_filter")),
+        json.dumps(whole(tool_calls=[piece(call_id="a", name="f")], finish_reason="content_filter")),
         Rejected,
         "content filter",
     ),

@@ -251,8 +251,10 @@ class _Reader:
         self._final = {"status": status, **reading.dictionary(chunk.get("response"))}
         return None
 
-    def finish(self, *, closed: bool) -> Response:  # noqa: ARG002 - this protocol marks its end with an event
+    def finish(self, *, closed: bool) -> Response:
         """The whole response. Raises BadResponse when the stream was cut short."""
+        if self._final is None and closed:
+            raise BadResponse("The stream ended without the event that completes the answer.")
         if self._final is None:
             raise cut_short(len(str(self._text)))
         items = self._final.get("output")

@@ -46,7 +46,9 @@ def program(tmp_path):
 def run(script, **environment):
     """What a Python program prints that runs in a process of its own."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
 
@@ -125,20 +127,20 @@ def test_the_process_sees_no_key_no_home_and_no_network():
     variables = dict(entry.split("=", 1) for entry in Path(f"/proc/{process}/environ").read_text().split("\0") if entry)
     assert variables.keys() <= {"PATH", "HOME", "NEEDLE_TELEMETRY", "DO_NOT_TRACK", "LANG", "LC_ALL"}
     assert (variables["HOME"], variables["NEEDLE_TELEMETRY"], variables["DO_NOT_TRACK"]) == (os.devnull, "0", "1")
-    apart = os.readlink(f"/proc/{process}/ns/net") != os.readlink("/proc/self/ns/net")
+    apart = Path(f"/proc/{process}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
     assert apart or reply["network"] == "open"
 
 
 def test_nothing_is_left_when_the_worker_is_gone():
     """The process and its pipes end with the last reference to the worker."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     own = Worker()
     own.ask(QUESTION, PATIENCE)
     process = own._engine.process.pid
     del own
     gc.collect()
     assert not Path(f"/proc/{process}").exists()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_host_that_ends_takes_the_process_along():
@@ -167,6 +169,7 @@ def test_a_host_that_is_killed_takes_the_process_along():
         capture_output=True,
         text=True,
         timeout=PATIENCE,
+        check=False,
     ).stdout.split()
     wait_until_dead(process)
 
@@ -249,10 +252,17 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next_one(program):
     assert own._engine.process.poll() is not None
 
 
-def test_replies_keep_the_tools_until_others_come():
+def test_replies_keep_the_tools_until_others_come(monkeypatch):
     """The engine is set up anew for other tools and after a failure, and answers each line."""
-    other = TOOLS.replace("get_time", "tell_time")
-    lines = [QUESTION, QUESTION, {**QUESTION, "tools": other}, {**QUESTION, "tools": "nonsense"}, QUESTION]
+    monkeypatch.setenv("NEEDLE_TELEMETRY", "0")
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    other, failing = (
+        TOOLS.replace("the time", "what time it is"),
+        json.dumps([{"name": "x", "description": "long " * 9_000}]),
+    )
+    lines = [{**QUESTION, "tools": tools} for tools in (TOOLS, TOOLS, other, failing, TOOLS)]
     given = list(replies(json.dumps(line).encode() for line in lines))
-    names = [reply["envelope"]["function_calls"][0]["name"] if "envelope" in reply else "error" for reply in given]
-    assert names == ["get_time", "get_time", "tell_time", "error", "get_time"]
+    assert [next(iter(reply)) for reply in given] == ["envelope", "envelope", "envelope", "error", "envelope"]
+    assert (
+        given[0]["envelope"]["confidence"] == given[1]["envelope"]["confidence"] == given[4]["envelope"]["confidence"]
+    )

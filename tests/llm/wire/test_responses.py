@@ -255,11 +255,13 @@ def test_errors_in_a_stream(event, kind, words):
 
 
 def test_a_stream_without_its_last_event_is_cut_short():
-    """Only the last event ends a stream; [DONE] does not."""
+    """Only the last event completes an answer; [DONE] does not."""
     reader = Responses().reader()
     list(reader.feed({"type": "response.output_text.delta", "delta": "Hello"}))
     assert not reader.is_whole
-    with pytest.raises(BadResponse, match="after 5 characters"):
+    with pytest.raises(BadResponse, match="cut short after 5 characters"):
+        reader.finish(closed=False)
+    with pytest.raises(BadResponse, match="without the event that completes the answer"):
         reader.finish(closed=True)
     list(reader.feed(completed(TEXT)))
     assert reader.is_whole
