@@ -12,6 +12,7 @@ from agentkit.tooling.rendering import cut_text, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
+_MOST_NAME_CHARS = 64
 _MOST_ERROR_CHARS = 2_000
 _STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = ((ToolTimeout, "timed_out"), (Blocked, "denied"))
 
@@ -29,7 +30,8 @@ def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | No
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
     """A call that came to nothing, told as the JSON text `{"error": …, "tool": …}`."""
     error = printable(cut_text(error, _MOST_ERROR_CHARS))
-    content = json.dumps({"error": error, "tool": printable(tool_name)}, ensure_ascii=False)
+    name = printable(tool_name[:_MOST_NAME_CHARS])
+    content = json.dumps({"error": error, "tool": name}, ensure_ascii=False)
     return ToolResult(tool_name, status, content, error=error, decision=decision)
 
 

@@ -121,3 +121,8 @@ def test_a_denial_carries_reason_and_remedy() -> None:
     result = denial("demo", DENIED)
     assert (result.status, result.error, result.decision) == ("denied", "This deletes files. Use trash.", DENIED)
     assert objection(Decision(Verdict.DENY, "r", "Because.")) == "Because."
+
+
+def test_a_name_that_no_tool_can_have_is_told_in_part():
+    """Of a made-up tool name a model is told as much as a real name may have."""
+    assert json.loads(failure("x" * 100_000, "no such tool", "failed").content)["tool"] == "x" * 64
