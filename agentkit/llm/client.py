@@ -183,13 +183,13 @@ class LLM:
 
     def close(self) -> None:
         """Close what the blocking methods opened. The LLM stays usable."""
-        if transport := getattr(self._provider, "transport", None):
-            transport.close()
+        if close := getattr(self._provider, "close", None):
+            close()
 
     async def aclose(self) -> None:
         """Close what the awaiting methods opened on the running event loop. The LLM stays usable."""
-        if transport := getattr(self._provider, "transport", None):
-            await transport.aclose()
+        if aclose := getattr(self._provider, "aclose", None):
+            await aclose()
 
     def _request(
         self,

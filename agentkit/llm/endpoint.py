@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -40,8 +41,9 @@ class Endpoint:
     """One model at one provider.
 
     The credential is `token_provider`, or `api_key`: sent in the header `key_header`, as a bearer token when that
-    is None. With neither, no credential is sent. `query` is sent with every request. `strict` says that the server
-    enforces schemas, `is_openai` that it is OpenAI's own, which is told the account's organization and project.
+    is None. With neither, no credential is sent. User and password in the base URL come before a bearer token.
+    `query` is sent with every request. `strict` says that the server enforces schemas, `is_openai` that it is
+    OpenAI's own, which is told the account's organization and project.
 
     Raises ConfigError for an unknown protocol, or a key that no HTTP header can carry.
     """
@@ -81,16 +83,22 @@ class Endpoint:
             text = text if secret in public else Secret(secret).scrub(text)
         return text
 
+    @property
+    def authorization(self) -> str:
+        """User and password of the base URL as the header has them; empty when there are none."""
+        user, _, password = self._user_and_password()
+        return f"Basic {b64encode(unquote(f'{user}:{password}').encode()).decode()}" if user or password else ""
+
+    def _user_and_password(self) -> tuple[str, str, str]:
+        return urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
+
     def _secrets(self) -> Iterator[str]:
         if self.api_key:
             yield self.api_key.reveal()
         yield from self.query.values()
-        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
-        if user or password:
-            from base64 import b64encode
-
-            yield b64encode(unquote(f"{user}:{password}").encode()).decode()
-            yield from (password or user, unquote(password or user))
+        yield self.authorization.removeprefix("Basic ")
+        user, _, password = self._user_and_password()
+        yield from (password or user, unquote(password or user))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ class RemoteModel:
     """A provider over HTTP. What a 400 teaches is remembered for as long as the object lives."""
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, max_retries: int) -> None:
-        self.endpoint = endpoint
-        self.transport = Transport(endpoint, timeout_seconds, max_retries)
+        self._endpoint, self._origin = endpoint, endpoint.origin
+        self._transport = Transport(endpoint, timeout_seconds, max_retries)
         self._wire = wire_named(endpoint.protocol)
         self._learnt: dict[str, quirks.Adjustment] = {}
 
@@ -36,6 +36,14 @@ class RemoteModel:
         """What is sent differently because the server refused it otherwise."""
         return tuple(self._learnt)
 
+    def close(self) -> None:
+        """Close the connections of the blocking methods; a later request opens new ones."""
+        self._transport.close()
+
+    async def aclose(self) -> None:
+        """Close the connections that belong to the running event loop; a later request opens new ones."""
+        await self._transport.aclose()
+
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
         with self._scrubbed():
@@ -43,7 +51,7 @@ class RemoteModel:
             body = next(attempts)
             while True:
                 try:
-                    return self._decode(self.transport.post(self._wire.path, body))
+                    return self._decode(self._transport.post(self._wire.path, body))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
 
@@ -54,7 +62,7 @@ class RemoteModel:
             body = next(attempts)
             while True:
                 try:
-                    return self._decode(await self.transport.apost(self._wire.path, body))
+                    return self._decode(await self._transport.apost(self._wire.path, body))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
 
@@ -66,7 +74,7 @@ class RemoteModel:
             while True:
                 reading = _Reading(self._wire, self._own)
                 try:
-                    with closing(self.transport.stream(self._wire.path, body, reading.is_whole)) as pieces:
+                    with closing(self._transport.stream(self._wire.path, body, reading.is_whole)) as pieces:
                         for piece in pieces:
                             yield from reading.feed(piece)
                     yield from reading.finish()
@@ -85,7 +93,7 @@ class RemoteModel:
             while True:
                 reading = _Reading(self._wire, self._own)
                 try:
-                    async with aclosing(self.transport.astream(self._wire.path, body, reading.is_whole)) as pieces:
+                    async with aclosing(self._transport.astream(self._wire.path, body, reading.is_whole)) as pieces:
                         async for piece in pieces:
                             for event in reading.feed(piece):
                                 yield event
@@ -118,25 +126,25 @@ class RemoteModel:
 
     def _body(self, request: Request, learnt: Mapping[str, quirks.Adjustment], *, streaming: bool) -> dict[str, Any]:
         request = replace(request, messages=[self._sendable(message) for message in request.messages])
-        strict = self.endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
-        body = self._wire.encode(request, self.endpoint.model, strict=strict)
+        strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
+        body = self._wire.encode(request, self._endpoint.model, strict=strict)
         if streaming:
             body = {**self._wire.streaming, **body}
-        body = quirks.known(body, self.endpoint.model, self._wire.name)
+        body = quirks.known(body, self._endpoint.model, self._wire.name)
         for adjustment in learnt.values():
             body = adjustment.apply(body)
         return body
 
     def _sendable(self, message: Message) -> Message:
         """What another provider keeps for itself is sent to that provider only."""
-        is_own = not isinstance(message, AssistantMessage) or message.origin == self.endpoint.origin
+        is_own = not isinstance(message, AssistantMessage) or message.origin == self._origin
         return message if is_own else without_extra(message)
 
     def _decode(self, text: str) -> Response:
         return self._own(self._wire.decode(json_object(text)))
 
     def _own(self, response: Response) -> Response:
-        return replace(response, message=replace(response.message, origin=self.endpoint.origin))
+        return replace(response, message=replace(response.message, origin=self._origin))
 
     @contextmanager
     def _scrubbed(self) -> Iterator[None]:
@@ -144,9 +152,9 @@ class RemoteModel:
         try:
             yield
         except ModelError as error:
-            error.args = tuple(self.transport.scrub(str(text)) for text in error.args)
-            error.code = error.code and self.transport.scrub(error.code)
-            error.parameter = error.parameter and self.transport.scrub(error.parameter)
+            error.args = tuple(self._transport.scrub(str(text)) for text in error.args)
+            error.code = error.code and self._transport.scrub(error.code)
+            error.parameter = error.parameter and self._transport.scrub(error.parameter)
             raise
 
 

@@ -11,10 +11,10 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import closing
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
+from urllib.parse import urlencode
 
 from agentkit.config import Secret
 from agentkit.errors import AgentKitError, BadResponse, ConfigError, Rejected, Unauthorized, Unreachable
@@ -29,6 +29,7 @@ CONNECT_SECONDS = 10.0
 """How long a connection may take to open, when the timeout for the answer is longer."""
 
 _GRACE_SECONDS = 0.1
+_VERSION = "api-version"
 
 _PLAIN_HEADERS = {"accept", "content-type", "user-agent"}
 """The only headers of the openai package that a server other than OpenAI's own is sent."""
@@ -130,7 +131,8 @@ class Transport:
                 import openai
 
                 self._client = openai.OpenAI(
-                    http_client=openai.DefaultHttpxClient(**self._http_options()), **self._client_options()
+                    http_client=openai.DefaultHttpxClient(**self._http_options(_add_query)),
+                    **self._client_options(),
                 )
                 self._close_client = weakref.finalize(self, _close_in, os.getpid(), self._client)
             return self._client
@@ -148,10 +150,10 @@ class Transport:
         if loop not in self._kept:
             import openai
 
-            for ended in [known for known in list(self._kept) if known.is_closed()]:
-                self._kept.pop(ended).let_go.detach()
+            self._forget_ended_loops()
             client = openai.AsyncOpenAI(
-                http_client=openai.DefaultAsyncHttpxClient(**self._http_options()), **self._client_options()
+                http_client=openai.DefaultAsyncHttpxClient(**self._http_options(_aadd_query)),
+                **self._client_options(),
             )
             keeper = _keep(client)
             await anext(keeper)
@@ -159,17 +161,27 @@ class Transport:
             self._kept[loop].let_go.atexit = False
         return self._kept[loop].client
 
-    def _http_options(self) -> dict[str, Any]:
+    def _forget_ended_loops(self) -> None:
+        with self._own_lock():
+            for ended in [loop for loop in list(self._kept) if loop.is_closed()]:
+                self._kept.pop(ended).let_go.detach()
+
+    def _http_options(self, add_query: Callable[[bytes, Any], object]) -> dict[str, Any]:
         """Redirects are not followed: they could carry key and conversation to another host."""
-        is_secure = urlsplit(self._endpoint.base_url).scheme == "https"
-        return {"verify": _tls_context() if is_secure else False, "follow_redirects": False}
+        is_secure = self._endpoint.base_url.startswith("https:")
+        own_query = urlencode({name: value for name, value in self._endpoint.query.items() if name != _VERSION})
+        return {
+            "verify": _tls_context() if is_secure else False,
+            "follow_redirects": False,
+            "event_hooks": {"request": [partial(add_query, own_query.encode())] if own_query else []},
+        }
 
     def _client_options(self) -> dict[str, Any]:
         import openai
 
         return {
-            "base_url": self._endpoint.base_url,
-            "default_query": dict(self._endpoint.query),
+            "base_url": self._endpoint.shown_url,
+            "default_query": {name: value for name, value in self._endpoint.query.items() if name == _VERSION},
             "api_key": "none",
             "max_retries": self.max_retries,
             "timeout": openai.Timeout(self.timeout_seconds, connect=self.connect_seconds),
@@ -183,10 +195,11 @@ class Transport:
         added = () if endpoint.is_openai else (*client.default_headers, *_ADDED_HEADERS)
         omitted = [name for name in added if name.lower() not in _PLAIN_HEADERS]
         headers: dict[str, Any] = dict.fromkeys([*omitted, "Authorization"], openai.Omit())
+        bearer = f"Bearer {key}" if key else ""
         if key and endpoint.key_header and not endpoint.token_provider:
-            headers[endpoint.key_header] = key
-        elif key:
-            headers["Authorization"] = f"Bearer {key}"
+            headers[endpoint.key_header], bearer = key, ""
+        if authorization := endpoint.authorization or bearer:
+            headers["Authorization"] = authorization
         return {"headers": headers}
 
     def _key(self) -> str | None:
@@ -291,6 +304,17 @@ class _Kept(NamedTuple):
     client: Any
     keeper: AsyncGenerator[None]
     let_go: weakref.finalize[[asyncio.AbstractEventLoop, AsyncGenerator[None]], Transport]
+
+
+def _add_query(query: bytes, request: Any) -> None:
+    """Add a base URL's own query where the HTTP library does not log it: it may be secret."""
+    path: bytes = request.url.raw_path
+    target = path + (b"&" if b"?" in path else b"?") + query
+    request.extensions = {**request.extensions, "target": target}
+
+
+async def _aadd_query(query: bytes, request: Any) -> None:
+    _add_query(query, request)
 
 
 async def _keep(client: Any) -> AsyncGenerator[None]:

@@ -24,6 +24,7 @@ from agentkit.llm.providers.offline import OfflineModel
 from agentkit.llm.providers.offline_worker import Worker
 from agentkit.messages import Request, ToolSpec, UserMessage
 from agentkit.tools.calculator import calculate
+from agentkit.tools.catalog import default_tools
 
 HERE = Path(__file__).parent
 Calls = list[tuple[str, dict[str, Any]]]
@@ -59,10 +60,11 @@ def main() -> None:
 def measure(ask: Any, half: str | None) -> Iterator[Outcome]:
     """Ask every question with every set of tools that it is meant for."""
     specs = json.loads((HERE / "tools.json").read_text("utf-8"))
+    shipped = {tool.name: tool.spec for tool in default_tools}
     sets = {"core": specs["core"], "all twelve": specs["core"] + specs["web"] + specs["system"]}
     questions = [json.loads(line) for line in (HERE / "questions.jsonl").read_text("utf-8").splitlines()]
     for name, chosen in {**sets, "five others": specs["other"]}.items():
-        tools = [ToolSpec(spec["name"], spec["description"], spec["parameters"]) for spec in chosen]
+        tools = [shipped.get(spec["name"]) or ToolSpec(**spec) for spec in chosen]
         for question in questions:
             if (question.get("tools") == "other") == (name == "five others") and half in (None, question["half"]):
                 yield judged(question, name, tools, ask)

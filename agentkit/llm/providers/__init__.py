@@ -15,6 +15,8 @@ class Provider(Protocol):
     """A service that answers requests. Failures are raised as ModelError; see `agentkit.errors`.
 
     `stream` and `astream` yield TextDelta, ReasoningDelta and ToolCallDelta events and end with one ResponseReceived.
+    A provider may also have `close` and `aclose`, which let go of what it opened, and `adjustments`, which tell what is
+    sent differently because the server refused it otherwise; `LLM` uses them when they are there.
     """
 
     def complete(self, request: Request) -> Response:

@@ -16,8 +16,8 @@ from typing import Any
 
 from agentkit.errors import BadResponse, MissingExtra, Rejected
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
-from agentkit.llm.providers.offline_finding import Kind, kinds_of, offers, plain_schema, unfilled
-from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge
+from agentkit.llm.providers.offline_finding import Kind, kinds_of, offers, unfilled
+from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge, relaxed
 from agentkit.llm.providers.offline_reading import Question
 from agentkit.llm.providers.offline_words import words
 from agentkit.llm.providers.offline_worker import Worker
@@ -137,7 +137,7 @@ class OfflineModel:
         offered = [] if question.small or question.negated else offers(question, tools)
         if not offered:
             return _Answer(_unable(question, tools))
-        raw = self._ask([_shown(offer.spec) for offer in offered], _shortened(question), max_tokens=192)
+        raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
         judgment = judge(question, offered, raw)
         if not judgment.doubts:
             return _Answer(calls=judgment.calls, raw=raw)
@@ -151,12 +151,12 @@ class OfflineModel:
         if len(text) > MAX_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
         whole = wanted.schema if wanted.schema.get("type") == "object" else _wrapped(wanted.schema)
-        tool = {"name": wanted.name, "description": whole.get("description", ""), "parameters": whole}
+        tool = {"name": wanted.name, "description": whole.get("description", ""), "parameters": relaxed(whole)}
         raw = self._ask([tool], text, max_tokens=512)
         calls = raw.get("function_calls") or raw.get("suppressed_calls") or []
         if not calls:
             raise BadResponse(f"The offline model finds no {wanted.name} in the text.")
-        fields = completed(calls[0].get("arguments") or {}, whole)
+        fields = completed(calls[0].get("arguments") or {}, whole, whole)
         doubts = doubtful_fields(fields, whole, text)
         if doubts or raw.get("confidence", 0) < _LEAST_CONFIDENCE:
             named = f": {', '.join(doubts)}" if doubts else ""
@@ -236,16 +236,6 @@ def _permitted(request: Request) -> tuple[ToolSpec, ...]:
         return ()
     named = tuple(spec for spec in request.tools if spec.name == choice)
     return named or request.tools
-
-
-def _shown(spec: ToolSpec) -> dict[str, Any]:
-    """A tool as the engine reads it fastest: the first sentence of its description, and plain schemas."""
-    description = spec.description.strip().split("\n\n")[0]
-    parameters = {key: value for key, value in spec.parameters.items() if key not in ("title", "additionalProperties")}
-    properties = {
-        name: plain_schema(schema, spec.parameters) for name, schema in (parameters.get("properties") or {}).items()
-    }
-    return {"name": spec.name, "description": description, "parameters": {**parameters, "properties": properties}}
 
 
 def _shortened(question: Question) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from agentkit.llm.providers.offline_reading import Question, Shape, Span
-from agentkit.llm.providers.offline_words import STOP_WORDS, idea, ideas, words
+from agentkit.llm.providers.offline_words import GREETINGS, STOP_WORDS, idea, ideas, words
 from agentkit.messages import ToolSpec
 
 
@@ -68,8 +68,8 @@ class Offer:
     def support(self) -> int:
         """How much speaks for the tool: each shared idea, and each form that fills a parameter, if none is missing."""
         filled = {name: kind for name, kind in self.kinds.items() if self.candidates[name]}
-        counted = [kind for name, kind in filled.items() if name in self.required or kind in _TELLING]
-        forms = sum(2 if kind in _TELLING else 1 for kind in counted) if filled.keys() >= set(self.required) else 0
+        counted = [kind for name, kind in filled.items() if name in self.required or kind in TELLING]
+        forms = sum(2 if kind in TELLING else 1 for kind in counted) if filled.keys() >= set(self.required) else 0
         return forms + len(self.matched)
 
     @property
@@ -77,7 +77,7 @@ class Offer:
         """Whether it could be meant at all. A quotation or a topic alone does not tell what to do with it."""
         if self.missing:
             return False
-        telling = any(self.kinds.get(name) in (*_TELLING, Kind.QUERY) for name in self.required)
+        telling = any(self.kinds.get(name) in (*TELLING, Kind.QUERY) for name in self.required)
         return bool(self.matched or telling or not self.known)
 
     @property
@@ -85,6 +85,19 @@ class Offer:
         """The spans of the question that the tool could take as arguments."""
         texts = [text for each in self.candidates.values() for text in each]
         return frozenset(span for span in self.question.spans if span.sure and held(span, texts, self.question))
+
+    def shown(self) -> dict[str, Any]:
+        """The tool as the engine reads it best: in few words, and without what this question cannot fill."""
+        properties = {}
+        idle = not leftover(self.question, [self])
+        for name, schema in self.schemas.items():
+            bare = schema.get("type") == "string" and "enum" not in schema and name not in self.required
+            if not (bare and (idle if name not in self.kinds else not self.candidates[name])):
+                properties[name] = {key: value for key, value in schema.items() if key != "default"}
+        shape = {"type": "object", "properties": properties, "required": list(self.required)}
+        shared = {key: self.spec.parameters[key] for key in ("$defs", "definitions") if key in self.spec.parameters}
+        description = self.spec.description.strip().split("\n\n")[0]
+        return {"name": self.spec.name, "description": description, "parameters": {**shape, **shared}}
 
 
 def offers(question: Question, specs: Iterable[ToolSpec], most: int = 5) -> list[Offer]:
@@ -119,13 +132,15 @@ def _outdoes(one: Offer, other: Offer) -> bool:
         return False
     if one.support > other.support and one.reach > other.reach > frozenset():
         return True
+    if {*one.kinds.values()} >= {*other.kinds.values()} and one.matched > other.matched and one.reach >= other.reach:
+        return True
     return one.support >= other.support + 2 and one.matched >= other.matched and other.reach <= one.reach
 
 
 def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()) -> frozenset[str]:
     """The ideas of the question that neither the tools nor the arguments account for."""
     told = {each for offer in used for each in offer.ideas}
-    return question.ideas - told - ideas(words(" ".join(texts_in(list(arguments))))) - _ASKING
+    return question.ideas - told - ideas(words(" ".join(texts_in(list(arguments))))) - _ASKING - ideas(GREETINGS)
 
 
 def plain_schema(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -272,7 +287,8 @@ def _topics(offer: Offer) -> Iterator[str]:
     """The question without the words at either end that only say what to do with it."""
     question = offer.question
     wanted = not question.ideas.isdisjoint({"search", *_ideas_in(offer.spec.name)})
-    if not wanted and (question.spans or not question.asks_for_knowledge):
+    elsewhere = question.of(Shape.PATH, Shape.URL) and "web" not in question.ideas
+    if question.personal or elsewhere or not (wanted or (question.asks_for_knowledge and not question.spans)):
         return
     tokens = list(re.finditer(r"\S+", question.text))
     idle = [all(_is_idle(word, offer) for word in words(token.group())) for token in tokens]
@@ -296,8 +312,10 @@ _NAMES = {
     Kind.TEXT: "text string sentence phrase",
     Kind.MESSAGE: "content contents message body",
 }
-_TELLING = (Kind.URL, Kind.JSON, Kind.SUM, Kind.PATH)
-FORMS = (*_TELLING, Kind.COMMAND, Kind.CODE)
+TELLING = (Kind.URL, Kind.JSON, Kind.SUM, Kind.PATH)
+"""The kinds whose form alone suggests what is to be done."""
+
+FORMS = (*TELLING, Kind.COMMAND, Kind.CODE)
 """The kinds whose form is found more surely by rule than by the engine."""
 _FINDERS: dict[Kind, Callable[[Offer], Iterator[str]]] = {
     Kind.URL: _shaped(Shape.URL),

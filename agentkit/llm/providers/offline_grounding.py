@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentkit.llm.providers.offline_finding import FORMS, Kind, Offer, held, leftover, plain_schema, texts_in
+from agentkit.llm.providers.offline_finding import FORMS, TELLING, Kind, Offer, held, leftover, plain_schema, texts_in
 from agentkit.llm.providers.offline_reading import Question
 from agentkit.llm.providers.offline_words import STOP_WORDS, idea, numbers_in, spoken_numbers_in, vocabulary, words
 
@@ -54,11 +53,35 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
     return Judgment(tuple(calls), tuple(doubts), complete)
 
 
-def completed(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields read from a text, with None for each required one that was not found and may be null."""
+def completed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """What was read from a text, with None for each required field that was not found and may be null."""
+    schema = plain_schema(schema, root)
+    if isinstance(value, list):
+        return [completed(each, schema.get("items") or {}, root) for each in value]
+    if not isinstance(value, Mapping):
+        return value
     properties = schema.get("properties") or {}
-    absent = [name for name in schema.get("required") or () if name not in fields]
-    return {**fields, **{name: None for name in absent if '"null"' in json.dumps(properties.get(name))}}
+    absent = [name for name in schema.get("required") or () if name not in value and _nullable(properties.get(name))]
+    found = {name: completed(each, properties.get(name, {}), root) for name, each in value.items()}
+    return {**found, **dict.fromkeys(absent)}
+
+
+def relaxed(schema: Any) -> Any:
+    """The schema without the demand for fields that may be null: the engine leaves out what it does not find."""
+    if isinstance(schema, list):
+        return [relaxed(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    parts = {key: relaxed(each) for key, each in schema.items()}
+    if isinstance(needed := schema.get("required"), list):
+        properties = schema.get("properties") or {}
+        parts["required"] = [name for name in needed if not _nullable(properties.get(name))]
+    return parts
+
+
+def _nullable(schema: Any) -> bool:
+    variants = schema.get("anyOf", [schema]) if isinstance(schema, Mapping) else []
+    return any("null" in (each.get("type"), *each.get("type", ())) for each in variants)
 
 
 def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
@@ -151,6 +174,8 @@ def _weakness(
     margin = sum(offer.support for offer in used) - len(rest.split())
     certain = all(offer.known for offer in used)
     needed = next(floor for least, floor in _FLOORS[certain] if margin >= least)
+    if _is_vague(question, used, arguments, rest):
+        needed = max(needed, 0.5)
     if not used:
         yield "the engine refuses"
     elif confidence < needed:
@@ -161,16 +186,26 @@ def _weakness(
         yield f"no argument says: {rest}"
 
 
+def _is_vague(question: Question, used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]], rest: str) -> bool:
+    """Whether the calls stand on a form that may be none, or on a bare text in a question that says more."""
+    texts = list(texts_in(arguments))
+    unsure = any(not span.sure and held(span, texts, question) for span in question.spans)
+    telling = any(offer.kinds.get(name) in TELLING for offer in used for name in offer.schemas)
+    return unsure or bool(rest and not telling)
+
+
 def _surprises(
     question: Question, offered: Sequence[Offer], used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Where the engine chose what the question's words do not suggest."""
+    """Where the engine chose what the question's words do not suggest, or suggest no more than something else."""
+    rest = leftover(question, used, arguments)
     for offer in offered:
-        if used and offer not in used and all(offer.support > each.support for each in used):
+        least = max((each.support for each in used), default=offer.support)
+        if offer not in used and (offer.support > least or (rest and offer.known and offer.support == least)):
             yield f"rather {offer.spec.name}"
     said = set(words(question.text))
     chosen = {text for text in texts_in(arguments) if any(text in offer.options for offer in used)}
-    if leftover(question, used, arguments):
+    if rest:
         yield from (f"not said: {text}" for text in chosen if said.isdisjoint(words(text.replace("_", " "))))
 
 

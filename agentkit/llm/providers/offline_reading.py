@@ -37,7 +37,7 @@ class Shape(StrEnum):
 class Span:
     """A recognised stretch: `text` is what it stands for (a quotation without its marks), from `start` to `end`.
 
-    `sure` is False when the form alone does not tell: `555-1234`, `and/or`, a JSON text that never ends.
+    `sure` is False when the form alone does not tell: `555-1234`, `and/or`, `run away`, a JSON text that never ends.
     """
 
     shape: Shape
@@ -139,7 +139,8 @@ def _orders(text: str) -> Iterator[Span]:
         if whole and not text[whole.end :].strip(" .?!\n"):
             yield Span(Shape.ORDER, whole.text, start, whole.end)
         elif end > start:
-            yield Span(Shape.ORDER, text[start:end], start, end)
+            plain_words = all(word.isalpha() for word in text[start:end].split())
+            yield Span(Shape.ORDER, text[start:end], start, end, sure=not plain_words)
 
 
 def _marked(text: str) -> Iterator[Span]:

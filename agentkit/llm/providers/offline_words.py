@@ -28,8 +28,8 @@ def words(text: str) -> list[str]:
 
 def ideas(some_words: Iterable[str]) -> frozenset[str]:
     """The content words, each as its family's name or its stem: `files` and `document` are one idea."""
-    content = (word for word in plain(some_words) if word not in STOP_WORDS and not word.isdigit())
-    return frozenset(idea(word) for word in content)
+    content = (word for word in plain(some_words) if word not in STOP_WORDS and word not in NUMBER_WORDS)
+    return frozenset(idea(word) for word in content if not word.isdigit())
 
 
 def idea(word: str) -> str:
@@ -69,14 +69,17 @@ STOP_WORDS = vocabulary(
     with without about than then too also just only very some any all both each every other another such
     be am is are was were been being do does did done have has had can could may might must shall should will would
     i i'm i've i'd me my mine we us our you your yours he she they them him her his their one ones
-    what which who whom whose when where why how please kindly let lets tell give show want need know say says
+    what which who whom whose when where why how please kindly let lets tell give show get want need know say says
     do don't not no never if because while over under between out up down
     much many long right exactly actually really quickly now currently following me following's
     using use via inside within called named"""
 )
-SMALL_TALK = vocabulary(
-    """hi hello hey hiya howdy yo greetings good morning afternoon evening night day thanks thank thx cheers bye goodbye
-    later see ok okay yes yeah yep nope sure fine great cool nice awesome well lol haha wow sorry test testing help
+GREETINGS = vocabulary(
+    "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry"
+)
+SMALL_TALK = GREETINGS | vocabulary(
+    """good morning afternoon evening night day later see yep nope sure fine great cool nice awesome well lol haha wow
+    test testing help
     going doing today meet talk friend buddy name love like bot robot human real happy sad sir madam mate
     sounds alright welcome lot lots bunch"""
 )
@@ -96,7 +99,7 @@ _FAMILIES = {
     "article": "article summary information info entry result detail",
     "web": "web internet online website page url link site address",
     "see": "read open view display print content contents inside see",
-    "fetch": "fetch download visit get retrieve load",
+    "fetch": "fetch download visit retrieve load",
     "save": "write save store put create make",
     "send": "send post reply say message",
     "list": "list listing",

@@ -65,10 +65,11 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
 def raise_error_inside(data: Mapping[str, Any]) -> None:
     """Raise the error that a body or chunk carries although its HTTP status was 200.
 
-    Servers put it under `error`, or send its text instead of an answer: one with neither `choices` nor `output`.
+    Servers put it under `error`, call the whole an error, or send its text instead of an answer.
     """
     is_answer = not data.keys().isdisjoint({"choices", "output", "response"})
-    if data.get("error") or (not is_answer and not data.keys().isdisjoint({"message", "detail"})):
+    is_text = isinstance(data.get("message"), str) or "detail" in data
+    if data.get("error") or data.get("object") == "error" or (is_text and not is_answer):
         raise failure(data)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.llm.providers.offline_finding import offers
-from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge
+from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge, relaxed
 from agentkit.llm.providers.offline_reading import Question
 from agentkit.messages import ToolSpec
 
@@ -196,6 +196,7 @@ def test_a_complete_call_can_be_suggested():
     assert judged("delete a.txt", ("read_file", {"path": "a.txt"})).complete
 
 
+PRICE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 RECORD = {
     "type": "object",
     "properties": {
@@ -208,7 +209,7 @@ RECORD = {
         "note": {"anyOf": [TEXT, {"type": "null"}]},
     },
     "required": ["name", "note"],
-    "$defs": {"Line": {"type": "object", "properties": {"what": TEXT, "price": {"type": "number"}}}},
+    "$defs": {"Line": {"type": "object", "properties": {"what": TEXT, "price": PRICE}, "required": ["what", "price"]}},
 }
 
 
@@ -231,6 +232,22 @@ def test_fields_must_be_in_the_text(fields, doubtful):
     )
 
 
-def test_absent_fields_that_may_be_null_become_null():
+@pytest.mark.parametrize(
+    ("found", "whole"),
+    [
+        ({}, {"note": None}),
+        ({"note": "x"}, {"note": "x"}),
+        ({"lines": [{"what": "milk"}]}, {"lines": [{"what": "milk", "price": None}], "note": None}),
+    ],
+)
+def test_absent_fields_that_may_be_null_become_null(found, whole):
     """A required field that was not found is null where the schema allows it, and stays absent elsewhere."""
-    assert completed({}, RECORD) == {"note": None}
+    assert completed(found, RECORD, RECORD) == whole
+
+
+def test_the_engine_is_not_asked_for_what_may_be_null():
+    """Fields that may be null are not demanded, at any depth; properties named `required` are left alone."""
+    schema = {"type": "object", "properties": {"required": {"type": ["string", "null"]}}, "required": ["required"]}
+    assert relaxed(RECORD)["required"] == ["name"]
+    assert relaxed(RECORD)["$defs"]["Line"]["required"] == ["what"]
+    assert relaxed({"items": [schema]}) == {"items": [{**schema, "required": []}]}

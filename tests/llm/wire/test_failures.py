@@ -91,7 +91,14 @@ def test_long_messages_are_cut():
 
 
 @pytest.mark.parametrize(
-    "data", [{"error": "x"}, {"message": "x"}, {"detail": "x"}, {"error": {"code": 1}, "choices": []}]
+    "data",
+    [
+        {"error": "x"},
+        {"message": "x"},
+        {"detail": "x"},
+        {"object": "error", "message": {}},
+        {"error": {"code": 1}, "choices": []},
+    ],
 )
 def test_errors_inside_a_success(data):
     """An error is recognised though the status is 200."""
@@ -100,7 +107,14 @@ def test_errors_inside_a_success(data):
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"error": None, "output": []}, {"choices": [], "message": "?"}, {"response": {}, "detail": "?"}]
+    "data",
+    [
+        {},
+        {"error": None, "output": []},
+        {"choices": [], "message": "?"},
+        {"response": {}, "detail": "?"},
+        {"message": {"content": "?"}},
+    ],
 )
 def test_answers_are_no_errors(data):
     """What carries an answer is no error, and neither is what says nothing."""

