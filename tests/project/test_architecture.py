@@ -12,7 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 CHECKS = {
-    "layers": ("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-logo", "--no-cache"),
+    "layers": (
+        "-c",
+        "from importlinter.cli import lint_imports_command; lint_imports_command()",
+        "--no-logo",
+        "--no-cache",
+    ),
     "lint": ("-m", "ruff", "check"),
     "format": ("-m", "ruff", "format", "--check"),
     "types": ("-m", "mypy"),

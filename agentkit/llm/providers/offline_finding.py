@@ -37,7 +37,8 @@ class Offer:
         self.required: Sequence[str] = spec.parameters.get("required") or ()
         self.kinds = kinds_of(spec)
         self.options = [str(option) for schema in self.schemas.values() for option in schema.get("enum") or ()]
-        self.ideas = _ideas_in(spec.name, *self.schemas, *self.options, spec.description)
+        self.summary = spec.description.strip().split("\n\n")[0]
+        self.ideas = _ideas_in(spec.name, *self.schemas, *self.options, self.summary)
 
     @cached_property
     def candidates(self) -> dict[str, tuple[str, ...]]:
@@ -96,8 +97,7 @@ class Offer:
                 properties[name] = {key: value for key, value in schema.items() if key != "default"}
         shape = {"type": "object", "properties": properties, "required": list(self.required)}
         shared = {key: self.spec.parameters[key] for key in ("$defs", "definitions") if key in self.spec.parameters}
-        description = self.spec.description.strip().split("\n\n")[0]
-        return {"name": self.spec.name, "description": description, "parameters": {**shape, **shared}}
+        return {"name": self.spec.name, "description": self.summary, "parameters": {**shape, **shared}}
 
 
 def offers(question: Question, specs: Iterable[ToolSpec], most: int = 5) -> list[Offer]:
@@ -128,7 +128,7 @@ def _outdoes(one: Offer, other: Offer) -> bool:
 
     Among tools whose parameters have no form to go by, the engine chooses better than words do.
     """
-    if not other.known:
+    if not (other.known and other.kinds):
         return False
     if one.support > other.support and one.reach > other.reach > frozenset():
         return True
@@ -248,11 +248,13 @@ def _orders(offer: Offer) -> Iterator[str]:
 
 
 def _commands(offer: Offer) -> Iterator[str]:
-    yield from (text for text in _orders(offer) if _spoken_of(offer) or not _is_program(text))
+    texts = (text for text in _orders(offer) if not text[:1].isdigit())
+    yield from (text for text in texts if _spoken_of(offer) or not _is_program(text))
 
 
 def _codes(offer: Offer) -> Iterator[str]:
-    yield from (text for text in _orders(offer) if _spoken_of(offer) or _is_program(text))
+    python = "python" in words(f"{offer.spec.name.replace('_', ' ')} {offer.summary}")
+    yield from (text for text in _orders(offer) if _is_program(text) or (_spoken_of(offer) and not python))
 
 
 def _spoken_of(offer: Offer) -> bool:
@@ -332,7 +334,7 @@ _ASKING = frozenset({"search", "see", "fetch", "article"})
 _FILE_NAME = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$|^[.~]?/\S")
 _NAMED_PATH = re.compile(
     r"\b(?:(?:file|folder|directory|dir)(?:\s+(?:named|called))?|named|called|in|inside|under|of|at)\s+"
-    r"(?:(?:the|my)\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+and\b)",
+    r"(?:the\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+and\b)",
     re.IGNORECASE,
 )
 _NAMED_TEXT = re.compile(

@@ -170,12 +170,15 @@ def _weakness(
     question: Question, used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]], confidence: float
 ) -> Iterator[str]:
     """Why too little speaks for the calls, if so."""
-    rest = ", ".join(sorted(leftover(question, used, arguments)))
-    margin = sum(offer.support for offer in used) - len(rest.split())
+    ideas_left = leftover(question, used, arguments)
+    rest = ", ".join(sorted(ideas_left))
+    margin = sum(offer.support for offer in used) - len(ideas_left)
     certain = all(offer.known for offer in used)
     needed = next(floor for least, floor in _FLOORS[certain] if margin >= least)
     if _is_vague(question, used, arguments, rest):
         needed = max(needed, 0.5)
+    if certain and question.lead in ideas_left:
+        needed = max(needed, 0.75)
     if not used:
         yield "the engine refuses"
     elif confidence < needed:
@@ -242,7 +245,7 @@ def _literal(value: str, question: Question) -> bool:
 # rest. It is well calibrated for parameters that are names of things, and hardly for those with a form of their own.
 _FLOORS = {
     True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
-    False: ((1, 0.3), (0, 0.5), (-99, 0.6)),
+    False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
 }
 _DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
 _PIECES = re.compile(r"\w+|[^\w\s]")

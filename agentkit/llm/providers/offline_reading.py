@@ -10,9 +10,11 @@ from enum import StrEnum
 from functools import cached_property
 
 from agentkit.llm.providers.offline_words import (
+    GREETINGS,
     NUMBER_WORDS,
     SMALL_TALK,
     STOP_WORDS,
+    idea,
     ideas,
     numbers_in,
     plain,
@@ -64,6 +66,11 @@ class Question:
         """The lower-case words outside every span, in order."""
         return tuple(words(self._outside()))
 
+    @property
+    def lead(self) -> str:
+        """The idea of the first content word: what is to be done, when the question is an order."""
+        return next((idea(word) for word in plain(self.frame) if ideas([word]) - ideas(GREETINGS)), "")
+
     @cached_property
     def ideas(self) -> frozenset[str]:
         """What the frame is about: ideas of its content words, and a calculation where it asks how much."""
@@ -84,7 +91,8 @@ class Question:
     def asks_for_knowledge(self) -> bool:
         """Whether it is a question about the world: an interrogative first, nobody's person and no sum in it."""
         first, *rest = plain(self.frame) or [""]
-        return first in _INTERROGATIVES and not self.personal and not (self.numbers and _SUM_WORDS.intersection(rest))
+        counts = self.numbers and (_SUM_WORDS.intersection(rest) or _SUM_SIGN.search(self._outside()))
+        return first in _INTERROGATIVES and not self.personal and not counts
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -138,8 +146,8 @@ def _orders(text: str) -> Iterator[Span]:
         whole = _quote_at(text, start)
         if whole and not text[whole.end :].strip(" .?!\n"):
             yield Span(Shape.ORDER, whole.text, start, whole.end)
-        elif end > start:
-            plain_words = all(word.isalpha() for word in text[start:end].split())
+        elif end > start and "`" not in text[start:end]:
+            plain_words = all(word.isalnum() for word in text[start:end].split())
             yield Span(Shape.ORDER, text[start:end], start, end, sure=not plain_words)
 
 
@@ -253,7 +261,8 @@ _COLON = re.compile(r":\s+(?=\S)")
 _HOW_MUCH = re.compile(r"\bhow\s+much\b", re.IGNORECASE)
 _ORDER = re.compile(
     r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just)\s+)(?:run|execute)\b"
-    r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|python|code|script|snippet))+"
+    r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|code|script|snippet"
+    r"|python(?=\s*:|\s+(?:code|script|snippet)\b)))+"
     r"|(?!\s+(?:the|this|that|a|an|my|it|all)\b))\s*:?\s+",
     re.IGNORECASE,
 )
@@ -326,6 +335,7 @@ _SPOKEN_SUMS = tuple(
 _PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNICODE)
 _FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[^\W\d][\w.-]*/|/[\w.-]*[^\W\d]|[\w-]\.[A-Za-z]\w{0,5}$")
 _PLAIN_ALTERNATIVE = re.compile(r"[^\W\d]+/[^\W\d]+")
+_SUM_SIGN = re.compile(r"\d\s*[-+*/^%]")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "etc"})
 
 _NEGATIONS = frozenset({"not", "never", "without", "don't", "dont", "no"})
@@ -336,5 +346,6 @@ _POLITE = re.compile(
 )
 _INTERROGATIVES = vocabulary("who whom whose what which when where why how")
 _SUM_WORDS = vocabulary(
-    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power"
+    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power "
+    "difference average mean sum product total ratio"
 )

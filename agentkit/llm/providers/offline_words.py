@@ -81,7 +81,7 @@ SMALL_TALK = GREETINGS | vocabulary(
     """good morning afternoon evening night day later see yep nope sure fine great cool nice awesome well lol haha wow
     test testing help
     going doing today meet talk friend buddy name love like bot robot human real happy sad sir madam mate
-    sounds alright welcome lot lots bunch"""
+    sounds alright welcome lot lots bunch things"""
 )
 _ENDINGS = (
     *("ations", "ation", "ators", "ator", "ated", "ates", "ating", "ate", "ities", "ity", "ings", "ing", "ions", "ion"),

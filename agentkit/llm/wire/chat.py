@@ -83,7 +83,7 @@ def _encode_answer(message: AssistantMessage) -> dict[str, Any]:
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": reading.sendable_arguments(call.arguments)}
+    function = {"name": reading.sendable_name(call.name), "arguments": reading.sendable_arguments(call.arguments)}
     return {"id": call.id, "type": "function", "function": function, **call.extra}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, Rejected
@@ -118,6 +119,11 @@ def sendable_arguments(arguments: str) -> str:
         return "{}"
     is_object = isinstance(_loaded(arguments), dict)
     return well_formed(arguments) if is_object else json.dumps({"malformed_arguments": arguments})
+
+
+def sendable_name(name: str) -> str:
+    """A tool's name in the characters that servers demand in history, also when the model made one up."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
 def is_complete_json(text: str) -> bool:

@@ -128,11 +128,12 @@ def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
         calls = iter(message.tool_calls)
         return [{**item, **_call_fields(next(calls))} if _is_call(item) else item for item in items]
     text = [{"role": "assistant", "content": reading.well_formed(message.text)}] if message.text else []
-    return text + [{"type": "function_call", "name": call.name, **_call_fields(call)} for call in message.tool_calls]
+    return text + [{"type": "function_call", **_call_fields(call)} for call in message.tool_calls]
 
 
 def _call_fields(call: ToolCall) -> dict[str, Any]:
-    return {"call_id": call.id, "arguments": reading.sendable_arguments(call.arguments)}
+    arguments = reading.sendable_arguments(call.arguments)
+    return {"call_id": call.id, "name": reading.sendable_name(call.name), "arguments": arguments}
 
 
 def _is_call(item: object) -> bool:

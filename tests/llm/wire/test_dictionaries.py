@@ -10,7 +10,8 @@ from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolCall, 
 
 TEXTS = st.text()
 IMAGES = st.builds(Image, TEXTS, st.sampled_from([None, "auto", "low", "high"]))
-CALLS = st.builds(ToolCall, st.text(min_size=1), TEXTS, st.just('{"a": 1}'))
+NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True)
+CALLS = st.builds(ToolCall, st.text(min_size=1), NAMES, st.just('{"a": 1}'))
 MESSAGES = st.one_of(
     st.builds(SystemMessage, TEXTS),
     st.builds(UserMessage, TEXTS | st.lists(TEXTS | IMAGES, min_size=1).map(tuple)),

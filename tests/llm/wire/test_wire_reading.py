@@ -69,6 +69,15 @@ def test_arguments_that_are_sent_are_an_object(arguments, sent):
     text.encode()
 
 
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [("calculator", "calculator"), ("search the web!", "search_the_web_"), ("", "unnamed"), ("x" * 100, "x" * 64)],
+)
+def test_a_made_up_name_is_sent_in_characters_that_servers_take(name, sent):
+    """A tool name that no server would accept does not spoil the rest of the conversation."""
+    assert reading.sendable_name(name) == sent
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_every_text_can_be_made_well_formed(text):
     """Any text can be encoded afterwards, and one that could be before stays as it is."""
