@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from agentkit.errors import ConfigError
+
 
 class SafetyLevel(IntEnum):
     """SAFE < NETWORK < SYSTEM. A tool has one; an agent has the highest it may use unasked."""
@@ -19,10 +21,10 @@ class SafetyLevel(IntEnum):
     def of(cls, value: SafetyLevel | str | int) -> SafetyLevel:
         """Read a level from itself, its name in any case, or its number.
 
-        Raises ValueError naming the three levels when `value` is none of them; True and False are none.
+        Raises ConfigError naming the three levels when `value` is none of them; True and False are none.
         """
         key = value.upper() if isinstance(value, str) else value
         for level in cls:
             if key in (level.name, level.value) and not isinstance(key, bool):
                 return level
-        raise ValueError(f"{value!r} is not a safety level; use SAFE, NETWORK or SYSTEM")
+        raise ConfigError(f"{value!r} is not a safety level; use SAFE, NETWORK or SYSTEM.")

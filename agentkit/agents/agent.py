@@ -71,7 +71,7 @@ class Agent:
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self.instruction = instruction
         self.max_iterations = max_iterations
-        self.policy = Policy(_level(safety))
+        self.policy = Policy(SafetyLevel.of(safety))
         self.approve = approve
         self.listeners = [_checked_listener(listener) for listener in listeners]
         self._llm, self._model = llm, model
@@ -205,13 +205,6 @@ def _checked_listener(listener: _Value) -> _Value:
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise ConfigError(f"A listener is a plain function of an event, not async. Got {listener!r:.200}.")
     return listener
-
-
-def _level(safety: SafetyLevel | str) -> SafetyLevel:
-    try:
-        return SafetyLevel.of(safety)
-    except ValueError as error:
-        raise ConfigError(f"safety= takes a safety level: {error}.") from None
 
 
 def _content(prompt: Prompt) -> Content:

@@ -1,4 +1,4 @@
-"""May this tool call happen? Find the tool, check the arguments, judge (pure)."""
+"""May this tool call happen, and what is a model told of it? Find the tool, judge, run or refuse."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.errors import BadArguments, UnknownTool
+from agentkit.errors import UnknownTool
 from agentkit.messages import ToolCall, ToolResult
 from agentkit.safety.policy import Policy
-from agentkit.tooling.result import denial, failure, objection
+from agentkit.tooling.result import UNKNOWN_TOOL, denial, failure
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
@@ -19,7 +19,7 @@ _EVIDENCE_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """A tool call with the judgment on it. `tool` is None when nothing could be run: no such tool, bad arguments."""
+    """A tool call with the judgment on it. `tool` is None when there is no such tool."""
 
     call: ToolCall
     decision: Decision
@@ -40,8 +40,6 @@ class JudgedCall:
 
     def refusal(self) -> ToolResult:
         """What the model is told of a call that may not happen."""
-        if self.tool is None:
-            return failure(self.call.name, objection(self.decision), "failed", self.decision)
         return denial(self.call.name, self.decision)
 
     def interruption(self) -> ToolResult:
@@ -54,10 +52,7 @@ def judge_call(call: ToolCall, tools: Toolset, policy: Policy) -> JudgedCall:
     """The call with its tool, its checked arguments and the strictest decision on it."""
     try:
         tool = tools.find(call.name)
-        arguments = tool.check(call.arguments)
     except UnknownTool as error:
-        return JudgedCall(call, Decision(Verdict.DENY, "unknown-tool", str(error), call.name[:_EVIDENCE_CHARS]))
-    except BadArguments as error:
-        return JudgedCall(call, Decision(Verdict.DENY, "bad-arguments", str(error), call.arguments[:_EVIDENCE_CHARS]))
-    decision = policy.judge(tool.name, tool.level, tool.judge_checked(arguments))
-    return JudgedCall(call, decision, tool, arguments)
+        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:_EVIDENCE_CHARS]))
+    arguments, own = tool.decide(call.arguments)
+    return JudgedCall(call, policy.judge(tool.name, tool.level, own), tool, arguments)

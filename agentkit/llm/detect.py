@@ -16,8 +16,9 @@ from agentkit.llm.sources import Sources
 Values = Mapping[str, Any]
 
 
-def _offline_endpoint(sources: Sources) -> Endpoint:
-    return Endpoint(provider="offline", model=sources.value("model=", "AGENTKIT_MODEL") or "needle3")
+def _offline_endpoint(_: Sources) -> Endpoint:
+    """There is one offline model; a name given for another does not count."""
+    return Endpoint(provider="offline", model="needle3")
 
 
 PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {

@@ -72,9 +72,7 @@ def text_of(value: object) -> str:
     """`str(value)`; when that raises, a text that says so."""
     try:
         return str(value)
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            raise
+    except Exception as error:
         return f"({type(value).__name__}, whose text cannot be had: {type(error).__name__})"
 
 

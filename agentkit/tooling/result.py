@@ -12,6 +12,10 @@ from agentkit.tooling.rendering import cut_text, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
+BAD_ARGUMENTS, UNKNOWN_TOOL = "bad-arguments", "unknown-tool"
+"""The rules of decisions on calls that could not be understood."""
+
+_NOT_UNDERSTOOD = {BAD_ARGUMENTS, UNKNOWN_TOOL}
 _MOST_NAME_CHARS = 64
 _MOST_ERROR_CHARS = 2_000
 _STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = ((ToolTimeout, "timed_out"), (Blocked, "denied"))
@@ -42,8 +46,12 @@ def fault(tool_name: str, error: Exception, decision: Decision | None = None) ->
 
 
 def denial(tool_name: str, decision: Decision) -> ToolResult:
-    """A call that was judged and may not happen: the reason, and what would be allowed."""
-    return failure(tool_name, objection(decision), "denied", decision)
+    """A call that was judged and may not happen: the reason, and what would be allowed.
+
+    A call that could not be understood has failed, rather than been denied.
+    """
+    status: Status = "failed" if decision.rule in _NOT_UNDERSTOOD else "denied"
+    return failure(tool_name, objection(decision), status, decision)
 
 
 def objection(decision: Decision) -> str:

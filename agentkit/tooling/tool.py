@@ -17,7 +17,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.tooling import running
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.result import denial, fault, objection, returned, told
+from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned, told
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters
 
 P = ParamSpec("P")
@@ -30,6 +30,7 @@ Judge = Callable[[Mapping[str, Any]], Decision]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FEWEST_CHARS = 100
+_EVIDENCE_CHARS = 200
 
 
 class Tool(Generic[P, R]):
@@ -149,66 +150,60 @@ class Tool(Generic[P, R]):
 
     def judge(self, arguments: Arguments) -> Decision:
         """What the tool's own judge says of a call, without running anything. Bad arguments are denied."""
+        return self.decide(arguments)[1]
+
+    def decide(self, arguments: Arguments) -> tuple[dict[str, Any], Decision]:
+        """The checked arguments with the judge's decision on them; no arguments when they were bad."""
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return Decision(Verdict.DENY, "bad-arguments", str(error))
-        return self.judge_checked(checked)
+            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:_EVIDENCE_CHARS])
+        return checked, self._judged(checked)
 
     def invoke(self, arguments: Arguments = None) -> ToolResult:
         """Check, judge and run. Whatever goes wrong is told in the result; an `ask` does not bind the caller."""
-        ready = self._ready(arguments)
-        return ready if isinstance(ready, ToolResult) else self.run(*ready)
+        return self.run(*self.decide(arguments))
 
     async def ainvoke(self, arguments: Arguments = None) -> ToolResult:
         """Like `invoke`, without blocking the event loop."""
-        ready = self._ready(arguments)
-        return ready if isinstance(ready, ToolResult) else await self.arun(*ready)
+        return await self.arun(*self.decide(arguments))
 
     def run(self, arguments: Mapping[str, Any], decision: Decision) -> ToolResult:
-        """Run with arguments that were checked and judged, inside the limits. Never raises for a fault of the tool."""
+        """Run with arguments that were checked and judged, inside the limits, unless the decision denies it.
+
+        Never raises for a fault of the tool.
+        """
+        if decision.denied:
+            return denial(self.name, decision)
         started = time.perf_counter()
         try:
             call = functools.partial(self.function, **arguments)
             value = running.call(call, self.timeout_seconds, is_async=self.is_async)
             result = returned(self.name, value, self.max_chars, decision)
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                raise
+        except Exception as error:
             result = fault(self.name, error, decision)
         return replace(result, seconds=time.perf_counter() - started)
 
     async def arun(self, arguments: Mapping[str, Any], decision: Decision) -> ToolResult:
         """Like `run`, without blocking the event loop."""
+        if decision.denied:
+            return denial(self.name, decision)
         started = time.perf_counter()
         try:
             call = functools.partial(self.function, **arguments)
             value = await running.acall(call, self.timeout_seconds, is_async=self.is_async)
             result = returned(self.name, value, self.max_chars, decision)
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                raise
+        except Exception as error:
             result = fault(self.name, error, decision)
         return replace(result, seconds=time.perf_counter() - started)
 
-    def _ready(self, arguments: Arguments) -> tuple[dict[str, Any], Decision] | ToolResult:
-        """The checked arguments and the decision, or the result that says why the tool does not run."""
-        try:
-            checked = self.check(arguments)
-        except BadArguments as error:
-            return fault(self.name, error)
-        decision = self.judge_checked(checked)
-        return denial(self.name, decision) if decision.denied else (checked, decision)
-
-    def judge_checked(self, arguments: Mapping[str, Any]) -> Decision:
-        """What the tool's own judge says of checked arguments; a judge that fails has not allowed anything."""
+    def _judged(self, arguments: Mapping[str, Any]) -> Decision:
+        """The judge's decision; a judge that fails has not allowed anything."""
         if self._judge is None:
             return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.")
         try:
             decision: object = self._judge(dict(arguments))
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                raise
+        except Exception as error:
             return Decision(Verdict.DENY, "judge-failed", f"The judge of {self.name} failed ({told(error)}).")
         if isinstance(decision, Decision):
             return decision
@@ -216,9 +211,10 @@ class Tool(Generic[P, R]):
         return Decision(Verdict.DENY, "judge-failed", reason)
 
     def _block_denied(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        decision = self.judge_checked(self._parameters.bind(args[self.lacks_instance :], kwargs))
+        """The judge sees checked arguments here too, whatever the caller's own types are."""
+        decision = self.judge(self._parameters.bind(args[self.lacks_instance :], kwargs))
         if decision.denied:
-            raise Blocked(objection(decision))
+            raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Tool[P, R]: ...
@@ -298,10 +294,7 @@ def _checked_text(description: object) -> str | None:
 
 
 def _checked_level(level: SafetyLevel | str) -> SafetyLevel:
-    try:
-        return SafetyLevel.of(level)
-    except ValueError as error:
-        raise ConfigError(f"level= takes a safety level: {error}.") from None
+    return SafetyLevel.of(level)
 
 
 def _checked_timeout(seconds: object) -> float | None:

@@ -277,4 +277,11 @@ def test_every_provider_has_a_prefix():
     secrets = {"api_key": Secret("k"), "azure_endpoint": "https://x.example"}
     for name in PROVIDERS:
         endpoint, *_ = detect(Wishes(model=f"{name}:m", **secrets), {})
-        assert (endpoint.provider, endpoint.model) == (name, "m")
+        assert (endpoint.provider, endpoint.model) == (name, "needle3" if name == "offline" else "m")
+
+
+def test_the_offline_provider_has_one_model():
+    """A model's name that is meant for another provider is ignored by the offline one, and that is told."""
+    endpoint, _, ignored = detect(Wishes(provider="offline", model="gpt-5.4-mini"), {})
+    assert endpoint.model == "needle3"
+    assert ignored == ("model= (offline does not use it)",)

@@ -231,7 +231,8 @@ def test_no_arguments_are_none_at_all() -> None:
 def test_bad_arguments_are_explained_and_nothing_runs(arguments: Any, error: str) -> None:
     """Bad arguments are a failed result that a model can learn from; judged, they are a denial."""
     result = divide.invoke(arguments)
-    assert (result.status, result.value, result.decision) == ("failed", None, None)
+    assert (result.status, result.value) == ("failed", None)
+    assert result.decision == divide.judge(arguments)
     assert str(result.error).startswith(error)
     assert json.loads(result.content)["tool"] == "divide"
     assert asyncio.run(divide.ainvoke(arguments)).error == result.error
@@ -240,6 +241,31 @@ def test_bad_arguments_are_explained_and_nothing_runs(arguments: Any, error: str
     assert decision.reason.startswith(error)
     with pytest.raises(BadArguments):
         divide.check(arguments)
+
+
+def test_a_denied_decision_keeps_a_tool_from_running() -> None:
+    """`run` and `arun` take a judged call, and obey the judgment."""
+    denied = Decision(Verdict.DENY, "no", "Not today.")
+    for result in (divide.run({"a": 1, "b": 2}, denied), asyncio.run(divide.arun({"a": 1, "b": 2}, denied))):
+        assert (result.status, result.value, result.decision) == ("denied", None, denied)
+
+
+def test_a_judge_sees_checked_arguments_however_the_tool_is_used() -> None:
+    """A direct call is judged on the same values as a model's call; what does not fit the parameters is refused."""
+
+    def count(n: int) -> int:
+        return n
+
+    def few(arguments: Mapping[str, Any]) -> Decision:
+        return Decision(Verdict.DENY if arguments["n"] > 5 else Verdict.ALLOW, "few", "At most five.")
+
+    careful: Any = Tool(count, judge=few)
+    assert careful(n=3) == 3
+    for way in (lambda: careful("9"), lambda: careful(n=9)):
+        with pytest.raises(Blocked, match="At most five"):
+            way()
+    with pytest.raises(BadArguments):
+        careful(n="many")
 
 
 def test_the_tool_s_own_judge_binds_everybody() -> None:
@@ -513,8 +539,8 @@ def takes_anything(*values: int) -> None:
         (mixed, {"name": "line\n"}, "is not a name that providers accept"),
         (mixed, {"name": 5}, "5 is not a name that providers accept"),
         (mixed, {"description": 5}, "description= takes text, not 5"),
-        (mixed, {"level": "dangerous"}, "level= takes a safety level: 'dangerous' is not a safety level"),
-        (mixed, {"level": None}, "level= takes a safety level"),
+        (mixed, {"level": "dangerous"}, "'dangerous' is not a safety level"),
+        (mixed, {"level": None}, "is not a safety level"),
         (mixed, {"timeout_seconds": 0}, "timeout_seconds= takes a positive number of seconds, or None"),
         (mixed, {"timeout_seconds": -1}, "timeout_seconds= takes"),
         (mixed, {"timeout_seconds": float("inf")}, "timeout_seconds= takes"),

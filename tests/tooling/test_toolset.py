@@ -147,7 +147,7 @@ def test_some_of_the_tools_can_be_chosen() -> None:
     assert three.without("fetch").names == ("add", "remove")
     assert three.up_to(SafetyLevel.NETWORK).names == ("add", "fetch")
     assert three.up_to("safe").names == ("add",)
-    with pytest.raises(ValueError, match="not a safety level"):
+    with pytest.raises(ConfigError, match="not a safety level"):
         three.up_to("harmless")
 
 

@@ -259,15 +259,17 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _unable(question: Question, tools: Sequence[ToolSpec]) -> str:
     """Why nothing was called, and what this model can and cannot do."""
     if not tools:
-        return _ABILITY.format("there is no tool here").strip()
-    if question.negated:
-        why = "I read this as a wish not to do something, so I did nothing."
-    elif wanting := (None if question.small else unfilled(question, tools)):
-        why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}."
+        return _ABILITY.format("there is no tool here")
+    if question.small:
+        why = ""
+    elif question.negated:
+        why = "I read this as a wish not to do something, so I did nothing. "
+    elif wanting := unfilled(question, tools):
+        why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
     else:
-        why = "No tool here fits this."
+        why = "No tool here fits this. "
     names = ", ".join(spec.name for spec in tools)
-    return f"{why} {_ABILITY.format(f'the tools here are {names}')}"
+    return f"{why}{_ABILITY.format(f'the tools here are {names}')}"
 
 
 def _unsure(calls: Sequence[Proposal]) -> str:

@@ -66,6 +66,11 @@ class Offer:
         return all(name in self.kinds for name in self.required)
 
     @property
+    def formal(self) -> bool:
+        """Whether the forms of its parameters are known, and it has some: then rules judge better than the engine."""
+        return self.known and bool(self.kinds)
+
+    @property
     def support(self) -> int:
         """How much speaks for the tool: each shared idea, and each form that fills a parameter, if none is missing."""
         filled = {name: kind for name, kind in self.kinds.items() if self.candidates[name]}
@@ -128,7 +133,7 @@ def _outdoes(one: Offer, other: Offer) -> bool:
 
     Among tools whose parameters have no form to go by, the engine chooses better than words do.
     """
-    if not (other.known and other.kinds):
+    if not other.formal:
         return False
     if one.support > other.support and one.reach > other.reach > frozenset():
         return True

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentkit.llm.providers.offline_finding import FORMS, TELLING, Kind, Offer, held, leftover, plain_schema, texts_in
 from agentkit.llm.providers.offline_reading import Question
-from agentkit.llm.providers.offline_words import STOP_WORDS, idea, numbers_in, spoken_numbers_in, vocabulary, words
+from agentkit.llm.providers.offline_words import (
+    STOP_WORDS,
+    idea,
+    ideas,
+    numbers_in,
+    spoken_numbers_in,
+    vocabulary,
+    words,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +54,13 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
             doubts.extend(f"{name}: {parameter}" for parameter in unclear)
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
     complete = bool(calls) and not doubts and all(offer.support for offer in used)
-    arguments = [call.arguments for call in calls]
-    doubts.extend(f"not used: {text}" for text in (*_uncovered(question, arguments), *_unchosen(used, arguments)))
-    doubts.extend(_weakness(question, used, arguments, float(envelope.get("confidence") or 0)))
-    doubts.extend(_surprises(question, offered, used, arguments))
-    return Judgment(tuple(calls), tuple(doubts), complete)
+    case = _Case(question, offered, used, [call.arguments for call in calls])
+    confidence = float(envelope.get("confidence") or 0)
+    if not calls:
+        doubts.append("the engine refuses")
+    elif confidence < case.needed_confidence:
+        doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
+    return Judgment(tuple(calls), (*doubts, *case.objections()), complete)
 
 
 def completed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
@@ -81,7 +91,8 @@ def relaxed(schema: Any) -> Any:
 
 def _nullable(schema: Any) -> bool:
     variants = schema.get("anyOf", [schema]) if isinstance(schema, Mapping) else []
-    return any("null" in (each.get("type"), *each.get("type", ())) for each in variants)
+    types = [each.get("type") for each in variants]
+    return any("null" in (kind if isinstance(kind, list) else [kind]) for kind in types)
 
 
 def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
@@ -148,68 +159,72 @@ def _made_up(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
     return frozenset(re.split(r"[.\[]", path)[1] for path in flagged if path.startswith(f"{tool}."))
 
 
-def _uncovered(question: Question, arguments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What stands in the question but in no call: quotations, addresses, sums, files, numbers."""
-    texts = list(texts_in(arguments))
-    yield from (span.text for span in question.spans if span.sure and not held(span, texts, question))
-    told = {number for text in texts for number in numbers_in(text)}
-    yield from (f"{number:g}" for number in question.numbers if number not in told)
+class _Case:
+    """All calls together, held against the whole question."""
 
+    def __init__(
+        self,
+        question: Question,
+        offered: Sequence[Offer],
+        used: Sequence[Offer],
+        arguments: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self.question, self.used, self.arguments = question, used, arguments
+        self.texts = list(texts_in(arguments))
+        self.rest = leftover(question, used, arguments)
+        self.certain = all(offer.formal for offer in used)
+        self.others = [offer for offer in offered if offer not in used and self._suggests(offer)]
 
-def _unchosen(used: Iterable[Offer], arguments: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Choices of the tools that the question names but no call makes."""
-    chosen = {text.lower() for text in texts_in(arguments)}
-    for offer in used:
-        said = f" {' '.join(words(offer.question.text))} "
-        for option in offer.options:
-            if f" {' '.join(words(option.replace('_', ' ')))} " in said and option.lower() not in chosen:
+    def _suggests(self, offer: Offer) -> bool:
+        """Whether the question's words speak for a tool more than for those used, or as much where they say more."""
+        most = max((each.support for each in self.used), default=offer.support)
+        return offer.support > most or bool(self.rest and offer.formal and offer.support == most)
+
+    @property
+    def needed_confidence(self) -> float:
+        """How sure the engine must be: the less the question's words say, and the more they say else, the surer."""
+        margin = sum(offer.support for offer in self.used) - len(self.rest)
+        unsure = any(not span.sure and held(span, self.texts, self.question) for span in self.question.spans)
+        telling = any(kind in TELLING for offer in self.used for kind in offer.kinds.values())
+        floors = (
+            (True, next(floor for least, floor in _FLOORS[self.certain] if margin >= least)),
+            (unsure or (self.rest and not telling and self.certain), 0.5),
+            (self.certain and self.question.lead in self.rest, 0.75),
+            (self.others and not self.certain, 0.75),
+            (self.rest and not all(self.arguments), 0.85),
+        )
+        return max(floor for applies, floor in floors if applies)
+
+    def objections(self) -> Iterator[str]:
+        """What speaks against the calls, however sure the engine is."""
+        yield from (f"not used: {text}" for text in self._uncovered())
+        yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
+        yield from (f"not said: {option}" for option in self._unsaid())
+        if self.rest and self.certain and not any(offer.matched for offer in self.used):
+            yield f"unexplained: {', '.join(sorted(self.rest))}"
+        if self.rest and len(self.used) == 1 and self.used[0].schemas and not all(self.arguments):
+            yield f"no argument says: {', '.join(sorted(self.rest))}"
+
+    def _uncovered(self) -> Iterator[str]:
+        """What stands in the question but in no call: spans, numbers, and choices that the tools have."""
+        yield from (
+            span.text for span in self.question.spans if span.sure and not held(span, self.texts, self.question)
+        )
+        told = {number for text in self.texts for number in numbers_in(text)}
+        yield from (f"{number:g}" for number in self.question.numbers if number not in told)
+        said = f" {' '.join(words(self.question.text))} "
+        for option in dict.fromkeys(option for offer in self.used for option in offer.options):
+            if f" {' '.join(words(option.replace('_', ' ')))} " in said and option not in self.texts:
                 yield option
 
-
-def _weakness(
-    question: Question, used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]], confidence: float
-) -> Iterator[str]:
-    """Why too little speaks for the calls, if so."""
-    ideas_left = leftover(question, used, arguments)
-    rest = ", ".join(sorted(ideas_left))
-    margin = sum(offer.support for offer in used) - len(ideas_left)
-    certain = all(offer.known for offer in used)
-    needed = next(floor for least, floor in _FLOORS[certain] if margin >= least)
-    if _is_vague(question, used, arguments, rest):
-        needed = max(needed, 0.5)
-    if certain and question.lead in ideas_left:
-        needed = max(needed, 0.75)
-    if not used:
-        yield "the engine refuses"
-    elif confidence < needed:
-        yield f"confidence {confidence:.2f} is below {needed}"
-    elif rest and certain and not any(offer.matched for offer in used):
-        yield f"unexplained: {rest}"
-    elif rest and len(used) == 1 and not all(arguments):
-        yield f"no argument says: {rest}"
-
-
-def _is_vague(question: Question, used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]], rest: str) -> bool:
-    """Whether the calls stand on a form that may be none, or on a bare text in a question that says more."""
-    texts = list(texts_in(arguments))
-    unsure = any(not span.sure and held(span, texts, question) for span in question.spans)
-    telling = any(offer.kinds.get(name) in TELLING for offer in used for name in offer.schemas)
-    return unsure or bool(rest and not telling)
-
-
-def _surprises(
-    question: Question, offered: Sequence[Offer], used: Sequence[Offer], arguments: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """Where the engine chose what the question's words do not suggest, or suggest no more than something else."""
-    rest = leftover(question, used, arguments)
-    for offer in offered:
-        least = max((each.support for each in used), default=offer.support)
-        if offer not in used and (offer.support > least or (rest and offer.known and offer.support == least)):
-            yield f"rather {offer.spec.name}"
-    said = set(words(question.text))
-    chosen = {text for text in texts_in(arguments) if any(text in offer.options for offer in used)}
-    if rest:
-        yield from (f"not said: {text}" for text in chosen if said.isdisjoint(words(text.replace("_", " "))))
+    def _unsaid(self) -> Iterator[str]:
+        """Choices that were made without a word of the question for them, though it has words left."""
+        said = ideas(words(self.question.text))
+        chosen = {text for text in self.texts if any(text in offer.options for offer in self.used)}
+        for option in chosen if self.rest else ():
+            named = ideas(words(option.replace("_", " ")))
+            if named and said.isdisjoint(named):
+                yield option
 
 
 def _overlap(value: str, text: str) -> int:

@@ -13,6 +13,7 @@ from agentkit.llm.providers.offline_words import (
     GREETINGS,
     NUMBER_WORDS,
     SMALL_TALK,
+    SMALL_WITH_OTHERS,
     STOP_WORDS,
     idea,
     ideas,
@@ -102,7 +103,10 @@ class Question:
     @property
     def small(self) -> bool:
         """Whether nothing is asked: no spans, and only greetings, thanks and function words."""
-        return not self.spans and all(word in STOP_WORDS or word in SMALL_TALK for word in plain(self.frame))
+        said = set(plain(self.frame))
+        if self.spans or not said <= STOP_WORDS | SMALL_TALK | SMALL_WITH_OTHERS:
+            return False
+        return self.personal or said.isdisjoint(SMALL_WITH_OTHERS) or not said.isdisjoint(SMALL_TALK)
 
     @property
     def tail(self) -> tuple[str, ...]:

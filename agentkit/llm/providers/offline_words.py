@@ -78,11 +78,13 @@ GREETINGS = vocabulary(
     "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry"
 )
 SMALL_TALK = GREETINGS | vocabulary(
-    """good morning afternoon evening night day later see yep nope sure fine great cool nice awesome well lol haha wow
-    test testing help
-    going doing today meet talk friend buddy name love like bot robot human real happy sad sir madam mate
-    sounds alright welcome lot lots bunch things"""
+    """good later see yep nope sure fine great cool nice awesome well lol haha wow test testing help going doing meet
+    talk friend buddy love like bot robot human real happy sad sir madam mate sounds alright welcome lot lots bunch
+    things"""
 )
+SMALL_WITH_OTHERS = vocabulary("morning afternoon evening night day today name")
+"""Small talk only beside other small talk: `good day` asks for nothing, `what day is it` does."""
+
 _ENDINGS = (
     *("ations", "ation", "ators", "ator", "ated", "ates", "ating", "ate", "ities", "ity", "ings", "ing", "ions", "ion"),
     *("ories", "ory", "ied", "ies", "ed", "es", "e", "s", "y"),

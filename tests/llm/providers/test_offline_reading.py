@@ -200,13 +200,13 @@ def test_a_negation_inside_a_quotation_is_none():
     assert not Question("count the words in 'never odd or even'").negated
 
 
-@pytest.mark.parametrize("text", ["hi there", "Hello!", "thanks a lot", "How are you?", "", "?!"])
+@pytest.mark.parametrize("text", ["hi there", "thanks a lot", "How are you today?", "good day", "", "?!", "your name?"])
 def test_small_talk_asks_for_nothing(text):
     """Greetings, thanks and silence are small talk."""
     assert Question(text).small
 
 
-@pytest.mark.parametrize("text", ["hi, what is 2+2?", "hello world.txt", "weather"])
+@pytest.mark.parametrize("text", ["hi, what is 2+2?", "hello world.txt", "weather", "what day is it?", "today"])
 def test_a_question_with_content_is_not_small(text):
     """A greeting before a question does not hide it."""
     assert not Question(text).small
