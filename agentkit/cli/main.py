@@ -36,7 +36,7 @@ class QuestionOrCommand(click.Group):
 _EXAMPLES = """\b
 Examples:
   agentkit "How much is 1250 * 0.17?"      ask; the same as: agentkit ask ...
-  agentkit --offline "What day is it?"     ask the offline model: no key, no network
+  agentkit --offline "What time is it?"    ask the offline model: no key, no network
   agentkit tools run calculator expression="2+2"
 """
 

@@ -54,7 +54,7 @@ def calculator(expression: str) -> dict[str, Any]:
         expression: The whole expression, for example "sqrt(144) + 2**10" or "17% of 2,400".
 
     Returns:
-        expression and result (an exact whole number, or 15 significant digits), or expression and error (what is
+        expression and result (a number), or expression and error (what is
         wrong with it, in a sentence).
     """
     try:
@@ -65,10 +65,11 @@ def calculator(expression: str) -> dict[str, Any]:
 
 
 def _without_noise(value: float) -> float:
-    """A float to the 15 significant digits that survive binary arithmetic, so that 1250 * 0.17 is 212.5."""
-    if isinstance(value, int) or abs(value) > 1e300:
+    """The short decimal that a float misses by binary rounding alone, so that 1250 * 0.17 is 212.5."""
+    if isinstance(value, int):
         return value
-    return float(f"{value:.15g}")
+    short = float(f"{value:.12g}")
+    return short if f"{short:.15g}" == f"{value:.15g}" else value
 
 
 def string_length(text: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Do the core tools keep the promise of their names, parameters and keys?"""
 
 import importlib.util
+import math
 import re
 import zoneinfo
 from datetime import UTC, datetime, timedelta
@@ -188,11 +189,14 @@ def test_json_gives_the_error():
     [
         ("1250 * 0.17", 212.5),
         ("0.1 + 0.2", 0.3),
-        ("1 / 3", 0.333333333333333),
+        ("1 / 3", 1 / 3),
+        ("pi", math.pi),
         ("2**53 + 1", 9007199254740993),
+        ("9007199254740993 / 3", 3002399751580331.0),
+        ("2**53 + 1.0", 9007199254740992.0),
         ("1.7976931348623157e308", 1.7976931348623157e308),
     ],
 )
 def test_a_result_shows_no_binary_noise(expression, result):
-    """A float is given to 15 significant digits; a whole number is exact."""
+    """A float that misses a short decimal by binary rounding alone is that decimal; any other is as it is."""
     assert calculator_tool(expression=expression) == {"expression": expression, "result": result}
