@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from agentkit import SafetyLevel
+from agentkit import ConfigError, SafetyLevel
 
 
 def test_levels_are_ordered():

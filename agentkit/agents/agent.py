@@ -116,7 +116,9 @@ class Agent:
         return self._aevents(prompt, streaming=True)
 
     def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
-        """Call `listener` with every event of that kind, in every run from now on."""
+        """Call `listener` with every event of that kind, in every run from now on. Raises ConfigError."""
+        if not (isinstance(kind, type) and issubclass(kind, Event)):
+            raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
         _checked_listener(listener)
 
         def heard(event: Event) -> None:

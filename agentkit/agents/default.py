@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from typing import Any
+from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent, Prompt
 from agentkit.events import Event
@@ -17,14 +18,15 @@ class QuickAgent:
     """One-line chat: `agent("hi")`.
 
     Made from the environment when first used. What is passed to a call holds from then on, until a call names another
-    provider, base URL or Azure endpoint: a key goes only where it was meant for. The environment is read at every
-    call, so that a key set later takes effect without a restart.
+    provider, base URL or Azure endpoint, or the environment does: a key goes only where it was meant for. The
+    environment is read at every call, so that a key set later takes effect without a restart.
     """
 
     def __init__(self) -> None:
         self._agent = Agent("agent")
         self._options: dict[str, Any] = {}
         self._llm: LLM | None = None
+        self._host: tuple[str, str] | None = None
         self._lock = threading.Lock()
 
     def __call__(
@@ -75,9 +77,13 @@ class QuickAgent:
 
     def _prepared(self, system_prompt: str | None, chosen: dict[str, Any]) -> Agent:
         with self._lock:
-            options = _merged(self._options, {name: value for name, value in chosen.items() if value is not None})
+            given = {name: value for name, value in chosen.items() if value is not None}
+            options = _merged(self._options, given)
             llm = LLM(**options)
-            self._options = options
+            if _host(llm) != self._host and options.keys() & _CREDENTIALS - given.keys():
+                options = {name: value for name, value in options.items() if name in given or name not in _CREDENTIALS}
+                llm = LLM(**options)
+            self._options, self._host = options, _host(llm)
             if system_prompt is not None:
                 self._agent.instruction = system_prompt
             if self._llm is None or not self._llm.equals(llm):
@@ -88,8 +94,14 @@ class QuickAgent:
         return "<agent: one-line chat; call it with a message>"
 
 
+_CREDENTIALS = {"api_key", "azure_token_provider"}
 _PLACE = ("provider", "base_url", "azure_endpoint")
 _OF_A_PLACE = {*_PLACE, "model", "api_key", "azure_api_version", "azure_token_provider", "protocol"}
+
+
+def _host(llm: LLM) -> tuple[str, str]:
+    """Who is sent the key: the provider and its host."""
+    return llm.provider, urlsplit(llm.describe().endpoint).netloc
 
 
 def _merged(remembered: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from agentkit.tooling import running
 from agentkit.tooling.signature import is_asynchronous
 
 MAX_THREADS = 32
-"""How many calls of one response the blocking driver runs at the same time."""
+"""How many calls of one response run at the same time, in threads or as tasks."""
 
 _Value = TypeVar("_Value")
 
@@ -154,8 +154,9 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
 
 
 async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
-    """Run the calls as tasks, and report each as it ends."""
-    tasks = [asyncio.create_task(_ause(judged, question)) for judged in question.calls]
+    """Run the calls as tasks at the same time, and report each as it ends."""
+    room = asyncio.Semaphore(MAX_THREADS)
+    tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
     try:
         for ended in asyncio.as_completed(tasks):
             yield await ended
@@ -165,6 +166,7 @@ async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _ause(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
-    result = question.results[judged.call.id] = await judged.arun()
+async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
+    async with room:
+        result = question.results[judged.call.id] = await judged.arun()
     return ToolCallFinished(judged.call, result)

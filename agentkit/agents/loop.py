@@ -15,6 +15,7 @@ from agentkit.events import Event, RequestStarted, ResponseReceived, RunStarted,
 from agentkit.messages import Content, Message, Request, Response, ToolMessage, ToolResult, ToolSpec, UserMessage
 from agentkit.safety.approval import ApprovalRequest, answered
 from agentkit.safety.policy import Policy
+from agentkit.tooling.arguments import copied
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Usage
 
@@ -132,7 +133,7 @@ def _approved(plan: Plan, judged: JudgedCall) -> Generator[Event | Question, Non
 
     The person sees a copy of the arguments: what runs is what was judged.
     """
-    question = AskPerson(ApprovalRequest(plan.agent, judged.call.name, dict(judged.arguments), judged.decision))
+    question = AskPerson(ApprovalRequest(plan.agent, judged.call.name, copied(judged.arguments), judged.decision))
     yield question
     return replace(judged, decision=answered(judged.decision, question.answer))
 

@@ -14,25 +14,38 @@ from agentkit.messages import ToolResult
 
 SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
+_MAX_DEPTH = 50
+_ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
+_UNSEEN = (
+    "\x7f-\x9f"  # DEL and the C1 control characters
+    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"  # zero-width and direction marks
+    "\U000e0000-\U000e007f"  # tag characters: a text nobody sees
+    "\ud800-\udfff"  # surrogates, which no output can encode
+)
 _CONTROL = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b.?"  # escape sequences
-    "|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # control characters besides tab and newline
-    "|[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"  # zero-width and direction marks
+    f"|[\x00-\x08\x0b-\x1f{_UNSEEN}]"  # control characters besides tab and newline
 )
 
 
 def clean(text: str) -> str:
-    """Text without terminal control sequences, zero-width and direction marks."""
+    """Text without terminal control sequences, zero-width and direction marks, tags and surrogates."""
     return _CONTROL.sub("", text)
 
 
+def json_text(document: object) -> str:
+    """A document as indented JSON, with what `clean` would remove escaped instead."""
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    return re.sub(f"[{_UNSEEN}]", lambda found: json.dumps(found[0])[1:-1], text)
+
+
 def call_line(used: ToolCallFinished) -> str:
-    """A tool call with its result and its decision, on one line."""
+    """A tool call with its result and its decision, on one line, whatever the model and the tool say."""
     result = used.result
-    outcome = result.error or _short(result.value)
+    outcome = result.error or _short(result)
     decision = result.decision
-    verdict = "" if decision is None else f"  [{decision.verdict}: {decision.rule}]"
-    return clean(f"{used.call.name}({_arguments(used.call.arguments)}) → {_cut(outcome)}{verdict}")
+    verdict = "" if decision is None else f"  [{decision.verdict}: {_cut(decision.rule)}]"
+    return f"{_cut(used.call.name)}({_cut(_arguments(used.call.arguments))}) → {_cut(outcome)}{verdict}"
 
 
 def value_text(result: ToolResult) -> str:
@@ -40,7 +53,7 @@ def value_text(result: ToolResult) -> str:
     value = result.value
     if isinstance(value, dict) and all(isinstance(item, str | int | float | None) for item in value.values()):
         return clean("\n".join(f"{key}: {item}" for key, item in value.items()))
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list) and _is_shallow(value):
         return clean(json.dumps(value, ensure_ascii=False, indent=2, default=str))
     return clean(result.content)
 
@@ -60,15 +73,19 @@ def run_document(result: RunResult) -> dict[str, Any]:
             "unreported": result.usage.unreported,
         },
         "tool_calls": [
-            {"arguments": used.call.arguments, **result_document(used.result)} for used in result.tool_calls
+            {"arguments": _argument_object(used.call.arguments), **_result_fields(used.result)}
+            for used in result.tool_calls
         ],
     }
 
 
 def result_document(result: ToolResult) -> dict[str, Any]:
     """A tool's result as one JSON document."""
+    return {"schema_version": SCHEMA_VERSION, **_result_fields(result)}
+
+
+def _result_fields(result: ToolResult) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
         "tool": result.tool,
         "status": result.status,
         "error": result.error,
@@ -84,28 +101,44 @@ def was_refused(result: ToolResult) -> bool:
 
 
 def _arguments(text: str) -> str:
+    """Arguments as a person writes them, or as the model did when they are no JSON object."""
+    loaded = _argument_object(text)
+    if isinstance(loaded, str):
+        return loaded
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in loaded.items())
+
+
+def _argument_object(text: str) -> dict[str, Any] | str:
     loaded = _loaded(text or "{}")
-    if not isinstance(loaded, Mapping):
-        return _cut(text)
-    return _cut(", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in loaded.items()))
+    return loaded if isinstance(loaded, dict) else text
 
 
-def _short(value: object) -> str:
+def _short(result: ToolResult) -> str:
     """The part of a value that answers, when the value is one of ours: `result`, `output` or the like."""
+    value = result.value
     if isinstance(value, Mapping):
-        for key in ("result", "output", "content", "summary", "datetime"):
-            if key in value:
-                return str(value[key])
-    return str(value)
+        value = next((value[key] for key in _ANSWER_KEYS if key in value), value)
+    return str(value) if _is_shallow(value) else result.content
 
 
 def _cut(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(clean(text).split())
     return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"
 
 
 def _loaded(text: str) -> Any:
+    """The value that the JSON text says, or the text itself when it is none that can be written again."""
     try:
-        return json.loads(text)
-    except ValueError:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
         return text
+    return value if _is_shallow(value) else text
+
+
+def _is_shallow(value: object, levels: int = _MAX_DEPTH) -> bool:
+    """Whether a value nests few enough levels to be written without exhausting the stack."""
+    if not isinstance(value, dict | list):
+        return True
+    items = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_is_shallow(item, levels - 1) for item in items)

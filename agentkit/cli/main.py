@@ -29,8 +29,19 @@ class QuestionOrCommand(click.Group):
         """Put `ask` before what begins with neither a command nor an option of the group."""
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
         if args and args[0] not in self.commands and args[0] not in own:
+            self._refuse_misplaced_command(ctx, args)
             args = ["ask", *args]
         return super().parse_args(ctx, args)
+
+    def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:
+        """Raise UsageError when the first word after options is a command, as in `--offline tools list`."""
+        words = ask.make_context("ask", list(args), parent=ctx, resilient_parsing=True).params["question"]
+        if words and words[0] in self.commands:
+            raise click.UsageError(
+                f"{words[0]!r} is a command and stands before its options: agentkit {words[0]} ... "
+                "To ask it as a question, begin with: agentkit ask ...",
+                ctx,
+            )
 
 
 _EXAMPLES = """\b
@@ -61,9 +72,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:
+        # What could not be written is still buffered, and would fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _tell(error)
         return FAILED
     except AgentKitError as error:
-        click.echo(f"Error: {error}", err=True)
+        _tell(error)
         return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def _tell(error: Exception) -> None:
+    from agentkit.cli.display import clean
+
+    click.echo(f"Error: {clean(str(error))}", err=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from typing import TYPE_CHECKING
 
 import click
 
 from agentkit.cli.exit_codes import ANSWERED, FAILED, REFUSED
+
+if TYPE_CHECKING:
+    from agentkit.messages import ToolResult
 
 
 @click.group()
@@ -18,6 +21,7 @@ def tools() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: name, level, description, parameters.")
 def list_tools(*, as_json: bool) -> None:
     """List every tool with its safety level."""
+    from agentkit.cli.display import json_text
     from agentkit.tools.catalog import default_tools as known
 
     if as_json:
@@ -30,7 +34,7 @@ def list_tools(*, as_json: bool) -> None:
             }
             for tool in known
         ]
-        click.echo(json.dumps(entries, ensure_ascii=False, indent=2))
+        click.echo(json_text(entries))
         return
     width = max(len(name) for name in known.names)
     for tool in known:
@@ -41,11 +45,12 @@ def list_tools(*, as_json: bool) -> None:
 @click.argument("name")
 def show_tool(name: str) -> None:
     """Show what a model is told of the tool NAME."""
+    from agentkit.cli.display import json_text
     from agentkit.tools.catalog import default_tools
 
     tool = default_tools.find(name)
     click.echo(f"{tool.name}  {tool.level.name}\n\n{tool.description}\n")
-    click.echo(json.dumps(tool.parameters, ensure_ascii=False, indent=2))
+    click.echo(json_text(tool.parameters))
 
 
 @tools.command("run")
@@ -54,24 +59,36 @@ def show_tool(name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with result, status and decision.")
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     """Run the tool NAME with KEY=VALUE arguments."""
-    from agentkit.cli.display import result_document, value_text, was_refused
+    from agentkit.cli.display import clean, json_text, result_document, value_text
     from agentkit.tools.catalog import default_tools
 
     tool = default_tools.find(name)
-    result = tool.invoke(dict(_pair(argument) for argument in arguments))
+    result = tool.invoke(_pairs(arguments))
     if as_json:
-        click.echo(json.dumps(result_document(result), ensure_ascii=False, indent=2))
+        click.echo(json_text(result_document(result)))
     elif result.ok:
         click.echo(value_text(result))
     else:
-        click.echo(f"Error: {result.error}", err=True)
+        click.echo(f"Error: {clean(str(result.error))}", err=True)
+    return exit_code(result)
+
+
+def exit_code(result: ToolResult) -> int:
+    """The command's exit code for what came of a tool."""
+    from agentkit.cli.display import was_refused
+
     if was_refused(result):
         return REFUSED
     return ANSWERED if result.ok else FAILED
 
 
-def _pair(argument: str) -> tuple[str, str]:
-    key, equals, value = argument.partition("=")
-    if not equals or not key:
-        raise click.UsageError(f'{argument!r} is no KEY=VALUE; write it as in expression="2+2".')
-    return key, value
+def _pairs(arguments: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f'{argument!r} is no KEY=VALUE; write it as in expression="2+2".')
+        if key in pairs:
+            raise click.UsageError(f"{key!r} is given twice; give each argument once.")
+        pairs[key] = value
+    return pairs

@@ -162,5 +162,6 @@ def _nothing_found(values: Values) -> str:
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
         "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key. Without any of these the offline "
-        "model answers simple requests: pip install 'agentkit-tools[offline]' and use provider='offline'."
+        "model answers simple requests: pip install 'agentkit-tools[offline]' and use provider='offline' "
+        "(on the command line: --offline)."
     )

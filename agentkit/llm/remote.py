@@ -18,6 +18,7 @@ from agentkit.llm.wire.sse import EventStream
 from agentkit.messages import AssistantMessage, Message, Request, Response, without_extra
 
 _MAX_ADAPTATIONS = 8
+_MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
 
 _Attempts = Generator[dict[str, Any], None, None]
 
@@ -72,7 +73,7 @@ class RemoteModel:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
             while True:
-                reading = _Reading(self._wire, self._own)
+                reading = _Reading(self._wire, self._decode, self._own, self._transport.scrub)
                 try:
                     with closing(self._transport.stream(self._wire.path, body, reading.is_whole)) as pieces:
                         for piece in pieces:
@@ -91,7 +92,7 @@ class RemoteModel:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
             while True:
-                reading = _Reading(self._wire, self._own)
+                reading = _Reading(self._wire, self._decode, self._own, self._transport.scrub)
                 try:
                     async with aclosing(self._transport.astream(self._wire.path, body, reading.is_whole)) as pieces:
                         async for piece in pieces:
@@ -141,18 +142,24 @@ class RemoteModel:
         return message if is_own else without_extra(message)
 
     def _decode(self, text: str) -> Response:
-        return self._own(self._wire.decode(json_object(text)))
+        """The response in a text. What fails is read again without its secrets, because errors quote parts of it."""
+        try:
+            return self._own(self._wire.decode(json_object(text)))
+        except ModelError as error:
+            failed = error
+        self._wire.decode(json_object(self._transport.scrub(text)))
+        raise failed
 
     def _own(self, response: Response) -> Response:
         return replace(response, message=replace(response.message, origin=self._origin))
 
     @contextmanager
     def _scrubbed(self) -> Iterator[None]:
-        """Lets no error out that quotes a key."""
+        """Lets no error out that quotes a key, or much of what the server sent."""
         try:
             yield
         except ModelError as error:
-            error.args = tuple(self._transport.scrub(str(text)) for text in error.args)
+            error.args = tuple(_shortened(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
             raise
@@ -161,11 +168,17 @@ class RemoteModel:
 class _Reading:
     """One streamed answer on its way from bytes to events. A server that does not stream answers with one JSON."""
 
-    def __init__(self, wire: Wire, own: Callable[[Response], Response]) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        decode: Callable[[str], Response],
+        own: Callable[[Response], Response],
+        scrub: Callable[[str], str],
+    ) -> None:
         self.told: set[type[Event]] = set()
-        self._wire, self._own = wire, own
+        self._decode, self._own = decode, own
         self._reader = wire.reader()
-        self._stream = EventStream()
+        self._stream = EventStream(scrub)
         self._begun = False
         self._unstreamed: list[bytes] = []
 
@@ -186,18 +199,23 @@ class _Reading:
     def finish(self) -> Iterator[Event]:
         """The last events: what was not told piece by piece, and the response."""
         if self._unstreamed:
-            response = self._wire.decode(json_object(b"".join(self._unstreamed).decode("utf-8-sig", "replace")))
+            response = self._decode(b"".join(self._unstreamed).decode("utf-8-sig", "replace"))
         else:
             yield from self._feed(self._stream.flush())
-            response = self._reader.finish(closed=self._stream.closed)
+            response = self._own(self._reader.finish(closed=self._stream.closed))
         yield from (event for event in _pieces(response) if type(event) not in self.told)
-        yield ResponseReceived(self._own(response))
+        yield ResponseReceived(response)
 
     def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
         for chunk in chunks:
             for event in self._reader.feed(chunk):
                 self.told.add(type(event))
                 yield event
+
+
+def _shortened(text: str) -> str:
+    """A text without its middle when it is very long: what the server said begins it, our advice ends it."""
+    return text if len(text) <= _MAX_ERROR_CHARS else f"{text[: _MAX_ERROR_CHARS - _END_CHARS]} … {text[-_END_CHARS:]}"
 
 
 def _pieces(response: Response) -> Iterator[Event]:

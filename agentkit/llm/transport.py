@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
+import socket
 import threading
-import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import closing
-from email.utils import parsedate_to_datetime
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-from agentkit.config import Secret
+from agentkit.config import Secret, environment
 from agentkit.errors import AgentKitError, BadResponse, ConfigError, Rejected, Unauthorized, Unreachable
 from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
-from agentkit.llm.wire.failures import failure
+from agentkit.llm.headers import amake_readable, make_readable, retry_after_seconds
+from agentkit.llm.wire.failures import ended, failure
 from agentkit.llm.wire.reading import json_or_text
 
 Body = Mapping[str, Any]
@@ -36,6 +35,9 @@ _PLAIN_HEADERS = {"accept", "content-type", "user-agent"}
 
 _ADDED_HEADERS = ("X-Stainless-Retry-Count", "X-Stainless-Read-Timeout")
 """The headers that the openai package adds to a request, beside its default ones."""
+
+
+_CONNECTION_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class Transport:
@@ -130,10 +132,9 @@ class Transport:
             if self._client is None:
                 import openai
 
-                self._client = openai.OpenAI(
-                    http_client=openai.DefaultHttpxClient(**self._http_options(_add_query)),
-                    **self._client_options(),
-                )
+                with _set_up():
+                    http_client = openai.DefaultHttpxClient(**self._http_options(_add_query, make_readable))
+                self._client = openai.OpenAI(http_client=http_client, **self._client_options())
                 self._close_client = weakref.finalize(self, _close_in, os.getpid(), self._client)
             return self._client
 
@@ -151,10 +152,9 @@ class Transport:
             import openai
 
             self._forget_ended_loops()
-            client = openai.AsyncOpenAI(
-                http_client=openai.DefaultAsyncHttpxClient(**self._http_options(_aadd_query)),
-                **self._client_options(),
-            )
+            with _set_up():
+                http_client = openai.DefaultAsyncHttpxClient(**self._http_options(_aadd_query, amake_readable))
+            client = openai.AsyncOpenAI(http_client=http_client, **self._client_options())
             keeper = _keep(client)
             await anext(keeper)
             self._kept[loop] = _Kept(client, keeper, weakref.finalize(self, _let_go, loop, keeper))
@@ -166,14 +166,19 @@ class Transport:
             for ended in [loop for loop in list(self._kept) if loop.is_closed()]:
                 self._kept.pop(ended).let_go.detach()
 
-    def _http_options(self, add_query: Callable[[bytes, Any], object]) -> dict[str, Any]:
+    def _http_options(
+        self, add_query: Callable[[bytes, Any], object], make_readable: Callable[[Any], object]
+    ) -> dict[str, Any]:
         """Redirects are not followed: they could carry key and conversation to another host."""
         is_secure = self._endpoint.base_url.startswith("https:")
         own_query = urlencode({name: value for name, value in self._endpoint.query.items() if name != _VERSION})
         return {
             "verify": _tls_context() if is_secure else False,
             "follow_redirects": False,
-            "event_hooks": {"request": [partial(add_query, own_query.encode())] if own_query else []},
+            "event_hooks": {
+                "request": [partial(add_query, own_query.encode())] if own_query else [],
+                "response": [make_readable],
+            },
         }
 
     def _client_options(self) -> dict[str, Any]:
@@ -250,8 +255,10 @@ def _refused(error: Any, transport: Transport) -> AgentKitError:
         target = shown_url(response.headers.get("location", "nowhere"))
         text = f"{transport.where} redirects to {target}, which is not followed. Use the right base URL."
         return BadResponse(text, status=response.status_code)
-    seconds = _retry_after_seconds(response.headers)
-    return failure(json_or_text(response.text), status=response.status_code, retry_after_seconds=seconds)
+    seconds = retry_after_seconds(response.headers)
+    return failure(
+        json_or_text(transport.scrub(response.text)), status=response.status_code, retry_after_seconds=seconds
+    )
 
 
 def _timed_out(error: Any, transport: Transport) -> AgentKitError:
@@ -266,12 +273,21 @@ def _timed_out(error: Any, transport: Transport) -> AgentKitError:
 def _not_connected(error: Any, transport: Transport) -> AgentKitError:
     cause = error.__cause__
     if type(cause).__name__ in {"ConnectError", "ProxyError", "UnsupportedProtocol"}:
-        return Unreachable(f"Cannot reach {transport.where}: {cause}. Is the server running?")
+        hint = "Check the network and the host's name." if _is_unknown_host(cause) else "Is the server running?"
+        return Unreachable(f"Cannot reach {transport.where}: {ended(str(cause))} {hint}")
     return _broken(cause, transport)
 
 
 def _broken(error: Any, transport: Transport) -> AgentKitError:
-    return Unreachable(f"The connection to {transport.where} broke: {error or type(error).__name__}. Try again.")
+    return Unreachable(
+        f"The connection to {transport.where} broke: {ended(str(error) or type(error).__name__)} Try again."
+    )
+
+
+def _is_unknown_host(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _stalled(_: Any, transport: Transport) -> AgentKitError:
@@ -317,6 +333,17 @@ async def _aadd_query(query: bytes, request: Any) -> None:
     _add_query(query, request)
 
 
+@contextmanager
+def _set_up() -> Iterator[None]:
+    """Says which variables may be wrong when no connection can be set up at all. Raises ConfigError."""
+    try:
+        yield
+    except (ImportError, OSError, ValueError) as error:
+        names = [name for name in environment() if name.upper() in _CONNECTION_VARIABLES]
+        cause = f"{type(error).__name__}: {ended(str(error))}"
+        raise ConfigError(f"No connection can be set up: {cause} Check {' and '.join(names)}.") from None
+
+
 async def _keep(client: Any) -> AsyncGenerator[None]:
     """Closes a client when it is closed itself, which every event loop does to its generators when it shuts down."""
     try:
@@ -356,21 +383,3 @@ def _tls_context() -> Any:
 def _is_framed(response: Any) -> bool:
     """Whether the end of a body is marked; otherwise only closing the connection ends it, and some stay open."""
     return "content-length" in response.headers or "transfer-encoding" in response.headers
-
-
-def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """How long a server asks to wait: in milliseconds, in seconds, or until a date."""
-    wish = headers.get("retry-after", "")
-    try:
-        in_milliseconds = headers.get("retry-after-ms")
-        seconds = float(in_milliseconds) / 1000 if in_milliseconds else float(wish)
-    except ValueError:
-        seconds = _seconds_until(wish)
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
-
-
-def _seconds_until(date: str) -> float:
-    try:
-        return parsedate_to_datetime(date).timestamp() - time.time()
-    except ValueError:
-        return math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import reprlib
@@ -100,14 +101,19 @@ def repaired(arguments: dict[str, Any], faults: Iterable[Fault], optional: Seque
     At each fault, a list or object that was written as JSON text is read, and a null is taken to mean "not given".
     Outermost nulls are dropped only for names in `optional`.
     """
-    changed: Any = arguments
+    changes: dict[tuple[str | int, ...], Any] = {}
     for path in dict.fromkeys(path for path, _, _ in faults):
         value: Any = functools.reduce(_inside, path, cast("Any", arguments))
         if value is None and isinstance(path[-1], str) and (len(path) > 1 or path[0] in optional):
-            changed = _changed(changed, path, lambda _: _DROPPED)
-        elif isinstance(value, str) and isinstance(_json_or_none(value), dict | list):
-            changed = _changed(changed, path, _json_or_none)
-    return None if changed is arguments else changed
+            changes[path] = _DROPPED
+        elif isinstance(value, str) and isinstance(meant := _json_or_none(value), dict | list):
+            changes[path] = meant
+    return _changed(arguments, changes) if changes else None
+
+
+def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments for somebody who may look at them but not change them: copied as deep as they can be."""
+    return {name: _copied(value) for name, value in arguments.items()}
 
 
 def walk(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
@@ -174,6 +180,19 @@ def _json_or_none(text: str) -> Any:
         return None
 
 
+_UNCHANGING = frozenset({str, int, float, bool, type(None), bytes, object})
+"""Types whose values need no copy; a bare object is a mark that is known by its identity."""
+
+
+def _copied(value: Any) -> Any:
+    if type(value) in _UNCHANGING:
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - any class may refuse in its own way: of a lock there is only one
+        return value
+
+
 _ABSENT = object()
 _DROPPED = object()
 
@@ -186,15 +205,23 @@ def _inside(container: Any, step: str | int) -> Any:
     return _ABSENT
 
 
-def _changed(container: Any, path: Sequence[str | int], change: Callable[[Any], Any]) -> Any:
-    step, *rest = path
-    copy: Any = dict(container) if isinstance(container, Mapping) else list(container)
-    new = _changed(copy[step], rest, change) if rest else change(copy[step])
-    if new is not _DROPPED:
-        copy[step] = new
-    else:
-        del copy[step]
-    return copy
+def _changed(arguments: dict[str, Any], changes: Mapping[tuple[str | int, ...], Any]) -> dict[str, Any]:
+    """The arguments with new values at some places, none of which lies inside another. Copies what it must, once."""
+    whole = dict(arguments)
+    copies = {id(whole)}
+    for (*outer, last), new in changes.items():
+        container: Any = whole
+        for step in outer:
+            inner = container[step]
+            if id(inner) not in copies:
+                inner = container[step] = dict(inner) if isinstance(inner, Mapping) else list(inner)
+                copies.add(id(inner))
+            container = inner
+        if new is _DROPPED:
+            del container[last]
+        else:
+            container[last] = new
+    return whole
 
 
 _KINDS = {

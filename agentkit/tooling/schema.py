@@ -8,7 +8,7 @@ import json
 import operator
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints, is_typeddict
 
 from agentkit.errors import BadArguments, ConfigError
@@ -217,7 +217,7 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     quiet: Any = type("Quiet", (GenerateJsonSchema,), {"ignored_warning_kinds": {"non-serializable-default"}})
     definitions: dict[str, Any] = {
         field: (
-            parameter.hint if sys.version_info >= (3, 12) else _with_modern_typed_dicts(parameter.hint, {}),
+            _readable(parameter.hint, {}),
             Field() if parameter.required else parameter.default,
         )
         for field, parameter in fields.items()
@@ -229,7 +229,10 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     )
     model = create_model("Arguments", __config__=config, **definitions)
     model.model_rebuild(_types_namespace=names)
-    return model, model.model_json_schema(schema_generator=quiet)
+    schema = model.model_json_schema(schema_generator=quiet)
+    if _is_lazy(model.__pydantic_core_schema__):
+        raise TypeError("a generator can be read only once; let it be a list")
+    return model, schema
 
 
 def _built_or_refused(
@@ -285,12 +288,29 @@ def _value(checked: BaseModel, field: str, parameter: Parameter) -> Any:
     return getattr(checked, field)
 
 
-def _with_modern_typed_dicts(hint: Any, twins: dict[Any, Any]) -> Any:
-    """The annotation with `typing.TypedDict` as its equal of typing_extensions, as pydantic wants it before 3.12."""
-    if is_typeddict(hint) and type(hint).__module__ == "typing":
+_NO_SCHEMAS = {"default", "metadata", "serialization"}
+
+
+def _is_lazy(schema: Any) -> bool:
+    """Whether pydantic's core schema would give one-shot iterators, which a judge uses up unchecked."""
+    if isinstance(schema, dict):
+        skipped = _NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
+        inner = (value for key, value in schema.items() if key not in skipped)
+        return schema.get("type") == "generator" or any(map(_is_lazy, inner))
+    return isinstance(schema, list | tuple) and any(map(_is_lazy, schema))
+
+
+def _readable(hint: Any, twins: dict[Any, Any]) -> Any:
+    """The annotation as pydantic wants it: an Iterable as a list, which is checked at once and can be read twice.
+
+    Before Python 3.12 also `typing.TypedDict` as its equal of typing_extensions.
+    """
+    if sys.version_info < (3, 12) and is_typeddict(hint) and type(hint).__module__ == "typing":
         return twins.get(hint) or _modern_twin(hint, twins)
     args = get_args(hint)
-    new = tuple(_with_modern_typed_dicts(arg, twins) for arg in args)
+    new = tuple(_readable(arg, twins) for arg in args)
+    if hint is Iterable or get_origin(hint) is Iterable:
+        return types.GenericAlias(list, new or (Any,))
     if new == args or get_origin(hint) is Literal:
         return hint
     if isinstance(hint, types.UnionType):
@@ -309,7 +329,7 @@ def _modern_twin(hint: Any, twins: dict[Any, Any]) -> Any:
     twin.__doc__, twin.__module__ = hint.__doc__, hint.__module__
     twin.__required_keys__, twin.__optional_keys__ = hint.__required_keys__, hint.__optional_keys__
     twin.__annotations__ = {
-        key: _with_modern_typed_dicts(inner, twins) for key, inner in get_type_hints(hint, include_extras=True).items()
+        key: _readable(inner, twins) for key, inner in get_type_hints(hint, include_extras=True).items()
     }
     return twin
 

@@ -17,6 +17,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.tooling import running
 from agentkit.tooling import signature as reflection
+from agentkit.tooling.arguments import copied
 from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned, told
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters
 
@@ -26,7 +27,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 Judge = Callable[[Mapping[str, Any]], Decision]
-"""Judges the checked keyword arguments of a call."""
+"""Judges the checked keyword arguments of a call, of which it gets a copy."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FEWEST_CHARS = 100
@@ -202,7 +203,7 @@ class Tool(Generic[P, R]):
         if self._judge is None:
             return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.")
         try:
-            decision: object = self._judge(dict(arguments))
+            decision: object = self._judge(copied(arguments))
         except Exception as error:
             return Decision(Verdict.DENY, "judge-failed", f"The judge of {self.name} failed ({told(error)}).")
         if isinstance(decision, Decision):

@@ -12,7 +12,7 @@ from agentkit.tooling.tool import Tool
 
 AnyTool = Tool[..., Any]
 
-_WANTED = "tools= takes tools, e.g. tools=web_tools or tools=[my_function]"
+_WANTED = "tools= takes tools, e.g. tools=core_tools or tools=[my_function]"
 _NO_TOOLS: tuple[tuple[Any, str], ...] = (
     (str | bytes, "got the text {0!r}; give the tool itself, not its name"),
     (Mapping, "got a dictionary; a tool described by a JSON schema is made with Tool.from_schema"),

@@ -240,6 +240,13 @@ def test_listener_for_one_kind():
     assert [event.result.value for event in calls] == [3]
 
 
+@pytest.mark.parametrize("kind", ["TextDelta", str, None, RequestStarted(1)])
+def test_listener_for_no_kind_of_event(kind):
+    """What is no kind of event is refused by `on`, before any run."""
+    with pytest.raises(ConfigError, match="takes a kind of event"):
+        make_agent("Hello.").on(kind, print)
+
+
 def test_listener_may_register_another():
     """A listener that registers another one changes what later events are told to."""
     late, agent = [], make_agent("Hello.")

@@ -117,6 +117,21 @@ def test_approver_cannot_change_what_was_judged():
     assert ran == ["it"]
 
 
+def test_approver_cannot_change_what_is_inside_the_arguments():
+    """An approver may blot out a secret before it shows the arguments; the tool runs with the real one."""
+
+    def show(request):
+        request.arguments["options"]["token"] = "***"
+        return True
+
+    def send(options: dict[str, str]) -> str:
+        return options["token"]
+
+    llm = ScriptedLLM(call("send", options={"token": "real"}), "Done.")
+    result = Agent("helper", [Tool(send, level="SYSTEM")], approve=show, llm=llm).run("go")
+    assert result.tool_calls[0].result.value == "real"
+
+
 def test_approver_is_asked_inside_a_running_loop():
     """An asynchronous approver is asked by a blocking run, too, also inside a running loop."""
 

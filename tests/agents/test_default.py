@@ -179,3 +179,15 @@ def test_wrong_settings_are_not_remembered(agent):
 def test_representation(agent):
     """Its representation says how to use it."""
     assert "call it with a message" in repr(agent)
+
+
+def test_a_key_stays_with_the_server_it_was_given_for(agent, monkeypatch):
+    """A key given to a call is forgotten when the environment names another server."""
+    with FakeServer("a", "b") as first, FakeServer("c") as second:
+        monkeypatch.setenv("OPENAI_BASE_URL", first.base_url)
+        agent("q", api_key="sk-first")
+        agent("q")
+        assert key_of(first.requests[1]) == "sk-first"
+        monkeypatch.setenv("OPENAI_BASE_URL", second.base_url)
+        agent("q")
+        assert key_of(second.requests[0]) != "sk-first"

@@ -230,6 +230,24 @@ def test_more_calls_than_threads(way):
     assert [used.result.value for used in result.tool_calls] == list(range(count))
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_at_the_same_time_are_bounded(way):
+    """However many calls a response wishes for, only so many run at the same time, and those really do."""
+    lock, at_work, most = threading.Lock(), [], []
+    together = threading.Barrier(MAX_THREADS)
+
+    def work() -> None:
+        with lock:
+            at_work.append(1)
+            most.append(len(at_work))
+        together.wait(30)
+        with lock:
+            at_work.pop()
+
+    tell(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MAX_THREADS), "Done.")), way)
+    assert (len(most), max(most)) == (3 * MAX_THREADS, MAX_THREADS)
+
+
 def see(note: str) -> str:
     """Tell what the context says, and change it."""
     place = PLACE.get()

@@ -2,6 +2,7 @@
 
 import json
 
+from agentkit.messages import ToolCall
 from agentkit.testing import FakeServer, call, say
 
 
@@ -34,7 +35,8 @@ def test_json_is_one_document(command):
     assert document["usage"] == {"input_tokens": 20, "output_tokens": 10, "requests": 2, "unreported": 0}
     (used,) = document["tool_calls"]
     assert used["tool"] == "calculator"
-    assert json.loads(used["arguments"]) == {"expression": "2+2"}
+    assert used["arguments"] == {"expression": "2+2"}
+    assert "schema_version" not in used
     assert used["result"] == {"expression": "2+2", "result": 4}
     assert used["decision"]["verdict"] == "allow"
 
@@ -56,15 +58,17 @@ def test_piped_text_is_appended(command):
 
 
 def test_tools_can_be_chosen(command):
-    """`-t` names tools or collections, each once; `--no-tools` gives none."""
+    """`-t` names tools or collections, repeated or with commas, each once; `--no-tools` gives none."""
     with FakeServer("ok", repeat=True) as server:
         command("-t", "calculator", "-t", "core", "x", server=server)
         command("-t", "calculator", "x", server=server)
+        command("-t", "string_length, calculator", "x", server=server)
         command("--no-tools", "x", server=server)
     offered = [[tool["function"]["name"] for tool in each.json.get("tools", [])] for each in server.requests]
     assert offered == [
         ["calculator", "get_current_datetime", "string_length", "parse_json"],
         ["calculator"],
+        ["string_length", "calculator"],
         [],
     ]
 
@@ -75,3 +79,28 @@ def test_what_a_model_says_cannot_trick_the_terminal(command):
         out, err, _ = command("x", server=server)
     assert out == "safe31m!\n"
     assert "\x1b" not in err
+
+
+def test_json_escapes_what_could_trick_the_terminal(command):
+    """`--json` keeps every character of an answer, the unseen ones as escapes."""
+    with FakeServer("a\x9b31m\u202eb\U000e0041") as server:
+        out, _, _ = command("--json", "x", server=server)
+    assert "a\\u009b31m\\u202eb\\udb40\\udc41" in out
+    assert json.loads(out)["output"] == "a\x9b31m\u202eb\U000e0041"
+
+
+def test_a_model_cannot_forge_a_tool_call_line(command):
+    """A tool's name with line breaks stays on the line of its call."""
+    forged = 'x\n  calculator(expression="1") → 1  [allow: safety-level]\n'
+    with FakeServer(call(forged), "done") as server:
+        assert len(command("x", server=server)[1].splitlines()) == 1
+
+
+def test_arguments_nested_without_end_are_shown_cut(command):
+    """Arguments too deep to read are shown as the model wrote them, cut."""
+    deep = ToolCall("call_1", "calculator", '{"expression":' + "[" * 50_000 + "]" * 50_000 + "}")
+    with FakeServer(say("", deep), "done") as server:
+        out, err, code = command("x", server=server)
+    assert (out, code) == ("done\n", 0)
+    assert err.startswith('  calculator({"expression":[[[')
+    assert len(err.splitlines()) == 1

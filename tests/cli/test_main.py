@@ -2,11 +2,15 @@
 
 import signal
 import time
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
+from agentkit.__main__ import main
 from agentkit.cli.main import run
 from agentkit.testing import FakeServer, fail, slow
+from agentkit.tools.catalog import collections
 
 
 def test_a_text_that_names_no_command_is_a_question(command):
@@ -69,6 +73,9 @@ def test_help_and_version_exit_with_0(arguments, capsys):
         (["tools", "lisst"], "No such command 'lisst'"),
         (["--nonsense", "x"], "No such option"),
         (["tools", "run", "calculator", "2+2"], "'2+2' is no KEY=VALUE"),
+        (["tools", "run", "calculator", "expression=1", "expression=2"], "'expression' is given twice"),
+        (["--offline", "tools", "list"], "'tools' is a command and stands before its options"),
+        (["-q", "ask", "hi"], "'ask' is a command and stands before its options"),
         (["tools", "run", "calculater"], "Did you mean 'calculator'?"),
         (["tools", "show", "calculater"], "Did you mean 'calculator'?"),
     ],
@@ -86,8 +93,10 @@ def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
     [
         (["-t", "webb", "--offline", "x"], "There is no tool named 'webb'"),
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
+        (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
         (["ask", ""], "There is no question"),
+        (["  \t\n "], "There is no question"),
     ],
 )
 def test_a_wrong_question_is_explained_and_exits_with_2(arguments, said, command):
@@ -103,3 +112,42 @@ def test_a_provider_that_fails_exits_with_1(command):
         out, err, code = command("hi", server=server)
     assert (out, code) == ("", 1)
     assert "not for you" in err
+
+
+def test_what_a_provider_says_of_its_failure_cannot_trick_the_terminal(command):
+    """Escape sequences in a provider's error are taken out."""
+    with FakeServer(fail(403, "\x1b]0;owned\x07not\x1b[2J for\x9b you\u061c")) as server:
+        _, err, code = command("hi", server=server)
+    assert code == 1
+    assert "not for you" in err
+    assert err.rstrip("\n").isprintable()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full device is Linux's")
+def test_a_full_disk_is_told_on_one_line(spawn):
+    """An answer that cannot be written is an error (exit code 1), told without a traceback."""
+    with Path("/dev/full").open("w") as full:
+        process = spawn("tools", "list", stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err == "Error: [Errno 28] No space left on device\n"
+
+
+def test_a_question_that_begins_with_a_command_can_be_asked(command):
+    """After `ask` every word belongs to the question, a command's name too."""
+    with FakeServer("Hammers.") as server:
+        assert command("ask", "tools", "are", "what?", server=server)[0] == "Hammers.\n"
+    assert server.requests[0].json["messages"][-1]["content"] == "tools are what?"
+
+
+def test_help_names_every_collection(capsys):
+    """The help of `--tools` names the collections that there are."""
+    run(["ask", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"collections ({', '.join(collections)})" in shown
+
+
+def test_the_installed_command_is_the_module():
+    """`agentkit` and `python -m agentkit` are the same."""
+    (script,) = entry_points(group="console_scripts", name="agentkit")
+    assert script.load() is main

@@ -5,6 +5,9 @@ import json
 import pytest
 
 from agentkit.cli.main import run
+from agentkit.cli.tools import exit_code
+from agentkit.decisions import Decision
+from agentkit.messages import ToolResult
 
 
 def test_every_tool_is_listed_with_its_level(capsys):
@@ -70,3 +73,25 @@ def test_wrong_arguments_fail_and_are_named(capsys):
     """An unknown argument is named, with those the tool has."""
     assert run(["tools", "run", "calculator", "expr=2"]) == 1
     assert "expression" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        (ToolResult("t", "ok", "4", 4), 0),
+        (ToolResult("t", "failed", "", error="No.", decision=Decision("allow", "rule", "Harmless.")), 1),
+        (ToolResult("t", "denied", "", error="No.", decision=Decision("deny", "rule", "Forbidden.")), 4),
+    ],
+)
+def test_a_refusal_has_an_exit_code_of_its_own(result, code):
+    """A call that a judge denied exits with 4, one that failed with 1."""
+    assert exit_code(result) == code
+
+
+def test_deep_json_is_shown_without_a_traceback(capsys):
+    """A value nested without end is shown as the text a model gets, as JSON too."""
+    deep = "json_string=" + "[" * 900 + "]" * 900
+    for options in ([], ["--json"]):
+        assert run(["tools", "run", "parse_json", deep, *options]) in {0, 1}
+        shown = capsys.readouterr()
+        assert shown.out or shown.err

@@ -926,3 +926,19 @@ def test_encoding_is_linear_in_the_history():
         return counted
 
     assert steps(2_000) < 5 * steps(500)
+
+
+@pytest.mark.parametrize("half", ["name", "id", "reasoning"])
+def test_half_a_character_does_not_spoil_the_conversation(ask, half):
+    """Half a character in whatever field of an answer is mended, so that the answer can be sent back."""
+    fields = {"name": "f", "id": "1", "reasoning": "r", half: "so \ud83d"}
+    function = {"name": fields["name"], "arguments": "{}"}
+    calls = [{"index": 0, "id": fields["id"], "function": function, "own": [{"sign": fields["reasoning"]}]}]
+    message = {"reasoning_content": fields["reasoning"], "tool_calls": calls}
+    line = raw(
+        json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}), content_type="application/json"
+    )
+    with FakeServer(line, "Hi") as server:
+        llm = LLM(base_url=server.base_url, model="m", max_retries=0)
+        first = ask(llm)
+        assert ask(llm, [UserMessage("q"), first.message]).text == "Hi"

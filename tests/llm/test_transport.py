@@ -31,7 +31,7 @@ from agentkit.errors import (
 from agentkit.llm.client import LLM
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.remote import RemoteModel
-from agentkit.llm.transport import Transport
+from agentkit.llm.transport import Transport, _tls_context
 from agentkit.testing import FakeServer, drop, fail, raw, say, slow
 
 KEY = "sk-test-0123456789"
@@ -43,7 +43,7 @@ def connect(server, **options):
 
 
 ERRORS = {
-    "401": (fail(401, "Wrong key", code="invalid_api_key"), Unauthorized, "401: Wrong key Check the API key"),
+    "401": (fail(401, "Wrong key", code="invalid_api_key"), Unauthorized, "401: Wrong key. Check the API key"),
     "402": (fail(402, "Insufficient balance"), Rejected, "Check the account's balance"),
     "403": (fail(403, "Not you"), Unauthorized, "403: Not you"),
     "404": (fail(404, "No such model"), Rejected, "Check the model's name and the base URL"),
@@ -120,11 +120,10 @@ def test_retry_after_is_respected(ask):
         ({"Retry-After": "7"}, 7),
         ({"Retry-After": "0.5"}, 0.5),
         ({"Retry-After-Ms": "250", "Retry-After": "9"}, 0.25),
-        ({"Retry-After": format_datetime(datetime.now(UTC) + timedelta(hours=1))}, 3_600),
-        ({"Retry-After": format_datetime(datetime.now(UTC) - timedelta(hours=1))}, 0),
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "nan"}, None),
         ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"}, None),
         ({}, None),
     ],
 )
@@ -133,6 +132,15 @@ def test_retry_after_is_told(headers, expected):
     with FakeServer(fail(429, headers=headers)) as server, pytest.raises(RateLimited) as caught:
         connect(server).chat("Hi")
     assert caught.value.retry_after_seconds == (expected and pytest.approx(expected, abs=120))
+
+
+@pytest.mark.parametrize(("hours", "expected"), [(1, 3_600), (-1, 0)])
+def test_retry_after_may_be_a_date(hours, expected):
+    """A date to wait for is told in seconds from now, and one that has passed is no wait at all."""
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=hours))
+    with FakeServer(fail(429, headers={"Retry-After": date})) as server, pytest.raises(RateLimited) as caught:
+        connect(server).chat("Hi")
+    assert caught.value.retry_after_seconds == pytest.approx(expected, abs=120)
 
 
 def test_a_dropped_connection_is_tried_again(ask):
@@ -619,3 +627,62 @@ def test_every_error_is_of_the_tree():
         with pytest.raises(AgentKitError):
             llm.chat("Hi")
         assert llm.chat("Hi") == "Hi"
+
+
+@pytest.mark.parametrize("charset", ["rot13", "hex", "base64", "zlib", "undefined", "idna", "utf-16"])
+@pytest.mark.parametrize("status", [200, 400])
+def test_json_is_utf_8_whatever_its_charset(ask_whole, charset, status):
+    """The charset that a server names decides nothing: JSON is UTF-8."""
+    body = {"choices": [{"message": {"content": "é"}}]} if status == 200 else {"error": {"message": "é"}}
+    line = raw(json.dumps(body, ensure_ascii=False), status=status, content_type=f"a/json; charset={charset}")
+    with FakeServer(line) as server:
+        if status == 200:
+            assert ask_whole(connect(server)).text == "é"
+        else:
+            with pytest.raises(Rejected, match="é"):
+                ask_whole(connect(server))
+
+
+def test_a_senseless_date_to_wait_for_is_passed_over(ask):
+    """A request is sent again after a pause of our own when the server's wish makes no sense."""
+    line = fail(429, headers={"Retry-After": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"})
+    with FakeServer(line, "Hi") as server:
+        assert ask(connect(server, max_retries=1)).text == "Hi"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        raw("x " * 85 + KEY, status=401, content_type="text/plain"),
+        raw("x" * 110 + KEY, content_type="text/plain"),
+        raw('{"a": "' + KEY + '","b":"' + "z" * 62, content_type="application/json"),
+        raw(json.dumps({"k": "w" * 185 + KEY}), content_type="application/json"),
+        raw(json.dumps({"error": {"message": "y" * 1_990 + KEY}}), status=401, content_type="application/json"),
+        raw(json.dumps({"error": {"message": "y" * 2_070 + KEY + "y" * 90}}), content_type="application/json"),
+    ],
+)
+def test_no_part_of_a_key_is_quoted(ask, line):
+    """Errors are scrubbed before they are cut, so that no half of a key is left."""
+    with FakeServer(line) as server, pytest.raises(ModelError) as caught:
+        ask(connect(server, api_key=KEY))
+    assert KEY[:8] not in str(caught.value)
+    assert KEY[-6:] not in str(caught.value)
+    assert len(str(caught.value)) < 2_300
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "scheme"),
+    [("HTTP_PROXY", "socks5://h:1", "http"), ("HTTP_PROXY", "ftp://x", "http"), ("SSL_CERT_FILE", "/no/file", "https")],
+)
+def test_a_connection_that_cannot_be_set_up(ask, monkeypatch, name, value, scheme):
+    """A proxy or certificate that cannot be used is a ConfigError that names the variable."""
+    monkeypatch.setenv(name, value)
+    _tls_context.cache_clear()
+    with pytest.raises(ConfigError, match=name):
+        ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
+
+
+def test_an_unknown_host(ask):
+    """When a host's name is unknown, nobody is asked whether the server runs."""
+    with pytest.raises(Unreachable, match=r"[^.]\. Check the network and the host's name\.$"):
+        ask(LLM(base_url="http://model.invalid/v1", model="m", max_retries=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import types
 from typing import Any
 
@@ -12,6 +13,7 @@ from agentkit.errors import BadArguments
 from agentkit.tooling.arguments import (
     checked_against,
     complaint,
+    copied,
     expected,
     missing,
     read_arguments,
@@ -144,6 +146,23 @@ def test_json_inside_text_is_read() -> None:
     faults = [((name,), "wrong", None) for name in "aef"] + [(("c", "d", 0), "wrong", None)]
     assert repaired(arguments, faults, []) == {"a": [{"b": 1}], "c": {"d": [{}, 1]}, "e": "not json", "f": "7"}
     assert arguments["a"] == '[{"b": 1}]'
+
+
+def test_many_repairs_are_no_more_work_each_than_a_few() -> None:
+    """Arguments in which everything must be repaired take time in proportion to their length."""
+    count = 100_000
+    faults = [(("a", index), "wrong", None) for index in range(count)]
+    assert repaired({"a": ["[1]"] * count}, faults, []) == {"a": [[1]] * count}
+
+
+def test_a_copy_of_arguments_shares_nothing_that_can_change() -> None:
+    """A copy of arguments is a deep one; marks known by their identity, and what exists only once, stay the same."""
+    mark, lock = object(), threading.Lock()
+    arguments = {"a": {"b": [1]}, "text": "x", "mark": mark, "lock": [lock]}
+    copy = copied(arguments)
+    copy["a"]["b"].append(2)
+    assert arguments["a"] == {"b": [1]}
+    assert (copy["text"], copy["mark"], copy["lock"]) == ("x", mark, [lock])
 
 
 def test_a_null_that_did_not_fit_means_not_given() -> None:

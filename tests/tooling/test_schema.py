@@ -10,7 +10,7 @@ import inspect
 import pathlib
 import typing
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Annotated, Any, Generic, Literal, NamedTuple, Required, TypedDict, TypeVar
 
@@ -482,6 +482,45 @@ def test_errors_are_bounded() -> None:
     """However much is wrong with however large arguments, the model reads a few short sentences."""
     wrong = {"value": [{"x": "y" * 10_000} for _ in range(1_000)], **{f"extra{n}": n for n in range(1_000)}}
     assert len(told(parameters(list[Point]), wrong)) <= 1_000
+
+
+@pytest.mark.parametrize(
+    "hint", [Iterable[int], typing.Iterable[int], Iterable[int] | None, Annotated[Iterable[int], Field(min_length=1)]]
+)
+def test_an_iterable_is_a_list(hint: Any) -> None:
+    """What may be any iterable comes as a list: checked at once, and as often read as anyone likes."""
+    assert parameters(hint).check({"value": ["1", 2]}) == {"value": [1, 2]}
+    assert "should be a valid integer" in told(parameters(hint), {"value": [1, "x"]})
+
+
+def test_a_bare_iterable_is_a_list_of_anything() -> None:
+    """An iterable of no said kind, also inside another type, comes as a list."""
+    assert parameters(dict[str, Iterable]).check({"value": {"a": [1, "x"]}}) == {"value": {"a": [1, "x"]}}
+
+
+class Lazy(BaseModel):
+    """A model whose numbers can be read once; a default and a field may be called anything."""
+
+    metadata: Iterable[int]
+    serialization: dict[str, str] = {"type": "generator"}
+
+
+class Eager(BaseModel):
+    """A model with nothing lazy in it, though its default speaks of it."""
+
+    type: dict[str, str] = {"type": "generator"}
+
+
+@pytest.mark.parametrize("hint", [typing.Generator[int, None, None], Lazy, list[Lazy]])
+def test_what_can_be_read_only_once_is_refused(hint: Any) -> None:
+    """A one-shot iterator would be used up by a judge, so it is refused when the tool is made."""
+    with pytest.raises(ConfigError, match=r"parameter 'value' .*a generator can be read only once"):
+        parameters(hint)
+
+
+def test_a_default_that_looks_like_a_schema_is_none() -> None:
+    """The values of defaults are not taken for what pydantic says of types."""
+    assert parameters(Eager).check({"value": {}})["value"] == Eager()
 
 
 def test_arguments_are_never_changed() -> None:

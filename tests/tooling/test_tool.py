@@ -10,7 +10,7 @@ import inspect
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import pytest
@@ -326,6 +326,33 @@ def test_a_judge_cannot_change_what_it_judges() -> None:
         return ALLOW
 
     assert Tool(divide.function, judge=greedy).invoke({"a": 6}).value == 3
+
+
+def test_a_judge_cannot_change_what_is_inside_the_arguments() -> None:
+    """What a judge does to a list it is shown does not change the one that the function gets."""
+
+    def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    def greedy(arguments: Mapping[str, Any]) -> Decision:
+        arguments["numbers"].clear()
+        return ALLOW
+
+    assert Tool(total, judge=greedy).invoke({"numbers": [1, 2]}).value == 3
+
+
+def test_a_judge_may_read_an_iterable() -> None:
+    """The function gets the items of an iterable that its judge has read, and both get them checked."""
+
+    def total(numbers: Iterable[int]) -> int:
+        return sum(numbers)
+
+    def positive(arguments: Mapping[str, Any]) -> Decision:
+        return ALLOW if all(number > 0 for number in arguments["numbers"]) else ASK
+
+    careful = Tool(total, judge=positive)
+    assert careful.invoke({"numbers": ["1", 2]}).value == 3
+    assert careful.judge({"numbers": [1, -2]}) == ASK
 
 
 def test_a_misspelt_direct_call_of_a_judged_tool_is_a_type_error() -> None:

@@ -106,7 +106,7 @@ def test_a_class_method_that_is_a_tool_is_found_inside_a_bound_method() -> None:
 @pytest.mark.parametrize(
     ("items", "told"),
     [
-        ("web", r"tools= takes tools, e\.g\. tools=web_tools .* got the text 'web'; give the tool itself"),
+        ("web", r"tools= takes tools, e\.g\. tools=core_tools .* got the text 'web'; give the tool itself"),
         (b"web", "got the text b'web'"),
         (["add"], "got the text 'add'"),
         ({"type": "function"}, "got a dictionary; a tool described by a JSON schema is made with Tool.from_schema"),

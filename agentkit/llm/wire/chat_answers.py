@@ -22,6 +22,9 @@ _CALL_FIELDS = {"index", "id", "type", "function"}
 _GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "thinking"}
 """Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
 
+_MAX_LOOKS = 100
+"""How often the arguments of one call are parsed to see whether they are complete."""
+
 _LENGTH = {"length", "max_tokens", "model_length", "max_output_tokens"}
 _FILTERED = {"content_filter", "safety"}
 
@@ -88,7 +91,7 @@ def _response(
     if said == "error":
         raise BadResponse("The provider failed while it wrote the answer, and says no more about it. Try again.")
     finish: FinishReason = "length" if said in _LENGTH else "tool_calls" if message.tool_calls else "stop"
-    return Response(message, finish, _usage(figures), reading.word(raw.get("model")), raw)
+    return Response(message, finish, _usage(figures), reading.word(raw.get("model")), reading.well_formed_json(raw))
 
 
 class _CallPieces:
@@ -98,6 +101,7 @@ class _CallPieces:
         self.index = index
         self.id = self.name = ""
         self.arguments = reading.Pieces()
+        self._looks_left = _MAX_LOOKS
         self.extra: dict[str, Any] = {}
 
     def add(self, part: Mapping[str, Any], name: str, arguments: str) -> str:
@@ -106,6 +110,13 @@ class _CallPieces:
         self.name = self.name or name
         self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and value}
         return self.arguments.add(arguments)
+
+    def is_complete(self) -> bool:
+        """Whether the arguments are whole. Each look costs the whole text, so after many the answer is no."""
+        if not (self._looks_left and self.arguments.ends_like_an_object()):
+            return False
+        self._looks_left -= 1
+        return reading.is_complete_json(str(self.arguments))
 
     def whole(self) -> ToolCall:
         """The call."""
@@ -205,7 +216,7 @@ def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, argument
     if not (name and call.name):
         return False
     has_other_id = bool(part.get("id")) and reading.word(part["id"]) != call.id
-    if reading.is_complete_json(str(call.arguments)):
+    if call.is_complete():
         return bool(arguments) or has_other_id
     return has_other_id and name != call.name
 

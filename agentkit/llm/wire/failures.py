@@ -38,7 +38,6 @@ _ADVICE: dict[int, str] = {
     404: "Check the model's name and the base URL.",
     429: "Wait, or check the account's quota.",
 }
-_MAX_MESSAGE_CHARS = 2_000
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS = 4_000, 200
 
 
@@ -87,6 +86,11 @@ def cut_short(chars: int) -> BadResponse:
         f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
         "complete. Try again."
     )
+
+
+def ended(text: str) -> str:
+    """A text that another sentence can follow."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _start(text: str) -> str:
@@ -145,7 +149,8 @@ def _reasons(details: object) -> list[str]:
 
 def _sentence(message: str, status: int | None) -> str:
     where = f"The provider answered {status}: " if status else "The provider answered with an error: "
-    return f"{where}{message[:_MAX_MESSAGE_CHARS]} {_ADVICE.get(status or 0, '')}".rstrip()
+    advice = _ADVICE.get(status or 0)
+    return f"{where}{ended(message)} {advice}" if advice else f"{where}{message}"
 
 
 def _readable(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, Rejected
@@ -48,6 +49,24 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def well_formed_json(value: Any) -> Any:
+    """A JSON value whose texts are all well-formed. Raises BadResponse when it nests too deep."""
+    try:
+        return _well_formed_value(value)
+    except RecursionError:
+        raise BadResponse("The answer is JSON that nests too deep.") from None
+
+
+def _well_formed_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list | tuple):
+        return type(value)([_well_formed_value(entry) for entry in value])
+    if isinstance(value, dict):
+        return {_well_formed_value(name): _well_formed_value(entry) for name, entry in value.items()}
+    return value
+
+
 class Pieces:
     """A text that arrives in pieces."""
 
@@ -64,6 +83,10 @@ class Pieces:
         if shown:
             self._pieces.append(shown)
         return shown
+
+    def ends_like_an_object(self) -> bool:
+        """Whether the text so far may be a whole JSON object, perhaps one encoded twice, by the look of its end."""
+        return "".join(self._pieces[-2:]).rstrip('" \t\r\n').endswith("}")
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -99,8 +122,8 @@ def dictionaries(value: object) -> list[dict[str, Any]]:
 
 
 def word(value: object) -> str:
-    """A name or id as text: servers send numbers and null too."""
-    return "" if value is None else str(value)
+    """A name or id as well-formed text: servers send numbers and null too."""
+    return "" if value is None else well_formed(str(value))
 
 
 def arguments_text(arguments: object) -> str:
@@ -108,7 +131,7 @@ def arguments_text(arguments: object) -> str:
     if arguments is None:
         return ""
     if not isinstance(arguments, str):
-        return json.dumps(arguments, ensure_ascii=False)
+        return well_formed(json.dumps(arguments, ensure_ascii=False))
     inner = _loaded(arguments) if arguments.lstrip().startswith('"') else None
     return well_formed(inner if isinstance(inner, str) else arguments)
 
@@ -164,8 +187,9 @@ def _count(value: object) -> int:
 def assistant_message(
     text: str, calls: Iterable[ToolCall], reasoning: str, extra: Mapping[str, Any]
 ) -> AssistantMessage:
-    """A message of well-formed text whose tool calls all have an id of their own."""
-    message = AssistantMessage(well_formed(text), tuple(calls), well_formed(reasoning), extra)
+    """A message of well-formed texts whose tool calls all have an id of their own."""
+    calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in calls)
+    message = AssistantMessage(well_formed(text), calls, well_formed(reasoning), well_formed_json(extra))
     return with_distinct_ids(message, set())
 
 

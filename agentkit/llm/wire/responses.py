@@ -154,7 +154,7 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     if calls and finish == "stop":
         finish = "tool_calls"
     message = reading.assistant_message(text, calls, _reasoning(items), {_ITEMS: tuple(items)})
-    return Response(message, finish, _usage(data), reading.word(data.get("model")), data)
+    return Response(message, finish, _usage(data), reading.word(data.get("model")), reading.well_formed_json(data))
 
 
 def _finish_reason(data: Mapping[str, Any]) -> FinishReason:

@@ -9,10 +9,11 @@ from agentkit.errors import BadResponse
 from agentkit.llm.wire.failures import not_compatible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _DONE = {b"[DONE]", b'"[DONE]"'}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MAX_EAGER_LINES = 100
 _OTHER_FIELDS = {b"", b"id", b"retry"}
 
 
@@ -22,11 +23,12 @@ class EventStream:
     Lines end in LF or CRLF; comments are passed over, and so are the names of events, except that what comes under
     `error` is given out as `{"error": …}`. `closed` becomes true at `[DONE]`; what follows it is ignored. An object is
     given out as soon as its line ends, for the sake of latency and of servers that leave out the empty line between
-    events.
+    events. `scrub` takes out of a text what no error may quote.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scrub: Callable[[str], str] = str) -> None:
         self.closed = False
+        self._scrub = scrub
         self._pending: list[bytes] = []
         self._unfinished: list[bytes] = []
         self._is_error = False
@@ -50,21 +52,26 @@ class EventStream:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         name, colon, value = line.partition(b":")
         if not line:
-            self._end_event()
+            yield from self._end_event()
         elif name == b"data":
             yield from self._data(value.strip())
         elif name == b"event":
             self._is_error = value.strip() == b"error"
         elif not self._has_begun and not (colon and name in _OTHER_FIELDS):
-            raise not_compatible(line.decode("utf-8", "replace"))
+            raise not_compatible(self._scrub(line.decode("utf-8", "replace")))
         self._has_begun = self._has_begun or bool(line)
 
     def _data(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """An object may span several data lines, so one that does not parse waits for the next."""
+        """An object may span several data lines; one of very many is parsed only when its event ends."""
         if data in _DONE:
             self.closed = True
             return
         self._unfinished.append(data)
+        if self._is_error or len(self._unfinished) <= _MAX_EAGER_LINES:
+            yield from self._object()
+
+    def _object(self) -> Iterator[dict[str, Any]]:
+        """The object in the lines so far; one that does not parse waits for the next line."""
         text = b"\n".join(self._unfinished).decode("utf-8", "replace")
         try:
             parsed = json.loads(text)
@@ -76,11 +83,14 @@ class EventStream:
         if self._is_error:
             parsed = parsed if isinstance(parsed, dict) and "error" in parsed else {"error": parsed or "no explanation"}
         if not isinstance(parsed, dict):
-            raise BadResponse(f"The stream carries something that is no JSON object: {data[:120]!r}")
+            raise BadResponse(f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}")
         yield parsed
 
-    def _end_event(self) -> None:
+    def _end_event(self) -> Iterator[dict[str, Any]]:
+        if any(self._unfinished):
+            yield from self._object()
         self._is_error = False
         if any(self._unfinished):
-            raise BadResponse(f"The stream carries broken JSON: {self._unfinished[0][:120]!r}")
+            text = b"\n".join(self._unfinished).decode("utf-8", "replace")
+            raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}")
         self._unfinished.clear()

@@ -109,3 +109,13 @@ def test_a_message_of_the_history_is_read_without_an_answer_around_it():
     """A message in the chat format is read on its own, with distinct ids for its calls."""
     message = read_message({"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}] * 2})
     assert [call.id for call in message.tool_calls] == ["call_1", "call_2"]
+
+
+def test_a_name_that_is_repeated_very_often():
+    """A server that repeats a call's name with each of thousands of pieces costs no more than one that does not."""
+    reader = ChatReader()
+    for _ in range(8_000):
+        function = {"name": "f", "arguments": "[{}"}
+        list(reader.feed({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": function}]}}]}))
+    (call,) = reader.finish(closed=True).tool_calls
+    assert call.arguments == "[{}" * 8_000

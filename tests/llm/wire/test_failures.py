@@ -86,7 +86,6 @@ def test_googles_reasons_count():
 
 def test_long_messages_are_cut():
     """A server that sends pages of text does not fill the log."""
-    assert len(str(failure({"error": {"message": "x" * 10_000}}, status=500))) < 2_100
     assert len(str(failure("<p>" * 100_000 + "x" * 10_000, status=500))) < 300
 
 

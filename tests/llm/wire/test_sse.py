@@ -72,3 +72,17 @@ def test_a_line_in_many_pieces_costs_what_it_is_long():
     line = b'data: "%b"\n' % (b"x" * 200_000)
     with pytest.raises(BadResponse, match="no JSON object"):
         read(*(line[at : at + 1] for at in range(len(line))))
+
+
+def test_an_object_may_span_very_many_lines():
+    """An object in thousands of data lines is read once its event ends."""
+    lines = b"".join(b"data: 1,\n" for _ in range(5_000))
+    assert read(b'data: {"a": [\n' + lines + b"data: 1]}\n\n")[0] == [{"a": [1] * 5_001}]
+
+
+def test_errors_quote_no_secret():
+    """What an error quotes of a stream is scrubbed before it is cut."""
+    stream = EventStream(lambda text: text.replace("secret" * 30, "***"))
+    with pytest.raises(BadResponse, match=r"\*\*\*") as caught:
+        list(stream.feed(b"data: {" + b"secret" * 30 + b"\n\n"))
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,177 @@
+"""How a run is shown: cleaned, on one line, as JSON that anything can read."""
+
+import json
+
+import pytest
+
+from agentkit.agents.result import RunResult
+from agentkit.cli.display import call_line, clean, json_text, result_document, run_document, value_text, was_refused
+from agentkit.decisions import Decision
+from agentkit.errors import LimitExceeded
+from agentkit.events import ToolCallFinished
+from agentkit.messages import ToolCall, ToolResult
+from agentkit.usage import Usage
+
+ALLOWED = Decision("allow", "safety-level", "It only computes.")
+DENIED = Decision("deny", "budget", "Enough.")
+
+
+def nested(levels):
+    """A list in a list, so many levels deep."""
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def used(name="calculator", arguments="{}", **result):
+    """A call of a tool and what came of it."""
+    fields = {"tool": name, "status": "ok", "content": "4", "value": {"result": 4}} | result
+    return ToolCallFinished(ToolCall("call_1", name, arguments), ToolResult(**fields))
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("two\tcolumns\nand lines → ünï 日本 🎉", "two\tcolumns\nand lines → ünï 日本 🎉"),
+        ("\x1b[2J\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\b", "ab"),
+        ("a\x1b]0;never ended", "a"),
+        ("a\x1bcb\x1b", "ab"),
+        ("a\rb\x00\x08\x7f\x85\x9b31m", "ab31m"),
+        ("a\u200b\u202e\u2066\ufeff\u061cb", "ab"),
+        ("a\U000e0001\U000e0041\U000e007fb", "ab"),
+        ("a\ud800\udcffb", "ab"),
+    ],
+)
+def test_text_is_cleaned_of_what_nobody_sees(text, cleaned):
+    """Escape sequences, control characters, direction marks, tags and surrogates go; all else stays."""
+    assert clean(text) == cleaned
+
+
+@pytest.mark.parametrize("text", ["\x9b31m", "\x7f", "\u202e", "\u061c", "\U000e0041", "\ud800", "\x1b[2J", "\u200b"])
+def test_json_escapes_what_nobody_sees(text):
+    """JSON keeps every character, those that could trick a terminal as escapes, at any place."""
+    written = json_text({text: [text]})
+    assert json.loads(written) == {text: [text]}
+    assert written == clean(written)
+
+
+def test_json_keeps_letters_readable():
+    """Letters of every script are written as they are."""
+    assert json_text(["ü 日本 🎉"]) == '[\n  "ü 日本 🎉"\n]'
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (used(arguments='{"expression": "2+2", "n": 1}'), 'calculator(expression="2+2", n=1) → 4'),
+        (used(arguments=""), "calculator() → 4"),
+        (used(arguments="[1]"), "calculator([1]) → 4"),
+        (used(arguments="{no\njson"), "calculator({no json) → 4"),
+        (used(decision=ALLOWED), "calculator() → 4  [allow: safety-level]"),
+        (used(value=None, status="denied", error="No.", decision=DENIED), "calculator() → No.  [deny: budget]"),
+        (used(value={"datetime": "now", "zone": "UTC"}), "calculator() → now"),
+        (used(value={"other": 1}), "calculator() → {'other': 1}"),
+        (used(value="plain\ntext"), "calculator() → plain text"),
+        (used(value=nested(100_000), content="[[…"), "calculator() → [[…"),
+        (used(value="x" * 200), f"calculator() → {'x' * 99}…"),
+    ],
+)
+def test_a_call_is_one_line(call, line):
+    """A line has the tool, its arguments, the answering part of its value or its error, and the decision."""
+    assert call_line(call) == line
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["x\n  forged() → 1", "x\r\ny", "x\x0by\x0cz\x1c", "x\u2028y\u2029\x85z", "\x1b]0;swallow", "x" * 9999],
+)
+def test_a_call_stays_one_line_whoever_speaks(hostile):
+    """Neither name, arguments, result nor rule can break the line or hide what follows."""
+    decision = Decision("allow", hostile, "It only computes.")
+    for call in (
+        used(name=hostile, decision=ALLOWED),
+        used(arguments=hostile, decision=ALLOWED),
+        used(arguments=json.dumps({hostile: hostile}), decision=ALLOWED),
+        used(value=hostile, decision=ALLOWED),
+        used(error=hostile, decision=ALLOWED),
+        used(decision=decision),
+    ):
+        line = call_line(call)
+        assert line.isprintable()
+        assert len(line) < 400
+        assert "  [allow: " in line
+        assert line.endswith("]")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"expression":' + "[" * 50_000 + "]" * 50_000 + "}",
+        '{"expression":' + "[" * 50_000,
+        '{"expression":' + "[" * 200 + "]" * 200 + "}",
+        '{"x":' * 500 + "1" + "}" * 500,
+        '{"x": NaN}',
+        '{"x": 1e999}',
+        '{"x": ' + "9" * 5000 + "}",
+        "nonsense",
+    ],
+)
+def test_arguments_that_cannot_be_read_stay_text(arguments):
+    """Arguments that are no JSON, too deep, or hold numbers that JSON has not, are told as the model wrote them."""
+    call = used(arguments=arguments)
+    document = run_document(RunResult("4", "done", (), (call,), 2, Usage()))
+    assert json.loads(json_text(document))["tool_calls"][0]["arguments"] == arguments
+    assert call_line(call).startswith(f"calculator({arguments[:8]}")
+
+
+def test_a_run_is_one_document():
+    """A run as JSON has one schema version, at its top, and each call's arguments as an object."""
+    call = used(arguments='{"expression": "2+2"}', content='{"result": 4}', decision=ALLOWED, seconds=0.25)
+    run = RunResult("so far", "limit", (), (call,), 2, Usage(), LimitExceeded("Too much."))
+    document = json.loads(json_text(run_document(run)))
+    assert list(document) == ["schema_version", "output", "status", "error", "iterations", "usage", "tool_calls"]
+    assert (document["status"], document["error"]) == ("limit", "Too much.")
+    assert document["tool_calls"] == [
+        {
+            "arguments": {"expression": "2+2"},
+            "tool": "calculator",
+            "status": "ok",
+            "error": None,
+            "result": {"result": 4},
+            "decision": ALLOWED.to_dict(),
+            "seconds": 0.25,
+        }
+    ]
+
+
+def test_a_result_is_one_document():
+    """A tool's result as JSON has a schema version of its own; a content that is no JSON is text."""
+    document = result_document(ToolResult("t", "ok", "plain", "plain"))
+    assert (document["schema_version"], document["result"], document["decision"]) == (1, "plain", None)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": 1, "b": None}, "a: 1\nb: None"),
+        ({"a": [1]}, '{\n  "a": [\n    1\n  ]\n}'),
+        ([], "[]"),
+        ({"a": "\x1b[2Jx"}, "a: x"),
+        (nested(100_000), "content"),
+        ("text", "content"),
+    ],
+)
+def test_a_value_is_shown_to_a_person(value, text):
+    """A flat dictionary is shown as lines, nested values as JSON, anything else as the text a model gets."""
+    assert value_text(ToolResult("t", "ok", "con\x9btent", value)) == text
+
+
+@pytest.mark.parametrize(
+    ("status", "decision", "refused"),
+    [("denied", DENIED, True), ("failed", DENIED, False), ("ok", ALLOWED, False), ("failed", None, False)],
+)
+def test_a_refusal_is_told_from_a_fault(status, decision, refused):
+    """Only a call that a judge denied was refused."""
+    assert was_refused(ToolResult("t", status, "", decision=decision)) is refused
