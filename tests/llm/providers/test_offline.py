@@ -157,8 +157,7 @@ def test_a_yes_to_nothing_does_nothing(model, before):
 
 def test_a_tool_without_arguments_is_described_by_its_name(model):
     """A suggestion without arguments names the tool alone."""
-    text = model.complete(ask("what time was it when Rome fell?")).text
-    assert "Did you mean get_current_datetime?" in text or "No tool here fits this." in text
+    assert "Did you mean get_current_datetime?" in model.complete(ask("What time is it in Tokyo?")).text
 
 
 @pytest.mark.parametrize(
@@ -244,7 +243,7 @@ SIZES = {"text": "a b", "characters": 3, "words": 2, "lines": 1}
         ("?", "odd", [1], {"text": "t"}, "t"),
         ("?", "deep", {}, "[" * 100_000, "[" * 100_000),
     ],
-)  # fmt: skip
+)
 def test_results_are_reported_in_words(model, question, name, sent, content, report):
     """The answer after a call is its result: the main text, the figures asked for, or all that it says."""
     response = model.complete(Request(said((name, sent, content), question=question)))
@@ -265,11 +264,14 @@ def test_a_result_without_its_call_is_reported_too(model):
 
 # --- typed answers
 
-PERSON = OutputSchema("person", {
-    "type": "object",
-    "properties": {"name": TEXT, "age": {"type": "integer"}, "nickname": {"anyOf": [TEXT, {"type": "null"}]}},
-    "required": ["name", "age", "nickname"],
-})  # fmt: skip
+PERSON = OutputSchema(
+    "person",
+    {
+        "type": "object",
+        "properties": {"name": TEXT, "age": {"type": "integer"}, "nickname": {"anyOf": [TEXT, {"type": "null"}]}},
+        "required": ["name", "age", "nickname"],
+    },
+)
 
 
 def test_a_typed_answer_is_filled_from_the_text(model):

@@ -140,7 +140,7 @@ def test_nothing_is_left_when_the_worker_is_gone():
     del own
     gc.collect()
     assert not Path(f"/proc/{process}").exists()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_a_host_that_ends_takes_the_process_along():
