@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
+
+from agentkit.levels import SafetyLevel
 
 
 class Verdict(StrEnum):
@@ -23,7 +25,8 @@ class Decision:
     """One judgment: what, by which rule, why, on what evidence, and what to do instead.
 
     `evidence` is the very span of the argument that decided, `remedy` a way that would be allowed;
-    both may be empty. Raises ValueError for a verdict that is none.
+    both may be empty. `level` is the harm of this very call when it is not its tool's, and `egress` says whether the
+    call could carry data out. Raises ValueError for a verdict that is none.
     """
 
     verdict: Verdict
@@ -31,6 +34,8 @@ class Decision:
     reason: str
     evidence: str = ""
     remedy: str = ""
+    level: SafetyLevel | None = None
+    egress: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
@@ -46,8 +51,8 @@ class Decision:
         return self.verdict is Verdict.DENY
 
     def to_dict(self) -> dict[str, str]:
-        """The decision as a JSON-ready dictionary with the five field names as keys."""
-        return {key: str(value) for key, value in asdict(self).items()}
+        """What was decided and why, JSON-ready: verdict, rule, reason, evidence, remedy."""
+        return {key: str(getattr(self, key)) for key in ("verdict", "rule", "reason", "evidence", "remedy")}
 
     def __str__(self) -> str:
         """One readable line: verdict, reason, rule and remedy."""

@@ -170,6 +170,7 @@ class OfflineModel:
             if not installed():  # pragma: no cover - proven in a process that cannot see the package
                 raise MissingExtra("offline", "The offline model")
             self._worker, self._owner = _shared_worker(), os.getpid()
+        text = text.encode(errors="replace").decode()  # a lone surrogate is no text to the engine
         question = {"tools": json.dumps(tools), "text": text, "max_tokens": max_tokens, "dated": '"date' in str(tools)}
         reply = self._worker.ask(question, self._timeout_seconds)
         return {**reply["envelope"], "network": reply["network"]}

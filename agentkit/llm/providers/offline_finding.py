@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from agentkit.llm.providers.offline_reading import Question, Shape, Span
-from agentkit.llm.providers.offline_words import GREETINGS, STOP_WORDS, idea, ideas, words
+from agentkit.llm.providers.offline_words import GREETINGS, HERE, STOP_WORDS, idea, ideas, words
 from agentkit.messages import ToolSpec
 
 
@@ -71,12 +71,16 @@ class Offer:
         return self.known and bool(self.kinds)
 
     @property
+    def filled(self) -> tuple[Kind, ...]:
+        """The kinds of the forms that are there for its parameters, if no required one is missing."""
+        there = {name: kind for name, kind in self.kinds.items() if self.candidates[name]}
+        counted = tuple(kind for name, kind in there.items() if name in self.required or kind in TELLING)
+        return counted if there.keys() >= set(self.required) else ()
+
+    @property
     def support(self) -> int:
         """How much speaks for the tool: each shared idea, and each form that fills a parameter, if none is missing."""
-        filled = {name: kind for name, kind in self.kinds.items() if self.candidates[name]}
-        counted = [kind for name, kind in filled.items() if name in self.required or kind in TELLING]
-        forms = sum(2 if kind in TELLING else 1 for kind in counted) if filled.keys() >= set(self.required) else 0
-        return forms + len(self.matched)
+        return sum(2 if kind in TELLING else 1 for kind in self.filled) + len(self.matched)
 
     @property
     def plausible(self) -> bool:
@@ -108,7 +112,9 @@ class Offer:
 def offers(question: Question, specs: Iterable[ToolSpec], most: int = 5) -> list[Offer]:
     """The tools that could serve the question, at most `most` of them, in the order given."""
     every = [Offer(question, spec) for spec in specs]
+    lacking = [offer for offer in every if offer.missing]
     able = [offer for offer in every if offer.plausible and (offer.support or not offer.known)]
+    able = [offer for offer in able if offer.filled or not any(other.matched > offer.matched for other in lacking)]
     if _is_plain(question, every):
         able = [offer for offer in able if offer.matched or Kind.QUERY not in offer.kinds.values()]
     best = [offer for offer in able if not any(_outdoes(other, offer) for other in able)]
@@ -148,20 +154,28 @@ def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapp
     return question.ideas - told - ideas(words(" ".join(texts_in(list(arguments))))) - _ASKING - ideas(GREETINGS)
 
 
-def plain_schema(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema with its references into `root` followed and `or null` left out."""
+def plain_schema(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema with its references into `root` followed and `or null` left out. One that is no mapping says nothing."""
     for _ in range(8):
-        variants = [each for each in schema.get("anyOf") or schema.get("oneOf") or () if each.get("type") != "null"]
+        if not isinstance(schema, Mapping):
+            return {}
+        options = [each for each in schema.get("anyOf") or schema.get("oneOf") or () if isinstance(each, Mapping)]
+        variants = [each for each in options if each.get("type") != "null"]
         if isinstance(reference := schema.get("$ref"), str):
-            target: Any = root
-            for part in reference.removeprefix("#/").split("/"):
-                target = target.get(part, {}) if isinstance(target, Mapping) else {}
-            schema = target
+            schema = _target(reference, root)
         elif len(variants) == 1:
             schema = {**variants[0], **{key: schema[key] for key in ("default", "description") if key in schema}}
         else:
             break
-    return schema
+    types = [kind for kind in schema["type"] if kind != "null"] if isinstance(schema.get("type"), list) else []
+    return {**schema, "type": types[0]} if len(types) == 1 else schema
+
+
+def _target(reference: str, root: Mapping[str, Any]) -> Any:
+    target: Any = root
+    for part in filter(None, reference.removeprefix("#").split("/")):
+        target = target.get(part, {}) if isinstance(target, Mapping) else {}
+    return target
 
 
 def schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:
@@ -234,11 +248,11 @@ def _paths(offer: Offer) -> Iterator[str]:
     question = offer.question
     quotes = [span for span in question.of(Shape.QUOTE) if "\n" not in span.text]
     named = [span.text for span in quotes if _FILE_NAME.search(span.text) or _introduced(question, span)]
-    found = [span.text for span in question.of(Shape.PATH)] + named
-    if not found and not question.ideas.isdisjoint({"file", "folder"}):
-        found = [match.group(1) for match in _NAMED_PATH.finditer(question.text)]
-        found = [name for name in found if name.lower() not in STOP_WORDS and idea(name.lower()) not in offer.ideas]
-    yield from found
+    yield from (*(span.text for span in question.of(Shape.PATH)), *named)
+    if not question.ideas.isdisjoint({"file", "folder"}):
+        names = [match.group(1) for match in _NAMED_PATH.finditer(question.text)]
+        idle = STOP_WORDS | HERE
+        yield from (name for name in names if name.lower() not in idle and idea(name.lower()) not in offer.ideas)
 
 
 def _introduced(question: Question, span: Span) -> bool:
@@ -248,8 +262,8 @@ def _introduced(question: Question, span: Span) -> bool:
 
 def _orders(offer: Offer) -> Iterator[str]:
     question = offer.question
-    found = [span.text for span in question.of(Shape.ORDER) or question.of(Shape.QUOTE)]
-    yield from found or question.tail
+    quotes = [span.text for span in question.of(Shape.QUOTE)]
+    yield from [span.text for span in question.of(Shape.ORDER)] or question.tail or quotes
 
 
 def _commands(offer: Offer) -> Iterator[str]:
@@ -268,15 +282,13 @@ def _spoken_of(offer: Offer) -> bool:
 
 
 def _is_program(text: str) -> bool:
-    """Whether it reads as Python that does something: `ls -la` parses too, as a difference of two names."""
+    """Whether it reads as Python that does something: `ls -1 | head -3` parses too, as arithmetic with two names."""
     try:
-        tree = ast.parse(text)
+        nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return any(
-        isinstance(node, ast.Call | ast.Constant | ast.Assign | ast.Import | ast.comprehension)
-        for node in ast.walk(tree)
-    )
+    acts = any(isinstance(node, ast.Call | ast.Assign | ast.Import | ast.comprehension) for node in nodes)
+    return acts or not any(isinstance(node, ast.Name) for node in nodes)
 
 
 def _named_texts(offer: Offer) -> Iterator[str]:

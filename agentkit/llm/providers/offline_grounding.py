@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentkit.llm.providers.offline_finding import FORMS, TELLING, Kind, Offer, held, leftover, plain_schema, texts_in
-from agentkit.llm.providers.offline_reading import Question
+from agentkit.llm.providers.offline_reading import Question, Shape
 from agentkit.llm.providers.offline_words import (
+    HERE,
     STOP_WORDS,
     idea,
     ideas,
@@ -54,7 +55,7 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
             doubts.extend(f"{name}: {parameter}" for parameter in unclear)
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
     complete = bool(calls) and not doubts and all(offer.support for offer in used)
-    case = _Case(question, offered, used, [call.arguments for call in calls])
+    case = _Case(question, offered, used, calls)
     confidence = float(envelope.get("confidence") or 0)
     if not calls:
         doubts.append("the engine refuses")
@@ -131,10 +132,12 @@ def _mended(offer: Offer, name: str, value: Any) -> str | None:
     candidates = offer.candidates[name]
     if not isinstance(value, str) or not value:
         return candidates[0] if len(candidates) == 1 else None
-    close = [text for text in candidates if _overlap(value, text)]
-    if close:
-        return max(close, key=lambda text: _overlap(value, text))
-    if len(candidates) == 1 and offer.kinds[name] in FORMS:
+    overlaps = {text: max(_overlap(value, text), _overlap(value, offer.question.stretch(text))) for text in candidates}
+    if any(overlaps.values()):
+        best = max(candidates, key=lambda text: overlaps[text])
+        wider = offer.kinds[name] is Kind.QUERY and best in value and value in offer.question.text
+        return value if wider else best
+    if len(candidates) == 1 and offer.kinds[name] in FORMS and _says_nothing(offer, value):
         return candidates[0]
     if candidates or (offer.known and offer.kinds[name] is not Kind.MESSAGE):
         return None
@@ -150,7 +153,7 @@ def _says_nothing(offer: Offer, value: Any) -> bool:
     """Whether leaving the value out loses nothing: it is not from the question, or only says `here`."""
     told = set(words(value)) if isinstance(value, str) else set()
     said = {word for word in told & set(words(offer.question.text)) if idea(word) not in offer.ideas}
-    return isinstance(value, str) and said <= _HERE | STOP_WORDS
+    return isinstance(value, str) and said <= HERE | STOP_WORDS
 
 
 def _made_up(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
@@ -163,13 +166,11 @@ class _Case:
     """All calls together, held against the whole question."""
 
     def __init__(
-        self,
-        question: Question,
-        offered: Sequence[Offer],
-        used: Sequence[Offer],
-        arguments: Sequence[Mapping[str, Any]],
+        self, question: Question, offered: Sequence[Offer], used: Sequence[Offer], calls: Sequence[Proposal]
     ) -> None:
-        self.question, self.used, self.arguments = question, used, arguments
+        self.question, self.used, self.calls = question, used, calls
+        arguments = [call.arguments for call in calls]
+        self.bare = not all(arguments)
         self.texts = list(texts_in(arguments))
         self.rest = leftover(question, used, arguments)
         self.certain = all(offer.formal for offer in used)
@@ -184,14 +185,16 @@ class _Case:
     def needed_confidence(self) -> float:
         """How sure the engine must be: the less the question's words say, and the more they say else, the surer."""
         margin = sum(offer.support for offer in self.used) - len(self.rest)
-        unsure = any(not span.sure and held(span, self.texts, self.question) for span in self.question.spans)
+        doubtful = [span for span in self.question.spans if not span.sure and held(span, self.texts, self.question)]
+        unsure = any(span.shape is not Shape.SUM or "calculation" not in self.question.ideas for span in doubtful)
         telling = any(kind in TELLING for offer in self.used for kind in offer.kinds.values())
         floors = (
             (True, next(floor for least, floor in _FLOORS[self.certain] if margin >= least)),
             (unsure or (self.rest and not telling and self.certain), 0.5),
             (self.certain and self.question.lead in self.rest, 0.75),
             (self.others and not self.certain, 0.75),
-            (self.rest and not all(self.arguments), 0.85),
+            (self.rest and not any(offer.matched for offer in self.used), 0.75),
+            (self.rest and self.bare, 0.85),
         )
         return max(floor for applies, floor in floors if applies)
 
@@ -200,9 +203,10 @@ class _Case:
         yield from (f"not used: {text}" for text in self._uncovered())
         yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
         yield from (f"not said: {option}" for option in self._unsaid())
+        yield from (f"meant twice: {text}" for text in self._shared())
         if self.rest and self.certain and not any(offer.matched for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.rest))}"
-        if self.rest and len(self.used) == 1 and self.used[0].schemas and not all(self.arguments):
+        if self.bare and len(self.used) == 1 and len(self.rest) > (0 if self.used[0].schemas else 1):
             yield f"no argument says: {', '.join(sorted(self.rest))}"
 
     def _uncovered(self) -> Iterator[str]:
@@ -216,6 +220,12 @@ class _Case:
         for option in dict.fromkeys(option for offer in self.used for option in offer.options):
             if f" {' '.join(words(option.replace('_', ' ')))} " in said and option not in self.texts:
                 yield option
+
+    def _shared(self) -> Iterator[str]:
+        """Texts that calls of two tools would both take, though a question says each thing for one purpose."""
+        takers = {(call.tool, text) for call in self.calls for text in call.arguments.values() if isinstance(text, str)}
+        texts = [text for _, text in takers]
+        yield from (text for text in dict.fromkeys(texts) if texts.count(text) > 1)
 
     def _unsaid(self) -> Iterator[str]:
         """Choices that were made without a word of the question for them, though it has words left."""
@@ -265,4 +275,3 @@ _FLOORS = {
 _DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
 _PIECES = re.compile(r"\w+|[^\w\s]")
 _DETERMINERS = vocabulary("a an the this that these those it my your our his her their some any")
-_HERE = vocabulary("current present working here")

@@ -74,13 +74,15 @@ class Question:
 
     @cached_property
     def ideas(self) -> frozenset[str]:
-        """What the frame is about: ideas of its content words, and a calculation where it asks how much."""
-        return ideas(self.frame) | ({"calculation"} if _HOW_MUCH.search(self._outside()) else set())
+        """What the frame is about: ideas of its content words, and what `how much` and `how long` ask for."""
+        asked = {"calculation"} if _HOW_MUCH.search(self._outside()) else set()
+        return ideas(self.frame) | asked | ({"measure"} if _HOW_LONG.search(self._outside()) else set())
 
     @property
     def negated(self) -> bool:
-        """Whether the frame says not to."""
-        return any(word in _NEGATIONS or word.endswith("n't") for word in plain(self.frame))
+        """Whether the frame says not to, before any colon."""
+        said = plain(words(_COLON.split(self._outside())[0]))
+        return any(word in _NEGATIONS or word.endswith("n't") for word in said)
 
     @property
     def personal(self) -> bool:
@@ -110,9 +112,15 @@ class Question:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """What stands behind a colon of the frame, if there is one."""
+        """What stands behind a colon of the frame, if anything but a quotation does."""
         match = _COLON.search(self._outside())
-        return (self.text[match.end() :].strip(),) if match else ()
+        rest = self.text[match.end() :].strip() if match else ""
+        quoted = any(self.text[span.start : span.end] == rest for span in self.of(Shape.QUOTE))
+        return (rest,) if rest and not quoted else ()
+
+    def stretch(self, text: str) -> str:
+        """What was written for what a span stands for: `subtract 2 from 5` for `5 - 2`."""
+        return next((self.text[span.start : span.end] for span in self.spans if span.text == text), text)
 
     def of(self, *shapes: Shape) -> tuple[Span, ...]:
         """The spans of these shapes, in order."""
@@ -121,7 +129,7 @@ class Question:
     def _outside(self) -> str:
         text = self.text
         for span in self.spans:
-            text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
+            text = text[: span.start] + "\0" * (span.end - span.start) + text[span.end :]
         return text
 
 
@@ -146,9 +154,10 @@ def _orders(text: str) -> Iterator[Span]:
     quotes = [(span.start, span.end) for span in _marked(text)]
     match = _ORDER.search(_blanked(text, quotes))
     if match:
-        start, end = match.end(), len(text.rstrip())
+        where = _WHERE_TO_RUN.search(text, match.end())
+        start, end = match.end(), where.start() if where else len(text.rstrip())
         whole = _quote_at(text, start)
-        if whole and not text[whole.end :].strip(" .?!\n"):
+        if whole and not text[whole.end : end].strip(" .?!\n"):
             yield Span(Shape.ORDER, whole.text, start, whole.end)
         elif end > start and "`" not in text[start:end]:
             plain_words = all(word.isalnum() for word in text[start:end].split())
@@ -263,11 +272,16 @@ _FINDERS = (_marked, _addresses, _spoken_sums, _sums, _paths)
 
 _COLON = re.compile(r":\s+(?=\S)")
 _HOW_MUCH = re.compile(r"\bhow\s+much\b", re.IGNORECASE)
+_HOW_LONG = re.compile(r"\bhow\s+long\b[^\0]*\0", re.IGNORECASE)
 _ORDER = re.compile(
     r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just)\s+)(?:run|execute)\b"
     r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|code|script|snippet"
     r"|python(?=\s*:|\s+(?:code|script|snippet)\b)))+"
     r"|(?!\s+(?:the|this|that|a|an|my|it|all)\b))\s*:?\s+",
+    re.IGNORECASE,
+)
+_WHERE_TO_RUN = re.compile(
+    r"\s+(?:in|with|using|on)\s+(?:(?:the|a|my)\s+)?(?:shell|terminal|bash|console|command line|python)[\s.!?]*$",
     re.IGNORECASE,
 )
 _MARK = re.compile(r"""```|[\[{"“`«]|(?<!\w)['\u2018]""")
@@ -319,7 +333,7 @@ _OPERATION = re.compile(
 )
 _OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
 _JOINED = re.compile(r"[\w:@]|\.\d")
-_NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.])0\d")
+_NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")
 _ALONE = rf"(?!\s*(?:{_INFIX}|{_POSTFIX}|,?\s*(?:and|to)\s+{_ATOM}))"
 _SPOKEN_SUMS = tuple(

@@ -71,7 +71,7 @@ STOP_WORDS = vocabulary(
     i i'm i've i'd me my mine we us our you your yours he she they them him her his their one ones
     what which who whom whose when where why how please kindly let lets tell give show get want need know say says
     do don't not no never if because while over under between out up down
-    much many long right exactly actually really quickly now currently following me following's
+    much many long right exactly actually really quickly now current currently present following me following's
     using use via inside within called named"""
 )
 GREETINGS = vocabulary(
@@ -82,12 +82,13 @@ SMALL_TALK = GREETINGS | vocabulary(
     talk friend buddy love like bot robot human real happy sad sir madam mate sounds alright welcome lot lots bunch
     things"""
 )
+HERE = vocabulary("current present working here home")
 SMALL_WITH_OTHERS = vocabulary("morning afternoon evening night day today name")
 """Small talk only beside other small talk: `good day` asks for nothing, `what day is it` does."""
 
 _ENDINGS = (
     *("ations", "ation", "ators", "ator", "ated", "ates", "ating", "ate", "ities", "ity", "ings", "ing", "ions", "ion"),
-    *("ories", "ory", "ied", "ies", "ed", "es", "e", "s", "y"),
+    *("ories", "ory", "ied", "ies", "ed", "ers", "er", "es", "e", "s", "y"),
 )
 _FAMILIES = {
     "time": "time date day today weekday month year clock hour datetime timestamp calendar week monday tuesday "
@@ -97,11 +98,13 @@ _FAMILIES = {
     "text": "text string sentence phrase paragraph",
     "calculation": "calculate calculator compute evaluate solve math mathematics arithmetic expression formula total "
     "sum equal equals work worked",
-    "search": "search find look lookup google",
-    "article": "article summary information info entry result detail",
-    "web": "web internet online website page url link site address",
-    "see": "read open view display print content contents inside see",
-    "fetch": "fetch download visit retrieve load",
+    "search": "search find look lookup",
+    "article": "article summary summarize information info entry result detail",
+    "web": "web internet online google",
+    "page": "page website url link site address",
+    "see": "read open view display print content contents contain inside see",
+    "wikipedia": "wikipedia wiki",
+    "fetch": "fetch download visit retrieve load grab",
     "save": "write save store put create make",
     "send": "send post reply say message",
     "list": "list listing",
@@ -110,6 +113,6 @@ _FAMILIES = {
     "run": "run execute launch",
     "shell": "shell command bash terminal",
     "code": "code python script program",
-    "check": "valid validate check parse decode",
+    "check": "valid validate check parse decode correct",
 }
 _FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for word in members.split()}

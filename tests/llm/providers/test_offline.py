@@ -113,6 +113,14 @@ def test_what_no_tool_serves_gets_an_honest_sentence(model, text):
         assert part in response.text
 
 
+def test_what_the_engine_makes_of_a_wish_for_something_else_is_not_suggested(model):
+    """A tool for which nothing in the question speaks is neither called nor suggested."""
+    weather = tool("get_weather", "Get the weather forecast for a city.", city=TEXT)
+    response = model.complete(ask("what is 2 + 2?", tools=(weather,)))
+    assert (response.tool_calls, response.text.startswith("No tool here fits this.")) == ((), True)
+    assert response.raw["doubts"]
+
+
 def test_without_tools_it_says_so(model):
     """A model that only passes requests on can do nothing without tools."""
     assert "there is no tool here" in model.complete(ask("What is 2+2?", tools=())).text
@@ -191,6 +199,13 @@ def test_texts_in_parts_are_read_as_one(model):
     """A message of several texts is read as a whole."""
     (call,) = model.complete(Request([UserMessage(("What is", "2+2?"))], tools=TOOLS)).tool_calls
     assert call.name == "calculator"
+
+
+@pytest.mark.parametrize("text", ["a \ud800 b", "a \0 b", "\U0001f600 \U0001f44d"])
+def test_odd_characters_reach_the_tool_as_they_are(model, text):
+    """What the engine cannot read is still passed on to the tool."""
+    (call,) = model.complete(ask(f"How many words are in '{text}'?")).tool_calls
+    assert json.loads(call.arguments) == {"text": text}
 
 
 def test_a_conversation_without_a_user_asks_for_nothing(model):

@@ -87,7 +87,7 @@ def test_the_name_of_a_text_parameter_tells_what_it_holds(spec, kinds):
         ("how long is the word of God", LENGTH, {"text": ()}),
         ("run ls -la", SHELL, {"command": ("ls -la",)}),
         ("run print(1)", SHELL, {"command": ()}),
-        ("run print(1) in the shell", SHELL, {"command": ("print(1) in the shell",)}),
+        ("run print(1) in the shell", SHELL, {"command": ("print(1)",)}),
         ("run ls -la", PYTHON, {"code": ()}),
         ("run find . -name '*.py'", PYTHON, {"code": ()}),
         ("run print(1)", PYTHON, {"code": ("print(1)",)}),
@@ -135,6 +135,36 @@ def test_at_most_five_tools_are_offered_in_their_order():
     assert offered("thing 7", *many[:-1], WEATHER) == [f"thing_{number}" for number in range(5)]
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("start a 5 minute timer", ["minutes", "mode"]),
+        ("start a 5 minute timer called eggs", ["minutes", "label", "mode"]),
+        ("start a 5 minute timer from eggs.txt", ["minutes", "mode", "path"]),
+    ],
+)
+def test_the_engine_sees_only_what_the_question_could_fill(text, shown):
+    """An optional text is shown when the question has words or a form for it; what is required or chosen always is."""
+    spec = tool(
+        "set_timer",
+        "Start a timer.\n\nIt rings.",
+        optional=("label", "mode", "path"),
+        minutes={"type": "integer"},
+        label={"type": "string", "default": ""},
+        mode={"enum": ["loud", "still"]},
+        path=TEXT,
+    )
+    told = Offer(Question(text), spec).shown()
+    assert (told["description"], list(told["parameters"]["properties"])) == ("Start a timer.", shown)
+    assert "default" not in str(told)
+
+
+def test_shared_definitions_are_shown_too():
+    """What schemas refer to goes along."""
+    spec = ToolSpec("pick", "", {"properties": {"city": {"$ref": "#/$defs/City"}}, "$defs": {"City": TEXT}})
+    assert Offer(Question("pick"), spec).shown()["parameters"]["$defs"] == {"City": TEXT}
+
+
 def test_an_idea_that_nothing_accounts_for_is_left_over():
     """What neither a tool nor an argument explains stays visible."""
     question = Question("weather in Paris on the moon")
@@ -162,6 +192,10 @@ def test_a_question_that_means_no_tool_lacks_nothing():
         ({"anyOf": [{"$ref": "#/$defs/City"}, {"type": "null"}]}, {"type": "string", "title": "City"}),
         ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
         ({"$ref": "#/$defs/Missing"}, {}),
+        ({"type": ["string", "null"]}, {"type": "string"}),
+        ({"type": ["string", "integer"]}, {"type": ["string", "integer"]}),
+        ({"anyOf": [True, {"type": "string"}]}, {"type": "string"}),
+        (True, {}),
         ({"$ref": "#/$defs/City/title/x"}, {}),
     ],
 )

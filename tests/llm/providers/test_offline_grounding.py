@@ -132,6 +132,7 @@ def test_two_texts_for_one_parameter_need_the_engine_to_choose():
     ("text", "call"),
     [
         ("turn on the light in the kitchen", ("set_light", {"room": "kitchen", "on": True})),
+        ("brighten: turn on the living room light", ("set_light", {"room": "living_room", "on": True})),
         ("start a timer for 25 minutes", ("set_timer", {"minutes": 25})),
         ("start a timer for five minutes", ("set_timer", {"minutes": 5})),
         ("start a 5 minute timer called eggs", ("set_timer", {"minutes": 5, "label": "eggs"})),
@@ -165,6 +166,18 @@ def test_other_peoples_tools_are_called_when_their_arguments_are_in_the_question
 def test_values_that_the_question_does_not_contain_are_doubted(text, call, doubt):
     """Numbers, names and choices from elsewhere are not acted upon."""
     assert doubt in judged(text, call, tools=HOME).doubts
+
+
+def test_one_thing_is_not_meant_for_two_tools():
+    """Two tools that would take the same file are a doubt: one of them was meant for something else."""
+    judgment = judged("list and read a.txt", ("list_directory", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}))
+    assert "meant twice: a.txt" in judgment.doubts
+
+
+def test_a_search_keeps_the_wider_of_two_readings():
+    """What the engine reads as the topic is kept if it stands in the question and says more."""
+    (call,) = judged("search how to tie a tie", ("web_search", {"query": "how to tie a tie"})).calls
+    assert call.arguments == {"query": "how to tie a tie"}
 
 
 def test_the_engines_own_doubt_counts():
