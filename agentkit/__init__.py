@@ -1,4 +1,4 @@
-"""agentkit: a batteries-included agent toolkit. Every tool call is judged, explained and bounded.
+"""agentkit: a batteries-included agent toolkit. Every tool call is judged, explained, bounded, undoable.
 
 Importing it loads next to nothing: each public name is imported when it is first used.
 """
@@ -23,16 +23,29 @@ if TYPE_CHECKING:
     from agentkit.messages import Image as Image
     from agentkit.messages import Response as Response
     from agentkit.messages import ToolResult as ToolResult
+    from agentkit.safety.approval import Approval as Approval
     from agentkit.safety.approval import ApprovalRequest as ApprovalRequest
+    from agentkit.safety.policy import Policy as Policy
+    from agentkit.safety.rules import Rule as Rule
     from agentkit.tooling.tool import Tool as Tool
     from agentkit.tooling.tool import tool as tool
     from agentkit.tooling.toolset import Toolset as Toolset
-    from agentkit.tools.catalog import core_tools as core_tools
     from agentkit.tools.catalog import default_tools as default_tools
+    from agentkit.tools.catalog import system_tools as system_tools
+    from agentkit.tools.catalog import web_tools as web_tools
     from agentkit.tools.core import calculator_tool as calculator_tool
+    from agentkit.tools.core import core_tools as core_tools
     from agentkit.tools.core import current_datetime_tool as current_datetime_tool
     from agentkit.tools.core import json_parse_tool as json_parse_tool
     from agentkit.tools.core import string_length_tool as string_length_tool
+    from agentkit.tools.files import list_directory_tool as list_directory_tool
+    from agentkit.tools.files import read_file_tool as read_file_tool
+    from agentkit.tools.files import write_file_tool as write_file_tool
+    from agentkit.tools.system import python_tool as python_tool
+    from agentkit.tools.system import shell_tool as shell_tool
+    from agentkit.tools.web import fetch_url_tool as fetch_url_tool
+    from agentkit.tools.web import web_search_tool as web_search_tool
+    from agentkit.tools.web import wikipedia_tool as wikipedia_tool
     from agentkit.usage import Usage as Usage
 
 __version__ = "0.1.0"
@@ -40,6 +53,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Agent": "agents.agent",
     "AgentKitError": "errors",
+    "Approval": "safety.approval",
     "ApprovalRequest": "safety.approval",
     "ConfigError": "errors",
     "Decision": "decisions",
@@ -48,7 +62,9 @@ _HOMES = {
     "LimitExceeded": "errors",
     "ModelError": "errors",
     "NoProvider": "errors",
+    "Policy": "safety.policy",
     "Response": "messages",
+    "Rule": "safety.rules",
     "RunError": "errors",
     "RunFinished": "agents.result",
     "RunResult": "agents.result",
@@ -61,12 +77,22 @@ _HOMES = {
     "Verdict": "decisions",
     "agent": "agents.default",
     "calculator_tool": "tools.core",
-    "core_tools": "tools.catalog",
+    "core_tools": "tools.core",
     "current_datetime_tool": "tools.core",
     "default_tools": "tools.catalog",
+    "fetch_url_tool": "tools.web",
     "json_parse_tool": "tools.core",
+    "list_directory_tool": "tools.files",
+    "python_tool": "tools.system",
+    "read_file_tool": "tools.files",
+    "shell_tool": "tools.system",
     "string_length_tool": "tools.core",
+    "system_tools": "tools.catalog",
     "tool": "tooling.tool",
+    "web_search_tool": "tools.web",
+    "web_tools": "tools.catalog",
+    "wikipedia_tool": "tools.web",
+    "write_file_tool": "tools.files",
 }
 """Each public name and the module below `agentkit` that it is imported from."""
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 
 DEFAULT_MODEL = "gpt-5.4-mini"
 """Used when nobody names a model. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
 
 DEFAULT_AZURE_API_VERSION = "2024-02-01"
+
+_SECRET_NAME = re.compile(
+    "KEYS?(?![A-Z])|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|(?<![A-Z])AUTH(?!OR)|DSN"
+    "|DATABASE_URL|REDIS_URL|CONNECTION_STRING"
+)
+_NOT_THE_SECRET = re.compile("(?:_FILE|_PATH|_DIR|_SOCK|_HELPER|_ENDPOINT|_VERSION|_BASE_URL)$")
+_WORD_CHARS = 12
 
 _OURS = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
 _SHORT = 8
@@ -23,6 +33,37 @@ def environment() -> Mapping[str, str]:
 def empty_variables() -> tuple[str, ...]:
     """The names of our variables that are set but empty, and so count as unset, in alphabetical order."""
     return tuple(sorted(name for name, value in os.environ.items() if name.startswith(_OURS) and not value.strip()))
+
+
+def secret_values() -> tuple[str, ...]:
+    """The values of the variables whose names say that they hold a secret, longest first.
+
+    Short values and plain words are left out: they would be found in texts that hold no secret.
+    """
+    found = {value for name, value in os.environ.items() if _is_secret(name) and _can_be_told(value)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+@lru_cache(1_024)
+def _is_secret(name: str) -> bool:
+    name = name.upper()
+    return _SECRET_NAME.search(name) is not None and _NOT_THE_SECRET.search(name) is None
+
+
+def _can_be_told(value: str) -> bool:
+    return len(value) >= _WORD_CHARS or (len(value) >= _SHORT and not value.isalpha())
+
+
+def state_folder() -> Path:
+    """Where what must outlive a process is kept: `AGENTKIT_STATE`, or `agentkit` in the platform's state folder."""
+    named = environment().get("AGENTKIT_STATE")
+    if named:
+        return Path(named)
+    if sys.platform == "win32":
+        return Path(environment().get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "agentkit"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "agentkit"
+    return Path(environment().get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "agentkit"
 
 
 class Secret:

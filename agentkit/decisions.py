@@ -17,6 +17,15 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
+class Label(StrEnum):
+    """What a tool's results may hold; an agent whose run holds both must ask before data can leave."""
+
+    UNTRUSTED = "untrusted"
+    """Text that strangers wrote, which may try to give orders."""
+    PRIVATE = "private"
+    """Data of this machine or its user."""
+
+
 _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 
 

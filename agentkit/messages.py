@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Literal
 
-from agentkit.decisions import Decision
+from agentkit.decisions import Decision, Label
 from agentkit.usage import Usage
 
 FinishReason = Literal["stop", "tool_calls", "length"]
@@ -119,11 +119,12 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """What a model is told came of its tool call `call_id`."""
+    """What a model is told came of its tool call `call_id`. `labels` say what the content may hold."""
 
     call_id: str
     name: str
     content: str
+    labels: frozenset[Label] = frozenset()
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -6,22 +6,26 @@ import inspect
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, closing
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agentkit.agents.conversation import Conversation
 from agentkit.agents.drivers import World, adrive, drive
 from agentkit.agents.loop import Plan, Steps, run_loop
 from agentkit.agents.result import RunFinished, RunResult
+from agentkit.agents.tool_call import Bench
 from agentkit.errors import ConfigError
 from agentkit.events import Event, ResponseReceived
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.wire.chat import encode_message
 from agentkit.messages import Content, Image, Message, without_extra
-from agentkit.safety.approval import Approver
+from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.policy import Policy
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Usage
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.workspace import Workspace
 
 Prompt = str | Image | Sequence[str | Image]
 Listener = Callable[[Event], object]
@@ -42,8 +46,12 @@ class Agent:
         max_iterations: How many requests to the model one run may take.
         llm: The model's client; by default the one the environment names, made when first needed.
         model: The model's name, instead of `llm`.
-        safety: The highest level of tools that run unasked.
-        approve: Who is asked about the rest: a function from an ApprovalRequest to True or False, sync or async.
+        safety: The highest level of calls that run unasked.
+        policy: The judge of all calls, with rules of your own; its level takes the place of `safety`.
+        approve: Who is asked about the rest: a function from an ApprovalRequest to True, False or an Approval, sync or
+            async.
+        workspace: The folder that file tools, shell and journal work in; the current folder by default.
+        dry_run: Show in `RunResult.changes` what would be changed, and change nothing.
         listeners: Functions called with every event of every run. One that raises ends its run.
 
     Raises:
@@ -60,22 +68,30 @@ class Agent:
         llm: LLM | None = None,
         model: str | None = None,
         safety: SafetyLevel | str = SafetyLevel.NETWORK,
+        policy: Policy | None = None,
         approve: Approver | None = None,
+        workspace: str | Path | Workspace | None = None,
+        dry_run: bool = False,
         listeners: Iterable[Listener] = (),
     ) -> None:
         _check(name=name, instruction=instruction, max_iterations=max_iterations)
-        _check(llm=llm, model=model, approve=approve, listeners=listeners)
+        _check(llm=llm, model=model, policy=policy, approve=approve, listeners=listeners)
         if llm is not None and model is not None:
             raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
         self.name = name
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self.instruction = instruction
         self.max_iterations = max_iterations
-        self.policy = Policy(SafetyLevel.of(safety))
+        self.policy = _policy(SafetyLevel.of(safety), policy)
         self.approve = approve
+        self.workspace = (
+            workspace if isinstance(workspace, Workspace) else Workspace(workspace, journal=Journal.of_this_machine())
+        )
+        self.dry_run = dry_run
         self.listeners = [_checked_listener(listener) for listener in listeners]
         self._llm, self._model = llm, model
         self._conversation = Conversation()
+        self._grants = Grants()
         self._usage = Usage()
         self._usage_lock = threading.Lock()
 
@@ -154,9 +170,12 @@ class Agent:
         return self._aheard(adrive(self._steps(prompt), World(self.llm, self.approve, streaming)))
 
     def _steps(self, prompt: Prompt) -> Steps:
-        specs = tuple(tool.spec for tool in self.tools)
-        plan = Plan(self.name, self.instruction, self.tools, specs, self.policy, self.max_iterations)
-        return run_loop(plan, self._conversation, _content(prompt))
+        content = _content(prompt)
+        workspace = self.workspace.for_run(label=self.name, dry_run=self.dry_run)
+        bench = Bench(self.tools.within(workspace), self.policy, self._grants.for_run(), workspace)
+        specs = tuple(tool.spec for tool in bench.tools)
+        plan = Plan(self.name, self.instruction, specs, self.max_iterations, bench)
+        return run_loop(plan, self._conversation, content)
 
     def _heard(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """The same events, once the listeners have heard them."""
@@ -188,6 +207,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
     "llm": (lambda value: isinstance(value, LLM | None), "an LLM; a model's name goes into model="),
     "model": (lambda value: isinstance(value, str | None), "a model's name; an LLM goes into llm="),
+    "policy": (lambda value: isinstance(value, Policy | None), "a Policy; a level goes into safety="),
     "approve": (lambda value: value is None or callable(value), "a function from an ApprovalRequest to True or False"),
     "listeners": (lambda value: isinstance(value, Iterable), "a list of functions of an event"),
 }
@@ -200,6 +220,19 @@ def _check(**arguments: object) -> None:
         fits, wanted = _TAKES[name]
         if not fits(value):
             raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
+
+
+def _workspace(given: str | Path | Workspace | None) -> Workspace:
+    return given if isinstance(given, Workspace) else Workspace(given, journal=Journal.of_this_machine())
+
+
+def _policy(level: SafetyLevel, policy: Policy | None) -> Policy:
+    """The agent's judge. Raises ConfigError when the two arguments say different things."""
+    if policy is None:
+        return Policy(level)
+    if level not in (SafetyLevel.NETWORK, policy.level):
+        raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
+    return policy
 
 
 def _checked_listener(listener: _Value) -> _Value:

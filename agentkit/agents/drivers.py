@@ -18,7 +18,7 @@ from agentkit.agents.questions import AskModel, AskPerson, Question, UseTools
 from agentkit.agents.tool_call import JudgedCall
 from agentkit.events import Event, ResponseReceived, ToolCallFinished
 from agentkit.llm.client import LLM
-from agentkit.safety.approval import Approver
+from agentkit.safety.approval import Approver, approval_of
 from agentkit.tooling import running
 from agentkit.tooling.signature import is_asynchronous
 
@@ -74,7 +74,7 @@ def _answer(question: Question, world: World) -> Iterator[Event]:
                 question.answer = world.llm.complete(request)
         case AskPerson(request) if world.approve is not None:
             with question.asking():
-                question.answer = running.call(partial(world.approve, request), None) is True
+                question.answer = approval_of(running.call(partial(world.approve, request), None))
         case UseTools():
             yield from _use_tools(question)
 
@@ -96,7 +96,8 @@ async def _aanswer(question: Question, world: World) -> AsyncGenerator[Event, No
         case AskPerson(request) if world.approve is not None:
             with question.asking():
                 is_async = is_asynchronous(world.approve)
-                question.answer = await running.acall(partial(world.approve, request), None, is_async=is_async) is True
+                said = await running.acall(partial(world.approve, request), None, is_async=is_async)
+                question.answer = approval_of(said)
         case UseTools():
             async with aclosing(_ause_tools(question)) as finished:
                 async for event in finished:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentkit.agents.conversation import Conversation
 from agentkit.agents.questions import AskModel, AskPerson, Question, UseTools
 from agentkit.agents.result import RunFinished, RunResult, RunStatus
-from agentkit.agents.tool_call import JudgedCall, judge_call
+from agentkit.agents.tool_call import Bench, JudgedCall, judge_call
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, BadResponse, LimitExceeded, ModelError
 from agentkit.events import Event, RequestStarted, ResponseReceived, RunStarted, ToolCallFinished, ToolCallStarted
 from agentkit.messages import Content, Message, Request, Response, ToolMessage, ToolResult, ToolSpec, UserMessage
 from agentkit.safety.approval import ApprovalRequest, answered
-from agentkit.safety.policy import Policy
 from agentkit.tooling.arguments import copied
-from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Usage
+from agentkit.workspace.journal import Record
 
 Steps = Generator[Event | Question, None, None]
 
@@ -28,16 +27,16 @@ class Plan:
 
     agent: str
     instruction: str
-    tools: Toolset
     specs: tuple[ToolSpec, ...]
-    policy: Policy
     max_iterations: int
+    bench: Bench
 
 
 @dataclass(slots=True)
 class Progress:
     """What a run has done so far."""
 
+    record: Record
     messages: list[Message] = field(default_factory=list)
     tool_calls: list[ToolCallFinished] = field(default_factory=list)
     iterations: int = 0
@@ -46,14 +45,13 @@ class Progress:
 
     def result(self, status: RunStatus, error: AgentKitError | None = None) -> RunResult:
         """The result as it would be if the run ended now."""
-        return RunResult(
-            self.text, status, tuple(self.messages), tuple(self.tool_calls), self.iterations, self.usage, error
-        )
+        used = tuple(self.tool_calls)
+        return RunResult(self.text, status, tuple(self.messages), used, self.iterations, self.usage, error, self.record)
 
 
 def run_loop(plan: Plan, conversation: Conversation, prompt: Content) -> Steps:
     """One run, from RunStarted to RunFinished. What it did is entered in the conversation, also when it is cut off."""
-    progress = Progress()
+    progress = Progress(plan.bench.workspace.record)
     try:
         result = yield from _iterate(plan, conversation, prompt, progress)
     finally:
@@ -81,7 +79,7 @@ def _iterate(
             return progress.result("failed", response)
         progress.messages += pending
         pending.clear()
-        yield from _take(plan, response, progress)
+        yield from _take(plan, response, progress, history)
         if not response.tool_calls:
             return _ended(response, progress)
     return _at_cap(plan, progress)
@@ -98,9 +96,10 @@ def _response(question: AskModel, conversation: Conversation) -> Response | Mode
     return answer if message is answer.message else replace(answer, message=message)
 
 
-def _take(plan: Plan, response: Response, progress: Progress) -> Steps:
+def _take(plan: Plan, response: Response, progress: Progress, history: Sequence[Message]) -> Steps:
     """Enter an answer, and one result for each of its tool calls, in the order asked, whatever happens meanwhile."""
-    calls = [judge_call(call, plan.tools, plan.policy) for call in response.tool_calls]
+    read = [*history, *progress.messages] if response.tool_calls else ()
+    calls = [judge_call(call, plan.bench, read) for call in response.tool_calls]
     results: dict[str, ToolResult] = {}
     progress.usage += response.usage
     progress.text = response.text or progress.text
@@ -112,13 +111,13 @@ def _take(plan: Plan, response: Response, progress: Progress) -> Steps:
         for judged in calls:
             result = results.get(judged.call.id) or judged.interruption()
             progress.tool_calls.append(ToolCallFinished(judged.call, result))
-            progress.messages.append(ToolMessage(judged.call.id, judged.call.name, result.content))
+            progress.messages.append(ToolMessage(judged.call.id, judged.call.name, result.content, judged.labels))
 
 
 def _use_tools(plan: Plan, calls: list[JudgedCall], results: dict[str, ToolResult]) -> Steps:
     """Ask about the calls that must be asked for, refuse those that may not happen, run the others."""
     for index, call in enumerate(calls):
-        judged = calls[index] = (yield from _approved(plan, call)) if call.decision.verdict is Verdict.ASK else call
+        judged = calls[index] = yield from _approved(plan, call)
         yield ToolCallStarted(judged.call, judged.decision)
         if not judged.decision.allowed:
             results[judged.call.id] = judged.refusal()
@@ -129,13 +128,18 @@ def _use_tools(plan: Plan, calls: list[JudgedCall], results: dict[str, ToolResul
 
 
 def _approved(plan: Plan, judged: JudgedCall) -> Generator[Event | Question, None, JudgedCall]:
-    """The call with the decision that a person's answer makes of `ask`.
+    """The call with the decision that a person's answer, now or earlier in the run, makes of `ask`.
 
     The person sees a copy of the arguments: what runs is what was judged.
     """
-    question = AskPerson(ApprovalRequest(plan.agent, judged.call.name, copied(judged.arguments), judged.decision))
+    decision = plan.bench.grants.applied(judged.call.name, judged.arguments, judged.decision)
+    if decision.verdict is not Verdict.ASK:
+        return replace(judged, decision=decision)
+    request = ApprovalRequest(plan.agent, judged.call.name, judged.arguments, decision, plan.bench.workspace.folder)
+    question = AskPerson(replace(request, arguments=copied(judged.arguments)))
     yield question
-    return replace(judged, decision=answered(judged.decision, question.answer))
+    plan.bench.grants.enter(request, question.answer)
+    return replace(judged, decision=answered(decision, question.answer))
 
 
 def _ended(response: Response, progress: Progress) -> RunResult:

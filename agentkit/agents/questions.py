@@ -30,10 +30,10 @@ class AskModel:
 
 @dataclass(slots=True)
 class AskPerson:
-    """Ask the approver and enter whether it said True, or what it raised; None when there is no approver."""
+    """Ask the approver and enter its answer, or what it raised; None when there is no approver."""
 
     request: ApprovalRequest
-    answer: bool | Exception | None = None
+    answer: object | None = None
 
     @contextmanager
     def asking(self) -> Iterator[None]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import UnknownTool
-from agentkit.messages import ToolCall, ToolResult
+from agentkit.levels import SafetyLevel
+from agentkit.messages import Message, ToolCall, ToolResult
+from agentkit.safety.approval import Grants
+from agentkit.safety.flow import judge_flow
 from agentkit.safety.policy import Policy
 from agentkit.tooling.result import UNKNOWN_TOOL, denial, failure
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.workspace import Workspace
 
 _EVIDENCE_CHARS = 200
 
@@ -38,6 +42,11 @@ class JudgedCall:
             return self.refusal()
         return await self.tool.arun(self.arguments, self.decision)
 
+    @property
+    def labels(self) -> frozenset[Label]:
+        """What the result may hold; that of a call that may not happen holds nothing."""
+        return frozenset() if self.tool is None or not self.decision.allowed else self.tool.labels
+
     def refusal(self) -> ToolResult:
         """What the model is told of a call that may not happen."""
         return denial(self.call.name, self.decision)
@@ -48,11 +57,31 @@ class JudgedCall:
         return failure(self.call.name, error, "interrupted", self.decision)
 
 
-def judge_call(call: ToolCall, tools: Toolset, policy: Policy) -> JudgedCall:
-    """The call with its tool, its checked arguments and the strictest decision on it."""
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What the calls of a run are judged by: its tools and policy, what was approved for later, and its workspace."""
+
+    tools: Toolset
+    policy: Policy
+    grants: Grants
+    workspace: Workspace
+
+
+def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedCall:
+    """The call with its tool, its checked arguments and the decision on it, given what the model has read."""
     try:
-        tool = tools.find(call.name)
+        tool = bench.tools.find(call.name)
     except UnknownTool as error:
         return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:_EVIDENCE_CHARS]))
     arguments, own = tool.decide(call.arguments)
-    return JudgedCall(call, policy.judge(tool.name, tool.level, own), tool, arguments)
+    if bench.workspace.dry_run and not tool.is_in_workspace and (own.level or tool.level) is SafetyLevel.SYSTEM:
+        return JudgedCall(call, _not_in_dry_run(tool.name))
+    decision = bench.policy.judge(tool.name, tool.level, own, arguments)
+    if bench.policy.flow:
+        decision = judge_flow(read, arguments, decision)
+    return JudgedCall(call, decision, tool, arguments)
+
+
+def _not_in_dry_run(tool: str) -> Decision:
+    reason = f"This is a dry run, and nobody can tell what {tool} would change."
+    return Decision(Verdict.DENY, "dry-run", reason, remedy="Say what you would have done with it.")

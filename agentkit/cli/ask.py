@@ -11,6 +11,7 @@ from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
+    from agentkit.tooling.toolset import Toolset
 
 
 @click.command()
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
     "names",
     multiple=True,
     metavar="NAME,...",
-    help="Tools or collections (core, default), with commas or repeated; all when not given.",
+    help="Tools or collections (core, web, system, files, default), with commas or repeated; the twelve by default.",
 )
 @click.option("--no-tools", is_flag=True, help="Give the model no tools.")
+@click.option(
+    "--safety", default="network", metavar="LEVEL", help="What runs unasked: safe, network (default), system."
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with answer, tool calls and usage.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not show tool calls.")
 def ask(
@@ -37,14 +42,16 @@ def ask(
     system: str | None,
     names: tuple[str, ...],
     no_tools: bool,
+    safety: str,
+    dry_run: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Answer QUESTION. Piped text is appended to it."""
+    """Answer QUESTION. Piped text is appended to it. At a terminal, what must be asked for is asked there."""
     from agentkit.cli.display import json_text, run_document
 
     prompt = _prompt(question)
-    agent = _agent(offline=offline, model=model, names=names, no_tools=no_tools)
+    agent = _agent(offline=offline, model=model, tools=_tools(names, no_tools=no_tools), safety=safety, dry_run=dry_run)
     if system:
         agent.instruction = system
     if as_json:
@@ -55,17 +62,23 @@ def ask(
         _show(agent, prompt, quiet=quiet)
 
 
-def _agent(*, offline: bool, model: str | None, names: tuple[str, ...], no_tools: bool) -> Agent:
+def _agent(*, offline: bool, model: str | None, tools: Toolset, safety: str, dry_run: bool) -> Agent:
     from agentkit.agents.agent import Agent
     from agentkit.llm.client import LLM
-    from agentkit.tools import catalog
+    from agentkit.safety.terminal import TerminalApprover
 
     if offline and model:
         raise ConfigError("Use --offline or --model, not both: the offline model is a model of its own.")
+    llm = LLM(provider="offline" if offline else None, model=model)
+    return Agent("agentkit", tools, llm=llm, safety=safety, dry_run=dry_run, approve=TerminalApprover())
+
+
+def _tools(names: tuple[str, ...], *, no_tools: bool) -> Toolset:
+    from agentkit.tools import catalog
+
     if no_tools and names:
         raise ConfigError("Use --tools or --no-tools, not both.")
-    chosen = [name.strip() for given in names or ("default",) for name in given.split(",") if not no_tools]
-    return Agent("agentkit", catalog.named(chosen), llm=LLM(provider="offline" if offline else None, model=model))
+    return catalog.named(name.strip() for given in names or ("default",) for name in given.split(",") if not no_tools)
 
 
 def _prompt(question: tuple[str, ...]) -> str:
@@ -94,6 +107,8 @@ def _show(agent: Agent, prompt: str, *, quiet: bool) -> None:
             click.echo(f"  {call_line(event)}", err=True)
         elif isinstance(event, RunFinished):
             _end_line(at_line_start=at_line_start)
+            if event.result.changes and not quiet:
+                click.echo(clean(event.result.changes), err=True)
             event.result.raise_for_status()
 
 

@@ -10,8 +10,11 @@ import click
 
 import agentkit
 from agentkit.cli.ask import ask
+from agentkit.cli.doctor import doctor
 from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
+from agentkit.cli.explain import explain
 from agentkit.cli.tools import tools
+from agentkit.cli.undo import undo
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
@@ -58,8 +61,8 @@ def cli() -> None:
     """Ask a model that has tools, or use the tools directly."""
 
 
-cli.add_command(ask)
-cli.add_command(tools)
+for command in (ask, tools, explain, doctor, undo):
+    cli.add_command(command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

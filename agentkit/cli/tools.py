@@ -22,7 +22,7 @@ def tools() -> None:
 def list_tools(*, as_json: bool) -> None:
     """List every tool with its safety level."""
     from agentkit.cli.display import json_text
-    from agentkit.tools.catalog import default_tools as known
+    from agentkit.tools.catalog import all_tools as known
 
     if as_json:
         entries = [
@@ -46,9 +46,9 @@ def list_tools(*, as_json: bool) -> None:
 def show_tool(name: str) -> None:
     """Show what a model is told of the tool NAME."""
     from agentkit.cli.display import json_text
-    from agentkit.tools.catalog import default_tools
+    from agentkit.tools.catalog import find
 
-    tool = default_tools.find(name)
+    tool = find(name)
     click.echo(f"{tool.name}  {tool.level.name}\n\n{tool.description}\n")
     click.echo(json_text(tool.parameters))
 
@@ -60,9 +60,12 @@ def show_tool(name: str) -> None:
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     """Run the tool NAME with KEY=VALUE arguments."""
     from agentkit.cli.display import clean, json_text, result_document, value_text
-    from agentkit.tools.catalog import default_tools
+    from agentkit.tools.catalog import find
+    from agentkit.workspace.journal import Journal
+    from agentkit.workspace.workspace import Workspace
 
-    tool = default_tools.find(name)
+    workspace = Workspace(journal=Journal.of_this_machine()).for_run(label=f"tools run {name}")
+    tool = find(name).within(workspace)
     result = tool.invoke(_pairs(arguments))
     if as_json:
         click.echo(json_text(result_document(result)))

@@ -1,26 +1,55 @@
-"""The judge of an agent: what the tool's own judge said, and the safety level (pure)."""
+"""The judge of an agent: rules first, then what the tool's own judge said and the safety level (pure)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.levels import SafetyLevel
+from agentkit.safety.rules import Rule, rules_from
+
+NO_RULE = "no-rule"
+"""The rule of the decision on a tool that has no judge of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Calls up to `level` happen unasked; what is above it must be asked for."""
+    """Calls up to `level` happen unasked; what is above it must be asked for, unless a rule says otherwise.
+
+    Of several `rules` that fit, the strictest binds. A rule can tighten anything and loosen an `ask`; what a tool's own
+    judge denies stays denied. `flow=False` gives up asking before data can leave a run that has read untrusted text and
+    private data.
+    """
 
     level: SafetyLevel = SafetyLevel.NETWORK
+    rules: Iterable[Rule | Mapping[str, Any]] = ()
+    flow: bool = True
 
-    def judge(self, tool: str, level: SafetyLevel, own: Decision) -> Decision:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", SafetyLevel.of(self.level))
+        object.__setattr__(self, "rules", rules_from(self.rules))
+
+    def judge(
+        self, tool: str, level: SafetyLevel, own: Decision, arguments: Mapping[str, Any] | None = None
+    ) -> Decision:
         """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`.
 
-        Where both say the same, the tool's judge explains an objection: it has seen the arguments.
+        The judge may have said that this call has a level of its own. Where both say the same, the tool's judge
+        explains it: it has seen the arguments.
         """
-        by_level = self._by_level(tool, level)
-        return strictest((by_level, own) if own.allowed else (own, by_level))
+        if own.denied:
+            return own
+        by_level = self._by_level(tool, level if own.level is None else own.level)
+        default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
+        ruled = self._by_rules(tool, arguments or {})
+        decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
+        return replace(decision, level=own.level, egress=own.egress)
+
+    def _by_rules(self, tool: str, arguments: Mapping[str, Any]) -> Decision | None:
+        fitting = [rule.decision(arguments) for rule in rules_from(self.rules) if rule.fits(tool, arguments)]
+        return strictest(fitting) if fitting else None
 
     def _by_level(self, tool: str, level: SafetyLevel) -> Decision:
         if level <= self.level:
@@ -28,6 +57,6 @@ class Policy:
         return Decision(
             Verdict.ASK,
             "safety-level",
-            f"{tool} is {level.name}, and this agent may use tools up to {self.level.name} unasked.",
+            f"This call of {tool} is {level.name}, and the agent may do what is up to {self.level.name} unasked.",
             remedy=f"Allow it with safety=SafetyLevel.{level.name}, or name an approver with approve=.",
         )

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from agentkit.decisions import Decision
 from agentkit.errors import Blocked, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult
+from agentkit.redaction import redact, redact_value
 from agentkit.tooling.rendering import cut_text, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
@@ -22,18 +23,20 @@ _STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = ((ToolTimeout, "tim
 
 
 def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | None = None) -> ToolResult:
-    """What a function returned, told in at most `max_chars` characters.
+    """What a function returned, without secrets, told in at most `max_chars` characters.
 
     A dictionary speaks for itself: its `status`, when that is one of the status words, or its `error`.
     """
+    value = redact_value(value)
     status, error = _standing(value)
     content, was_cut = rendered(value, max_chars)
+    content = redact(content)
     return ToolResult(tool_name, "truncated" if was_cut and status == "ok" else status, content, value, error, decision)
 
 
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
     """A call that came to nothing, told as the JSON text `{"error": …, "tool": …}`."""
-    error = printable(cut_text(error, _MOST_ERROR_CHARS))
+    error = printable(cut_text(redact(error), _MOST_ERROR_CHARS))
     name = printable(tool_name[:_MOST_NAME_CHARS])
     content = json.dumps({"error": error, "tool": name}, ensure_ascii=False)
     return ToolResult(tool_name, status, content, error=error, decision=decision)

@@ -7,11 +7,11 @@ import functools
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
@@ -29,7 +29,18 @@ S = TypeVar("S")
 Judge = Callable[[Mapping[str, Any]], Decision]
 """Judges the checked keyword arguments of a call, of which it gets a copy."""
 
+WhenDenied = Callable[[Mapping[str, Any], Decision], Any]
+"""Makes the value of a direct call that was denied, from its checked arguments and the decision."""
+
+Within = Callable[[Any], "Tool[..., Any]"]
+"""Makes the same tool for another workspace."""
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_LABELS = {
+    SafetyLevel.SAFE: frozenset[Label](),
+    SafetyLevel.NETWORK: frozenset({Label.UNTRUSTED}),
+    SafetyLevel.SYSTEM: frozenset({Label.PRIVATE}),
+}
 _FEWEST_CHARS = 100
 _EVIDENCE_CHARS = 200
 
@@ -39,13 +50,17 @@ class Tool(Generic[P, R]):
 
     Calling it gives the function's own value; `invoke` gives a ToolResult. Parameters are read from signature and
     annotations, texts from the docstring. `timeout_seconds=None` means no limit; `max_chars` bounds what a model is
-    told. Raises ConfigError when the function cannot be a tool. A tool never changes.
+    told. `labels` say what its results may hold; by its level, those of a NETWORK tool are untrusted, those of a
+    SYSTEM tool private. `within` makes the same tool for another workspace. `when_denied` makes the value of a direct
+    call that is denied, which otherwise raises Blocked. `asynchronous` does the same as the function where the caller
+    awaits, and can be cancelled. Raises ConfigError when the function cannot be a tool. A tool never changes.
     """
 
     name: str
     level: SafetyLevel
     timeout_seconds: float | None
     max_chars: int
+    labels: frozenset[Label]
     function: Callable[P, R]
     is_async: bool
     lacks_instance: bool
@@ -53,6 +68,9 @@ class Tool(Generic[P, R]):
 
     _description: str | None
     _judge: Judge | None
+    _within: Within | None
+    _when_denied: WhenDenied | None
+    _asynchronous: Callable[P, Awaitable[R]] | None
     _is_written_in_class: bool
 
     def __init__(
@@ -65,19 +83,24 @@ class Tool(Generic[P, R]):
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
+        labels: Iterable[Label] | None = None,
+        within: Within | None = None,
+        when_denied: WhenDenied | None = None,
+        asynchronous: Callable[P, Awaitable[R]] | None = None,
     ) -> None:
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
         self.__dict__.update(
             name=_checked_name(reflection.name_of(bare) if name is None else name),
-            level=_checked_level(level),
+            level=SafetyLevel.of(level),
             timeout_seconds=_checked_timeout(timeout_seconds),
             max_chars=_checked_max_chars(max_chars),
+            labels=_LABELS[SafetyLevel.of(level)] if labels is None else frozenset(map(Label, labels)),
             function=bare if isinstance(function, staticmethod) else function,
             is_async=reflection.is_asynchronous(bare),
             lacks_instance=may_bind and reflection.takes_instance(bare),
             _description=_checked_text(description),
-            _judge=_checked_judge(judge),
+            **_checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
             _is_written_in_class=may_bind,
             __wrapped__=bare,
             **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
@@ -101,6 +124,7 @@ class Tool(Generic[P, R]):
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
+        labels: Iterable[Label] | None = None,
     ) -> Tool[..., R]:
         """A tool whose parameters somebody else described by a JSON schema; the function gets the arguments by name.
 
@@ -110,7 +134,7 @@ class Tool(Generic[P, R]):
         made: Tool[..., R] = Tool.__new__(Tool)
         made.__dict__["_parameters"] = GivenParameters(json_schema, _checked_name(name))
         limits: dict[str, Any] = {"level": level, "timeout_seconds": timeout_seconds, "max_chars": max_chars}
-        Tool.__init__(made, function, name, description, judge=judge, **limits)
+        Tool.__init__(made, function, name, description, judge=judge, labels=labels, **limits)
         made.__dict__.update(lacks_instance=False, _is_written_in_class=False)
         return made
 
@@ -140,9 +164,11 @@ class Tool(Generic[P, R]):
         return {"type": "function", "function": function}
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function's own value. Raises Blocked when the tool's own judge denies the call."""
+        """The function's own value; of a denied call what `when_denied` makes of it, or else it raises Blocked."""
         if self._judge is not None:
-            self._block_denied(args, kwargs)
+            arguments, decision = self.decide(self._parameters.bind(args[self.lacks_instance :], kwargs))
+            if decision.denied:
+                return self._denied(arguments, decision)
         return self.function(*args, **kwargs)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
@@ -191,17 +217,28 @@ class Tool(Generic[P, R]):
             return denial(self.name, decision)
         started = time.perf_counter()
         try:
-            call = functools.partial(self.function, **arguments)
-            value = await running.acall(call, self.timeout_seconds, is_async=self.is_async)
+            call = functools.partial(self._asynchronous or self.function, **arguments)
+            is_async = self.is_async or self._asynchronous is not None
+            value = await running.acall(call, self.timeout_seconds, is_async=is_async)
             result = returned(self.name, value, self.max_chars, decision)
         except Exception as error:
             result = fault(self.name, error, decision)
         return replace(result, seconds=time.perf_counter() - started)
 
+    @property
+    def is_in_workspace(self) -> bool:
+        """Whether the tool works in a workspace, and so can show what it would change."""
+        return self._within is not None
+
+    def within(self, workspace: Any) -> Tool[..., Any]:
+        """The same tool working in `workspace`; itself when it has nothing to do with files."""
+        return self if self._within is None else self._within(workspace)
+
     def _judged(self, arguments: Mapping[str, Any]) -> Decision:
         """The judge's decision; a judge that fails has not allowed anything."""
         if self._judge is None:
-            return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.")
+            leaves = self.level >= SafetyLevel.NETWORK
+            return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.", egress=leaves)
         try:
             decision: object = self._judge(copied(arguments))
         except Exception as error:
@@ -211,11 +248,13 @@ class Tool(Generic[P, R]):
         reason = f"The judge of {self.name} gave {type(decision).__name__} instead of a Decision."
         return Decision(Verdict.DENY, "judge-failed", reason)
 
-    def _block_denied(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """The judge sees checked arguments here too, whatever the caller's own types are."""
-        decision = self.judge(self._parameters.bind(args[self.lacks_instance :], kwargs))
-        if decision.denied:
-            raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
+    def _denied(self, arguments: Mapping[str, Any], decision: Decision) -> R:
+        if decision.rule == BAD_ARGUMENTS:
+            raise BadArguments(objection(decision))
+        if self._when_denied is None:
+            raise Blocked(objection(decision))
+        value: R = self._when_denied(arguments, decision)
+        return value
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Tool[P, R]: ...
@@ -248,18 +287,25 @@ class Tool(Generic[P, R]):
         return f"Tool({self.name!r}, level={self.level.name})"
 
 
+class ToolOptions(TypedDict, total=False):
+    """The keyword arguments of `Tool`, as `@tool(...)` takes them."""
+
+    name: str | None
+    description: str | None
+    level: SafetyLevel | str
+    timeout_seconds: float | None
+    max_chars: int
+    judge: Judge | None
+    labels: Iterable[Label] | None
+    within: Within | None
+    when_denied: WhenDenied | None
+    asynchronous: Callable[..., Awaitable[Any]] | None
+
+
 @overload
 def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    level: SafetyLevel | str = SafetyLevel.SAFE,
-    timeout_seconds: float | None = 60.0,
-    max_chars: int = 50_000,
-    judge: Judge | None = None,
-) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
     if function is None:
@@ -294,10 +340,6 @@ def _checked_text(description: object) -> str | None:
     raise ConfigError(f"description= takes text, not {description!r}.")
 
 
-def _checked_level(level: SafetyLevel | str) -> SafetyLevel:
-    return SafetyLevel.of(level)
-
-
 def _checked_timeout(seconds: object) -> float | None:
     if seconds is None:
         return None
@@ -312,7 +354,17 @@ def _checked_max_chars(count: object) -> int:
     raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
 
 
-def _checked_judge(judge: Judge | None) -> Judge | None:
-    if judge is None or callable(judge):
-        return judge
-    raise ConfigError(f"judge= takes a function from arguments to a Decision, not {judge!r}.")
+_FUNCTIONS = {
+    "judge": "a function from arguments to a Decision",
+    "within": "a function from a workspace to a Tool",
+    "when_denied": "a function of arguments and decision",
+    "asynchronous": "the same function as async def",
+}
+
+
+def _checked_functions(**given: object) -> dict[str, object]:
+    """The functions a tool may be given, by the names of its attributes. Raises ConfigError for what is none."""
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
+    return {f"_{name}": function for name, function in given.items()}

@@ -65,6 +65,10 @@ class Toolset(Sequence[AnyTool]):
         highest = SafetyLevel.of(level)
         return Toolset(each for each in self._tools if each.level <= highest)
 
+    def within(self, workspace: Any) -> Toolset:
+        """The same tools, working in `workspace`."""
+        return Toolset(each.within(workspace) for each in self._tools)
+
     def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in self._by_name:

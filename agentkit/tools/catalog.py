@@ -1,23 +1,41 @@
 """Which shipped tools belong together? A new tool is a function in this folder and its name here.
 
-Tools that only compute stand in `core_tools`; `default_tools` are all that are shipped, in order of harm.
+`default_tools` are the twelve, in order of harm; `file_tools` has two more, for agents that work on files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agentkit.tooling.toolset import Toolset
-from agentkit.tools.core import calculator_tool, current_datetime_tool, json_parse_tool, string_length_tool
+from agentkit.tooling.toolset import AnyTool, Toolset
+from agentkit.tools.core import core_tools
+from agentkit.tools.files import edit_file_tool, list_directory_tool, read_file_tool, search_files_tool, write_file_tool
+from agentkit.tools.system import python_tool, shell_tool
+from agentkit.tools.web import fetch_url_tool, web_search_tool, wikipedia_tool
 
-core_tools = Toolset((current_datetime_tool, calculator_tool, string_length_tool, json_parse_tool))
-default_tools = core_tools
+web_tools = Toolset((web_search_tool, fetch_url_tool, wikipedia_tool))
+system_tools = Toolset((read_file_tool, write_file_tool, list_directory_tool, shell_tool, python_tool))
+file_tools = Toolset((read_file_tool, write_file_tool, list_directory_tool, edit_file_tool, search_files_tool))
+default_tools = core_tools + web_tools + system_tools
 
-collections: Mapping[str, Toolset] = {"core": core_tools, "default": default_tools}
+collections: Mapping[str, Toolset] = {
+    "core": core_tools,
+    "web": web_tools,
+    "system": system_tools,
+    "files": file_tools,
+    "default": default_tools,
+}
 """The collections by the names that the command line knows."""
+
+all_tools = Toolset(list(dict.fromkeys((*default_tools, *file_tools))))
+
+
+def find(name: str) -> AnyTool:
+    """The shipped tool of that name. Raises UnknownTool."""
+    return all_tools.find(name)
 
 
 def named(names: Iterable[str]) -> Toolset:
     """The tools of the named collections and the named tools, each once. Raises UnknownTool."""
-    chosen = [tool for name in names for tool in collections.get(name) or (default_tools.find(name),)]
+    chosen = [tool for name in names for tool in collections.get(name) or (find(name),)]
     return Toolset(list(dict.fromkeys(chosen)))

@@ -11,6 +11,7 @@ from typing import Any
 from agentkit.errors import ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate
 from agentkit.tools.json_text import read_json
 
@@ -137,3 +138,5 @@ current_datetime_tool = Tool(get_current_datetime, level=SafetyLevel.SAFE, timeo
 calculator_tool = Tool(calculator, level=SafetyLevel.SAFE, timeout_seconds=None)
 string_length_tool = Tool(string_length, level=SafetyLevel.SAFE, timeout_seconds=None)
 json_parse_tool = Tool(parse_json, level=SafetyLevel.SAFE, timeout_seconds=None)
+
+core_tools = Toolset((current_datetime_tool, calculator_tool, string_length_tool, json_parse_tool))

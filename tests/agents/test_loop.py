@@ -4,15 +4,18 @@ from agentkit.agents.conversation import Conversation
 from agentkit.agents.loop import Plan, run_loop
 from agentkit.agents.questions import AskModel, AskPerson, UseTools
 from agentkit.agents.result import RunFinished
+from agentkit.agents.tool_call import Bench
 from agentkit.decisions import Verdict
 from agentkit.errors import BadResponse, LimitExceeded, RateLimited
 from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage
+from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
 from agentkit.testing import call, say
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Usage
+from agentkit.workspace.workspace import Workspace
 
 
 def add(a: int, b: int) -> int:
@@ -25,7 +28,8 @@ TOOLS = Toolset([add, Tool(add, "erase", level=SafetyLevel.SYSTEM)])
 
 def plan(max_iterations=10):
     """A plan with two tools, one of which must be asked for."""
-    return Plan("helper", "Be brief.", TOOLS, tuple(tool.spec for tool in TOOLS), Policy(), max_iterations)
+    bench = Bench(TOOLS, Policy(), Grants(), Workspace())
+    return Plan("helper", "Be brief.", tuple(tool.spec for tool in TOOLS), max_iterations, bench)
 
 
 def with_ids(response):

@@ -5,13 +5,15 @@ import json
 
 import pytest
 
-from agentkit.agents.tool_call import judge_call
+from agentkit.agents.tool_call import Bench, judge_call
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolCall
+from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.workspace import Workspace
 
 
 def add(a: int, b: int = 0) -> int:
@@ -41,7 +43,7 @@ TOOLS = Toolset(
 
 def judged(name, arguments='{"a": 1}', level=SafetyLevel.NETWORK):
     """A judged call of a tool."""
-    return judge_call(ToolCall("id", name, arguments), TOOLS, Policy(level))
+    return judge_call(ToolCall("id", name, arguments), Bench(TOOLS, Policy(level), Grants(), Workspace()), ())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ def spawn():
     """Start `agentkit ARGUMENTS` without a key and, unless told, without standard input."""
 
     def start(*arguments, server=None, **options):
-        env = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        env = {
+            name: value for name, value in os.environ.items() if not name.startswith(OURS) or name == "AGENTKIT_STATE"
+        }
         if server is not None:
             env["OPENAI_BASE_URL"] = server.base_url
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options

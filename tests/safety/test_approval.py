@@ -1,9 +1,11 @@
 """What does an answer make of a decision that says ask?"""
 
+from dataclasses import replace
+
 import pytest
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.approval import answered
+from agentkit.safety.approval import Approval, ApprovalRequest, Grants, answered, approval_of, visible
 
 ASK = Decision(Verdict.ASK, "safety-level", "It erases.", "rm", "Raise the level.")
 
@@ -34,3 +36,101 @@ def test_without_an_approver_the_remedy_stands():
     """Where there was nobody to ask, the decision still says how the call would be allowed."""
     decision = answered(ASK, None)
     assert (decision.denied, decision.remedy) == (True, "Raise the level.")
+
+
+@pytest.mark.parametrize("answer", [True, Approval.ONCE, Approval.RUN, Approval.ALWAYS])
+def test_every_kind_of_yes_allows(answer):
+    """True, once, for this run and always let this call happen."""
+    assert answered(ASK, answer).allowed
+
+
+@pytest.mark.parametrize("answer", [Approval.NO, "once", "always", 1, None])
+def test_no_is_what_is_no_approval(answer):
+    """Only True and an Approval approve; a text that spells one does not."""
+    assert approval_of(answer) is Approval.NO
+
+
+def request(**arguments):
+    """A question about a call with these arguments."""
+    return ApprovalRequest("helper", "use", arguments, ASK, "/srv/project")
+
+
+def test_fingerprint_is_of_this_very_call():
+    """Tool, arguments and folder make the fingerprint, whatever the order of the arguments; agent and reason do not."""
+    one = request(a=1, b=[2])
+    assert one.fingerprint == replace(request(b=[2], a=1), agent="other").fingerprint
+    others = [request(a=1, b=[3]), replace(one, tool="abuse"), replace(one, folder="/srv"), request(a="1", b=[2])]
+    assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "same", "other"),
+    [
+        ({"command": "git push"}, {"command": "git push --tags"}, {"command": "git pull"}),
+        ({"command": "git push"}, {"command": "git push origin"}, {"command": "git push; id"}),
+        ({"command": "git -C / push"}, {"command": "git -C / push"}, {"command": "git -C / pull"}),
+        ({"command": "bash -c id"}, {"command": "bash -c id"}, {"command": "bash -c ls"}),
+        ({"command": "git push; id"}, {"command": "git push; id"}, {"command": "git push"}),
+        ({"command": "git"}, {"command": "git"}, {"command": "git push"}),
+        ({"url": "https://a.example/x"}, {"url": "https://a.example/y"}, {"url": "https://b.example/x"}),
+        ({"url": "http://[bad"}, {"url": "http://[bad"}, {"url": "http://[worse"}),
+        ({"path": "a.txt", "content": "x"}, {"path": "a.txt", "content": "x"}, {"path": "a.txt", "content": "y"}),
+    ],
+)
+def test_pattern_is_calls_like_this_one(arguments, same, other):
+    """Approved for always is: this subcommand, this host, or else exactly these arguments, and never more."""
+    pattern = request(**arguments).pattern
+    assert pattern.fits("use", arguments)
+    assert pattern.fits("use", same)
+    assert not pattern.fits("use", other)
+    assert not pattern.fits("abuse", same)
+
+
+def test_grants_last_as_long_as_was_said():
+    """What is approved for a run is forgotten with it; what is approved for always stays; once is never kept."""
+    agents = Grants()
+    first = agents.for_run()
+    for answer, value in ((Approval.ONCE, 1), (Approval.RUN, 2), (Approval.ALWAYS, 3), (Approval.NO, 4), (True, 5)):
+        first.enter(request(n=value), answer)
+    assert [first.applied("use", {"n": n}, ASK).allowed for n in range(1, 6)] == [False, True, True, False, False]
+    second = agents.for_run()
+    assert [second.applied("use", {"n": n}, ASK).allowed for n in range(1, 6)] == [False, False, True, False, False]
+
+
+def test_grant_answers_only_the_rule_that_asked():
+    """A call that another rule asks about is asked about again, and a denial is never softened."""
+    grants = Grants()
+    grants.enter(request(n=1), Approval.ALWAYS)
+    assert grants.applied("use", {"n": 1}, replace(ASK, rule="flow")).verdict == "ask"
+    assert grants.applied("use", {"n": 1}, replace(ASK, verdict=Verdict.DENY)).denied
+    assert "Approved earlier" in grants.applied("use", {"n": 1}, ASK).reason
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "\x1b[2K",
+        "\x1b]0;title\x07",
+        "\r",
+        "\u202e",
+        "\u2066",
+        "\u200b",
+        "\ufeff",
+        "\x9b31m",
+        "\U000e0041",
+        "\u2028",
+        "\ud800",
+    ],
+)
+def test_question_shows_what_could_deceive(trick):
+    """Escape sequences, direction marks and characters without width are shown as escapes, not obeyed."""
+    text = str(request(command=f"rm a{trick}b"))
+    assert trick not in text
+    assert f"{ord(trick[0]):x}" in text
+    assert "helper wants to call use" in text
+
+
+def test_question_shows_values_that_are_no_text():
+    """Numbers and lists are shown as JSON."""
+    assert 'tags: ["a", 1]' in str(request(tags=["a", 1]))
+    assert visible("plain ü") == "plain ü"

@@ -3,8 +3,10 @@
 import pytest
 
 from agentkit.decisions import Decision, Verdict
+from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.safety.policy import Policy
+from agentkit.safety.rules import Rule
 
 OWN = {verdict: Decision(verdict, "own", f"The tool's judge says {verdict}.") for verdict in Verdict}
 
@@ -32,20 +34,74 @@ def test_judge_of_the_tool_explains_an_objection():
     assert Policy().judge("erase", SafetyLevel.SYSTEM, OWN[Verdict.ASK]).rule == "own"
 
 
-def test_level_explains_an_allowance():
-    """Where both say allow, the reason is that the agent may use tools of this level."""
-    decision = Policy().judge("fetch", SafetyLevel.NETWORK, OWN[Verdict.ALLOW])
+def test_judge_of_the_tool_explains_an_allowance():
+    """Where both say allow, the tool's own judge gives the reason, if it has one."""
+    assert Policy().judge("fetch", SafetyLevel.NETWORK, OWN[Verdict.ALLOW]).rule == "own"
+
+
+def test_level_explains_the_allowance_of_a_tool_without_a_judge():
+    """Where the tool has no judge, the reason is that the agent may use tools of this level."""
+    decision = Policy().judge("fetch", SafetyLevel.NETWORK, Decision(Verdict.ALLOW, "no-rule", "It has no judge."))
     assert (decision.rule, decision.reason) == ("safety-level", "fetch is NETWORK, which this agent may use.")
+
+
+@pytest.mark.parametrize(
+    ("level", "verdict"), [(SafetyLevel.NETWORK, "allow"), (SafetyLevel.SYSTEM, "ask"), (None, "ask")]
+)
+def test_call_may_have_a_level_of_its_own(level, verdict):
+    """A judge that has seen the arguments can say that this call does less harm than its tool can."""
+    own = Decision(Verdict.ALLOW, "workspace.read", "It only reads.", level=level)
+    assert Policy().judge("read_file", SafetyLevel.SYSTEM, own).verdict == verdict
+
+
+RULES = [
+    Rule("deny", "send", {"to": "boss"}, name="not-to-the-boss"),
+    Rule("ask", "send", {"to": "team"}),
+    Rule("allow", "send"),
+]
+
+
+@pytest.mark.parametrize(
+    ("to", "own", "verdict", "rule"),
+    [
+        ("boss", Verdict.ALLOW, "deny", "not-to-the-boss"),
+        ("team", Verdict.ALLOW, "ask", "ask send"),
+        ("bob", Verdict.ALLOW, "allow", "allow send"),
+        ("bob", Verdict.ASK, "allow", "allow send"),
+        ("bob", Verdict.DENY, "deny", "own"),
+        ("boss", Verdict.DENY, "deny", "own"),
+    ],
+)
+def test_rules_come_before_the_level(to, own, verdict, rule):
+    """The strictest rule that fits binds: it tightens anything and loosens an ask, and never a denial of the tool."""
+    decision = Policy(rules=RULES).judge("send", SafetyLevel.SYSTEM, OWN[own], {"to": to})
+    assert (decision.verdict, decision.rule) == (verdict, rule)
+
+
+def test_rules_are_about_their_own_tool():
+    """A call that no rule fits is judged by level and tool as if there were no rules."""
+    assert Policy(rules=RULES).judge("sender", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], {"to": "bob"}).verdict == "ask"
+
+
+def test_what_the_judge_saw_is_kept():
+    """Whether a call could carry data out is the tool's knowledge, whatever rule decides."""
+    own = Decision(Verdict.ALLOW, "own", "It is fine.", egress=True)
+    assert Policy(rules=RULES).judge("send", SafetyLevel.NETWORK, own, {"to": "bob"}).egress
+
+
+def test_level_may_be_named():
+    """The level of a policy may be given by its name; what is no level is refused."""
+    assert Policy("system").level is SafetyLevel.SYSTEM
+    with pytest.raises(ConfigError, match="not a safety level"):
+        Policy("root")
 
 
 def test_asking_is_explained():
     """A call that must be asked for says which levels meet, and how to allow it."""
     decision = Policy(SafetyLevel.SAFE).judge("fetch", SafetyLevel.NETWORK, OWN[Verdict.ALLOW])
-    assert (decision.rule, "fetch is NETWORK" in decision.reason, "SAFE" in decision.reason) == (
-        "safety-level",
-        True,
-        True,
-    )
+    assert decision.rule == "safety-level"
+    assert "fetch is NETWORK" in decision.reason
+    assert "up to SAFE" in decision.reason
     assert "SafetyLevel.NETWORK" in decision.remedy
 
 

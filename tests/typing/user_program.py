@@ -12,6 +12,7 @@ from agentkit import (
     LLM,
     Agent,
     AgentKitError,
+    Approval,
     ApprovalRequest,
     ConfigError,
     Decision,
@@ -19,7 +20,9 @@ from agentkit import (
     LimitExceeded,
     ModelError,
     NoProvider,
+    Policy,
     Response,
+    Rule,
     RunError,
     RunFinished,
     RunResult,
@@ -35,9 +38,19 @@ from agentkit import (
     core_tools,
     current_datetime_tool,
     default_tools,
+    fetch_url_tool,
     json_parse_tool,
+    list_directory_tool,
+    python_tool,
+    read_file_tool,
+    shell_tool,
     string_length_tool,
+    system_tools,
     tool,
+    web_search_tool,
+    web_tools,
+    wikipedia_tool,
+    write_file_tool,
 )
 from agentkit.errors import RateLimited
 from agentkit.events import Event, TextDelta, ToolCallFinished
@@ -101,6 +114,29 @@ def use_tools() -> None:
     assert_type(tools.only("add"), Toolset)
     assert erase_tool not in default_tools
     assert erase_tool not in tools.up_to(SafetyLevel.NETWORK)
+
+
+def use_judged_tools() -> None:
+    """Tools that reach further say what they would do, and do nothing that their judge denies."""
+    assert default_tools == core_tools + web_tools + system_tools
+    assert web_tools.names == (web_search_tool.name, fetch_url_tool.name, wikipedia_tool.name)
+    assert system_tools.only("run_shell", "run_python").names == (shell_tool.name, python_tool.name)
+    assert_type(shell_tool.judge({"command": "find / -delete"}), Decision)
+    assert "blocked for safety" in shell_tool(command="find / -delete")["error"]
+    assert fetch_url_tool(url="http://127.0.0.1/")["status"] == "denied"
+    assert write_file_tool(path="note.txt", content="hello")["bytes_written"] == 5
+    assert read_file_tool(path="note.txt")["content"] == "hello"
+    assert "note.txt" in list_directory_tool()["files"]
+    assert python_tool(code="6 * 7")["output"] == "42\n"
+    rule = Rule(Verdict.DENY, "write_file", {"path": {"matches": r".*\.sql"}}, match=[{"path": "a.sql"}])
+    llm = ScriptedLLM(call("write_file", path="a.sql", content="x"), call("write_file", path="b", content="x"), "Done.")
+    policy = Policy(SafetyLevel.NETWORK, [rule])
+    writer = Agent("writer", system_tools, llm=llm, policy=policy, approve=lambda _: Approval.ONCE)
+    result = writer.run("Write!")
+    assert [decision.allowed for decision in result.decisions] == [False, True]
+    assert_type(result.changes, str)
+    assert "+x" in result.changes
+    assert "b" in result.undo().removed
 
 
 def use_agent() -> None:
@@ -184,6 +220,7 @@ def use_models() -> None:
 def main() -> None:
     """Use everything."""
     use_tools()
+    use_judged_tools()
     use_agent()
     asyncio.run(use_agent_awaiting())
     use_errors()

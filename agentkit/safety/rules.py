@@ -1,0 +1,179 @@
+"""Which calls does a developer allow, ask about or deny? Rules are data and prove their examples when made (pure)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import ConfigError
+from agentkit.safety.paths import inside, resolve
+
+_EVIDENCE_CHARS = 200
+_PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    r"""One opinion: `verdict` on the calls of `tool`, its exact name, whose arguments all fit `where`.
+
+    `where` maps an argument to the value it must equal, or to tests: `{"command": {"words": ["git", "push"]}}`.
+    The tests are
+
+    - `equals`, `one_of`: the value itself, or one of a list
+    - `matches`, `contains`: a regular expression, for the whole text or for any part of it
+    - `words`: the first words of a plain command, one without operators, quotes or expansions
+    - `host`: the host of a URL, or a domain above it
+    - `below`: an absolute folder that an absolute path lies in
+    - `at_most`, `at_least`: a number
+
+    `match` and `not_match` are arguments of calls that the rule must and must not fit; they are checked at once.
+    Raises ConfigError for a test that does not exist, and for an example that proves the rule wrong.
+    """
+
+    verdict: Verdict
+    tool: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    remedy: str = ""
+    name: str = ""
+    match: Sequence[Arguments] = ()
+    not_match: Sequence[Arguments] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", _checked_verdict(self.verdict))
+        for wanted in self.where.values():
+            for test, operand in _tests(wanted):
+                _check_test(test, operand)
+        for examples, should in ((self.match, True), (self.not_match, False)):
+            for arguments in examples:
+                if self.fits(self.tool, arguments) is not should:
+                    found, where = ("does not fit", "match") if should else ("fits", "not_match")
+                    raise ConfigError(
+                        f"The rule {self.label!r} {found} its own example {arguments!r:.200} in {where}=; "
+                        "mend the rule or the example."
+                    )
+
+    @property
+    def label(self) -> str:
+        """The rule's name, or what it is about."""
+        return self.name or f"{self.verdict} {self.tool}"
+
+    def fits(self, tool: str, arguments: Arguments) -> bool:
+        """Whether this rule is about a call of `tool` with these checked arguments."""
+        return tool == self.tool and all(
+            argument in arguments and _TESTS[test][0](arguments[argument], operand)
+            for argument, wanted in self.where.items()
+            for test, operand in _tests(wanted)
+        )
+
+    def decision(self, arguments: Arguments) -> Decision:
+        """What the rule says of a call that it fits."""
+        reason = self.reason or f"The rule {self.label!r} says so."
+        evidence = next((_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where), "")
+        return Decision(self.verdict, self.label, reason, evidence, self.remedy)
+
+
+def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
+    """Rules from rules or from dictionaries with the fields of Rule, as a JSON or TOML file has them.
+
+    Raises ConfigError for a field that a rule does not have.
+    """
+    rules = []
+    for entry in entries:
+        try:
+            rules.append(entry if isinstance(entry, Rule) else Rule(**entry))
+        except TypeError as error:
+            raise ConfigError(f"{entry!r:.200} is no rule: {error}. Its fields are those of agentkit.Rule.") from None
+    return tuple(rules)
+
+
+def _checked_verdict(verdict: str) -> Verdict:
+    try:
+        return Verdict(verdict)
+    except ValueError:
+        raise ConfigError(f"A rule's verdict is allow, ask or deny, not {verdict!r}.") from None
+
+
+def _tests(wanted: Any) -> Iterable[tuple[str, Any]]:
+    return wanted.items() if isinstance(wanted, Mapping) else (("equals", wanted),)
+
+
+def _check_test(test: str, operand: Any) -> None:
+    """Raise ConfigError for a test that does not exist or whose operand it cannot use."""
+    if test not in _TESTS:
+        raise ConfigError(f"There is no test {test!r} for an argument; the tests are {', '.join(_TESTS)}.")
+    fits, wanted = _TESTS[test][1:]
+    if not fits(operand):
+        raise ConfigError(f"The test {test!r} takes {wanted}, not {operand!r}.")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _begins(command: Any, words: Sequence[str]) -> bool:
+    """A command that is more than plain words could hide another command behind the allowed one."""
+    if not isinstance(command, str) or not _PLAIN_COMMAND.fullmatch(command):
+        return False
+    return command.split()[: len(words)] == list(words)
+
+
+def _is_host(url: Any, host: str) -> bool:
+    try:
+        found = (urlsplit(url).hostname or "") if isinstance(url, str) else ""
+    except ValueError:
+        return False
+    return found == host.lower() or found.endswith(f".{host.lower()}")
+
+
+def _is_below(path: Any, folder: str) -> bool:
+    resolved = resolve(path, "/") if isinstance(path, str) and path.startswith("/") else None
+    return resolved is not None and inside(resolved, folder)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(re.compile(value))
+    except re.error:
+        return False
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+_TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], str]] = {
+    "equals": (lambda value, other: type(value) is type(other) and value == other, lambda _: True, "any value"),
+    "one_of": (lambda value, others: value in others, lambda value: isinstance(value, list | tuple), "a list"),
+    "matches": (
+        lambda value, pattern: re.fullmatch(pattern, _text(value), re.DOTALL) is not None,
+        _is_pattern,
+        "a regular expression",
+    ),
+    "contains": (
+        lambda value, pattern: re.search(pattern, _text(value), re.DOTALL) is not None,
+        _is_pattern,
+        "a regular expression",
+    ),
+    "words": (_begins, _is_texts, "a list of words"),
+    "host": (_is_host, _is_text, "a host name"),
+    "below": (_is_below, lambda value: _is_text(value) and value.startswith("/"), "an absolute folder"),
+    "at_most": (lambda value, most: _is_number(value) and value <= most, _is_number, "a number"),
+    "at_least": (lambda value, least: _is_number(value) and value >= least, _is_number, "a number"),
+}
+"""Each test of an argument: whether a value passes it, and what its operand must be, as a test and in words."""

@@ -1,0 +1,372 @@
+"""May this one command, with its words expanded, happen? (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.safety import paths
+from agentkit.safety.shell import files, launchers, programs
+from agentkit.safety.shell.knowledge.arguments import parsed
+from agentkit.safety.shell.knowledge.tables import Rule, Spec, tables
+from agentkit.safety.shell.scope import (
+    UNKNOWN,
+    Command,
+    Finding,
+    Scope,
+    Script,
+    Value,
+    Word,
+    ask,
+    connects,
+    deny,
+    reads,
+    runs,
+    writes,
+)
+
+_SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
+_HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
+_MAX_WORDS = 150
+_MAX_LINE = 3_000
+_LONGEST = 300
+_EVALUATING = {
+    "test",
+    "[",
+    "let",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "unset",
+    "read",
+    "mapfile",
+    "printf",
+}
+
+
+def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """Every objection to a command, what it would start, and why it is fine if it is."""
+    first = words[0]
+    if len(words) > _MAX_WORDS or sum(len(word.text) for word in words if " " not in word.text) > _MAX_LINE:
+        yield ask("too-many", first.source, "It has too many arguments to judge.", "Run it in parts.")
+        return
+    name = _SYSTEM_FOLDERS.sub("", first.text)
+    if not first.known:
+        yield from _dynamic(words)
+        return
+    if not name.isascii():
+        yield ask("look-alike", first.source, "The command's name has letters that only look like others.")
+        return
+    if name not in tables().groups["talkers"]:
+        for word in _not_only_written(name, words):
+            yield from files.secrets(word, scope)
+    yield from _by_rule(name, words, scope)
+    yield from _told(name, words)
+    yield from _by_kind(name, words, scope)
+
+
+def _dynamic(words: list[Word]) -> Iterator[Finding]:
+    yield from launchers.origin(words[0], words[0].source)
+    why = "Which program it runs cannot be told before it runs."
+    yield ask("dynamic-command", words[0].source, why, "Write the name of the program.")
+
+
+def _not_only_written(name: str, words: list[Word]) -> list[Word]:
+    """The arguments but those whose path is only written, which is judged on its own."""
+    groups = tables().groups
+    if name in groups["writers"]:
+        return []
+    return words[1:-1] if name in groups["copiers"] else words[1:]
+
+
+def _told(name: str, words: list[Word]) -> Iterator[Finding]:
+    """What objects to showing or sending what variables and other commands hold."""
+    for word in words[1:]:
+        if name in tables().groups["fetchers"] and word.origins & {"environment", "output"}:
+            why = "it sends what this machine holds to another."
+            yield deny("exfiltration", word.source, why, "Send a text that is written out.")
+        elif "evaluated" in word.origins:
+            yield ask("hidden-code", word.source, "bash would expand a variable's text once more.")
+        elif "environment" in word.origins:
+            yield ask(
+                "shows-environment", word.source, "It would use a variable that could be a key.", "Name the value."
+            )
+
+
+def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+    known = tables()
+    two = " ".join(word.text for word in words[:2])
+    if len(words) > 1 and two in known.languages:
+        name, words = two, [words[0], Word("-e", words[1].source), *words[2:]]
+    if name in scope.functions:
+        yield reads(words[0].source)
+    elif name in _SPECIAL:
+        yield from _SPECIAL[name](words, scope)
+    elif name in known.languages:
+        yield from launchers.interpreted(known.languages[name], words, scope)
+    elif name in known.launchers:
+        yield from launchers.launched(known.launchers[name], words, scope)
+    else:
+        yield from _by_spec(name, words, scope)
+
+
+def _line(words: list[Word], scope: Scope) -> str:
+    """The arguments as rules see them: between single spaces, white space inside as "·", the workspace as "."."""
+    texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text[:_LONGEST]) for word in words[1:])
+    return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
+
+
+def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+    known, text = tables(), _line(words, scope)
+    for rule in (*known.rules.get(name, ()), *known.every):
+        match = rule.when.search(text)
+        if match and not (rule.unless and rule.unless.search(text)):
+            yield _objection(rule, match, words, scope)
+
+
+def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope) -> Decision:
+    """The rule's decision; its evidence is the word that the match begins in."""
+    position = match.start() - (match.start() > 0)
+    index = match.string.count(" ", 0, position + 1) if match[0].strip() else 0
+    source = words[min(index, len(words) - 1)].source
+    if rule.verdict is Verdict.DENY:
+        return deny(rule.id, source, rule.reason, rule.remedy)
+    if rule.id == "network":
+        return connects(source, scope)
+    return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress)
+
+
+def _spec(name: str, words: list[Word]) -> tuple[Spec, list[Word]] | None:
+    """The most special entry for a command, and the words after its name: "git stash list" before "git stash"."""
+    specs = tables().specs
+    general = specs.get(name)
+    rest = words[1:]
+    while general and general.paths == "subcommand" and rest and rest[0].text.startswith("-"):
+        rest = rest[2:] if rest[0].text in general.valued else rest[1:]
+    for count in (2, 1):
+        found = specs.get(" ".join([name, *(word.text for word in rest[:count])]))
+        if found and len(rest) >= count:
+            return found, rest[count:]
+    if general is None or general.paths == "subcommand":
+        return (
+            (Spec(), []) if general and all(word.text in {"--version", "--help", "-V"} for word in words[1:]) else None
+        )
+    return general, words[1:]
+
+
+def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+    found = _spec(name, words)
+    if found:
+        yield from _by_arguments(*found, words, scope)
+    elif "/" in name:
+        yield from _own_program(words, scope)
+    else:
+        why = f"What {name} does is not known here."
+        yield ask("unknown-command", words[0].source, why, "Use a common command, or ask for approval.")
+
+
+def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    path = files.resolve(words[0].text, scope)
+    name, known = words[0].text.rpartition("/")[2], tables()
+    if name in known.languages or name in known.launchers or name in known.rules:
+        yield Command([Word(name, words[0].source), *words[1:]])
+    yield from launchers.run_arguments(words[1:], scope)
+    if path is None or not paths.inside(path, scope.workspace):
+        yield ask("outside-code", words[0].source, "It runs a program from outside the usual places.")
+    elif path in scope.written:
+        yield ask("fresh-code", words[0].source, "It runs a file that this command has just made.", "Run it later.")
+    else:
+        yield runs(words[0].source, scope)
+
+
+def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope) -> Iterator[Finding]:
+    free = []
+    for kind, word in parsed(spec, rest):
+        if kind == "free":
+            free.append(word)
+        elif kind in _PATHS:
+            yield from _PATHS[kind](word, scope)
+        elif kind == "ask":
+            yield ask("option", word.source, "This option makes it run programs or change other things.")
+    yield from _free(spec, free, scope)
+    yield _effect(spec, words[0].source, scope)
+
+
+def _effect(spec: Spec, source: str, scope: Scope) -> Decision:
+    match spec.effect:
+        case "runs":
+            return runs(source, scope)
+        case "network":
+            return connects(source, scope)
+        case "writes":
+            return writes(source)
+    return reads(source)
+
+
+def _read(word: Word, scope: Scope) -> Iterator[Decision]:
+    return files.read(word, scope)
+
+
+def _list(word: Word, scope: Scope) -> Iterator[Decision]:
+    return files.read(word, scope, listing=True)
+
+
+_PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
+    "read": _read,
+    "list": _list,
+    "write": files.write,
+    "delete": files.delete,
+}
+
+
+def _free(spec: Spec, free: list[Word], scope: Scope) -> Iterator[Finding]:
+    """What objects to the free arguments."""
+    targets = free[spec.text :]
+    if spec.paths == "copy":
+        for word in targets[:-1]:
+            yield from files.read(word, scope)
+        for word in targets[-1:]:
+            yield from files.write(word, scope)
+    elif spec.paths == "run":
+        yield from launchers.run_arguments(targets, scope)
+    elif spec.paths in _PATHS:
+        for word in targets:
+            yield from _PATHS[spec.paths](word, scope)
+
+
+def _shell_builtin(words: list[Word], _scope: Scope) -> Iterator[Finding]:
+    """eval, trap and alias: their arguments are shell text."""
+    if words[0].text == "eval":
+        yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
+    elif words[0].text == "trap":
+        arguments = [word for word in words[1:] if not word.text.startswith("-")]
+        yield from launchers.script(arguments[0], arguments[0].source) if len(arguments) > 1 else ()
+    else:
+        for word in words[1:]:
+            value = Value(word.text.partition("=")[2], word.origins)
+            yield from launchers.script(value, word.source) if value.text else ()
+    yield reads(words[0].source)
+
+
+def _source(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    yield from launchers.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope)
+
+
+def _awk(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    spec = tables().specs["awk"]
+    free = [word for kind, word in parsed(spec, words[1:]) if kind == "free"]
+    if free:
+        yield from programs.judge("awk", free[0], scope)
+    for word in free[1:]:
+        if not re.match(r"\w+=", word.text):
+            yield from files.read(word, scope)
+    yield from (
+        ask("option", w.source, "It runs a program from elsewhere.") for k, w in parsed(spec, words[1:]) if k == "ask"
+    )
+    yield reads(words[0].source)
+
+
+def _sed(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """The script of sed, and its files: read, or with -i written."""
+    arguments = list(parsed(tables().specs["sed"], words[1:]))
+    scripts = [word for kind, word in arguments if kind == "program"]
+    free = [word for kind, word in arguments if kind == "free"]
+    if not scripts:
+        scripts, free = free[:1], free[1:]
+    for word in scripts:
+        yield from programs.judge("sed", word, scope)
+    yield from (
+        ask("option", word.source, "It runs a script from a file.") for kind, word in arguments if kind == "ask"
+    )
+    in_place = any(re.match(r"-[nErsuz]*i|--in-p", word.text) for word in words[1:])
+    for word in free:
+        yield from files.write(word, scope) if in_place else files.read(word, scope)
+    yield writes(words[0].source) if in_place else reads(words[0].source)
+
+
+def _tar(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """The first argument of tar may lack its dash."""
+    rest = words[1:]
+    if rest and not rest[0].text.startswith("-"):
+        rest = [Word("-" + rest[0].text, rest[0].source), *rest[1:]]
+    yield from _by_arguments(tables().specs["tar"], rest, words, scope)
+
+
+def _dd(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    for word in words[1:]:
+        key, _, value = word.text.partition("=")
+        if key == "of":
+            yield from files.write(Word(value, word.source), scope)
+        elif key == "if":
+            yield from files.read(Word(value, word.source), scope)
+    yield ask("dd", words[0].source, "dd overwrites without asking.", "Use cp, head or truncate.")
+
+
+def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    arguments = list(parsed(tables().specs["mv"], words[1:]))
+    free = [word for kind, word in arguments if kind in {"free", "write"}]
+    for word in free[:-1]:
+        away = free[-1].text.startswith("/dev/") or _is_outside(word, scope)
+        yield from files.delete(word, scope, "moves away") if away else files.write(word, scope)
+    for word in free[-1:]:
+        yield from files.write(word, scope)
+    yield writes(words[0].source)
+
+
+def _is_outside(word: Word, scope: Scope) -> bool:
+    path = files.resolve(word.text, scope)
+    return path is not None and not paths.inside(path, scope.workspace)
+
+
+def _evaluating(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """Builtins that evaluate subscripts in their arguments."""
+    for word in words[1:]:
+        if _HIDDEN_SUBSTITUTION.search(word.text):
+            yield ask("hidden-code", word.source, "bash would run what stands in this text.")
+            yield from (Script(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
+    spec = tables().specs.get(words[0].text, Spec())
+    yield from _by_arguments(spec, words[1:], words, scope)
+
+
+def _xargs(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    return launchers.xargs(tables().launchers["xargs"], words, scope)
+
+
+def _parallel(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """GNU parallel's command with each list of arguments after :::."""
+    end = next((i for i, word in enumerate(words) if word.text.startswith(":::")), len(words))
+    given = [word for word in words[end:] if not word.text.startswith(":::")] or [Word(UNKNOWN, words[0].source)]
+    for finding in launchers.launched(tables().launchers["xargs"], words[:end], scope):
+        yield Command([*finding.words, *given]) if isinstance(finding, Command) else finding
+    yield ask("parallel", words[0].source, "It starts many processes at once.", "Use a loop.")
+
+
+def _cd(words: list[Word], _scope: Scope) -> Iterator[Finding]:
+    yield reads(words[0].source)
+
+
+def _command(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    if words[1:] and words[1].text in {"-v", "-V"}:
+        yield reads(words[0].source)
+    else:
+        yield from launchers.launched(tables().launchers["command"], words, scope)
+
+
+_SPECIAL: dict[str, Callable[[list[Word], Scope], Iterator[Finding]]] = {
+    **dict.fromkeys(("eval", "trap", "alias"), _shell_builtin),
+    **dict.fromkeys(("source", "."), _source),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
+    **dict.fromkeys(("sed", "gsed"), _sed),
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
+    **dict.fromkeys(sorted(_EVALUATING), _evaluating),
+    **dict.fromkeys(("cd", "pushd", "popd"), _cd),
+    "dd": _dd,
+    "mv": _mv,
+    "find": launchers.find,
+    "xargs": _xargs,
+    "parallel": _parallel,
+    "command": _command,
+}

@@ -1,0 +1,187 @@
+"""May a command read, write or delete this path? (pure)."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from agentkit.decisions import Decision
+from agentkit.safety import paths
+from agentkit.safety.shell.scope import HOME, TAME, UNKNOWN, Scope, Word, ask, deny
+
+_SECRET_SAMPLES = (
+    *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ"),
+    *(
+        f"{HOME}/{name}"
+        for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history", ".gnupg/secring.gpg")
+    ),
+    *(f"{HOME}/{name}" for name in (".kube/config", ".docker/config.json", ".git-credentials", ".npmrc", ".pgpass")),
+    *(f"/root/{name}" for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history")),
+    *("/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "/home/user/.netrc", "/home/user/.bash_history"),
+)
+_SECRET_NAMES = (".env", ".env.local", ".netrc", ".ssh/id_rsa", ".npmrc", ".git-credentials", ".aws/credentials")
+_SYSTEM = re.compile(r"/(etc|usr|bin|sbin|lib\w*|boot|dev|proc|sys|var|opt|srv|run|snap|System|Library)(/|$)")
+_TEMPORARY = re.compile(r"/(var/)?tmp/(?![*?.\[])[^/]+")
+_SINKS = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+)$")
+_ENDLESS = re.compile(r"/dev/(zero|u?random|full)$")
+_CONNECTION = re.compile(r"/dev/(tcp|udp)/")
+_LONGEST = 1_000
+_DEVICE = re.compile(r"/dev/")
+_READABLE = re.compile(
+    r"/(usr|bin|sbin|lib\w*|opt)(/|$)|/etc/(?!passwd|group|hosts|ssh|krb5|ldap|crontab|cron|fstab|exports)"
+    r"|/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|mounts|filesystems|self/(status|limits|stat))$"
+    r"|/sys/(class|devices|fs/cgroup)(/|$)"
+)
+_LISTABLE = re.compile(r"/(?!root|home)\w*/?$")
+_EXAMPLE = re.compile(r"(^|[=@:,])(?=[/~.\w])")
+
+
+def resolve(text: str, scope: Scope) -> str | None:
+    """The absolute path that a text names; None when it cannot be told."""
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    if UNKNOWN in text or (scope.cwd is None and not text.startswith("/")):
+        return None
+    return paths.resolve(text.replace(TAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", HOME)
+
+
+def secret(text: str, scope: Scope) -> str | None:
+    """Why a path is secret; inside the workspace only the names below it count."""
+    path = resolve(text, scope)
+    if path is None:
+        return paths.secret(text)
+    if paths.inside(path, scope.workspace):
+        return paths.secret(posixpath.relpath(path, scope.workspace))
+    return paths.secret(path)
+
+
+def _secret_glob(word: Word, scope: Scope) -> str | None:
+    """A secret that an open pattern could name."""
+    if not word.glob:
+        return None
+    folded = re.sub(r"[@+!?*]\([^)]*\)", "*", word.text)
+    pattern = resolve(folded, scope)
+    samples = (*_SECRET_SAMPLES, *(f"{scope.workspace}/{name}" for name in _SECRET_NAMES))
+    if pattern is None:
+        return None
+    depth = pattern.count("/")
+    return next((s for s in samples if s.count("/") == depth and _matches(s, pattern)), None)
+
+
+def _matches(sample: str, pattern: str) -> bool:
+    """As bash matches: part by part, a leading dot only when it is written."""
+    pairs = zip(sample.split("/"), pattern.split("/"), strict=True)
+    return all(fnmatch.fnmatchcase(a, b) and (not a.startswith(".") or b.startswith((".", "["))) for a, b in pairs)
+
+
+def secrets(word: Word, scope: Scope) -> Iterator[Decision]:
+    """What objects to naming a secret anywhere in an argument: alone, after = @ : or a short flag."""
+    text = word.text
+    starts = [match.end() for match in islice(_EXAMPLE.finditer(text), 9)]
+    candidates = {text, *(text[start:] for start in starts)} if len(text) <= _LONGEST else set()
+    candidates |= {text[2:]} if re.match(r"-[A-Za-z][/~.]", text) else set()
+    if text.startswith("-") or "\n" in text:
+        candidates.discard(text)
+    for candidate in candidates:
+        reason = secret(candidate, scope)
+        if reason:
+            yield _secret_found(word, reason)
+            return
+    sample = _secret_glob(word, scope)
+    if sample:
+        if sample.startswith(scope.workspace):
+            yield ask("secret", word.source, "Its pattern could match files with keys.", "Name the files.")
+        else:
+            yield _secret_found(word, "a pattern that reaches secrets")
+
+
+def _secret_found(word: Word, reason: str) -> Decision:
+    return deny("secret", word.source, f"it names {reason}.", "Ask a person for what is needed, without the secret.")
+
+
+def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decision]:
+    """What objects to reading a path."""
+    if word.text == "-" or _SINKS.match(word.text):
+        return
+    path = resolve(word.text, scope)
+    if path is None:
+        yield ask("unknown-path", word.source, "What it reads cannot be told before it runs.", "Name the files.")
+    elif _CONNECTION.match(path):
+        yield deny("reverse-shell", word.source, "it opens a connection that a shell could hang on.")
+    elif _ENDLESS.match(path):
+        yield ask("endless", word.source, "It reads a device that never ends.", "Limit it, as in head -c 16.")
+    elif _DEVICE.match(path) and not _SINKS.match(path):
+        yield from _device(word)
+    elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or (listing and _LISTABLE.match(path))):
+        yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
+
+
+def _device(word: Word) -> Iterator[Decision]:
+    yield deny("device", word.source, "it reads or writes a device of the machine.")
+
+
+def write(word: Word, scope: Scope) -> Iterator[Decision]:
+    """What objects to writing a path."""
+    if word.text == "-" or _SINKS.match(word.text):
+        return
+    path = resolve(word.text, scope)
+    if path is None:
+        yield ask("unknown-path", word.source, "What it writes cannot be told before it runs.", "Name the file.")
+        return
+    reason = secret(word.text, scope)
+    within = paths.inside(path, scope.workspace)
+    if reason:
+        yield _secret_written(word, reason, within=within)
+    elif within:
+        yield from _write_within(word, path, scope)
+    else:
+        yield from _write_outside(word, path)
+
+
+def _secret_written(word: Word, reason: str, *, within: bool) -> Decision:
+    if within and reason.startswith("an environment file"):
+        return ask("secret", word.source, "It writes an environment file with keys.", "Write an example file instead.")
+    return _secret_found(word, reason)
+
+
+def _write_within(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
+    reason = paths.protected(posixpath.relpath(path, scope.workspace))
+    if reason:
+        yield ask("protected", word.source, f"It changes a file that runs code or rules later: {reason}.")
+
+
+def _write_outside(word: Word, path: str) -> Iterator[Decision]:
+    if _CONNECTION.match(path):
+        yield deny("reverse-shell", word.source, "it opens a connection that a shell could hang on.")
+    elif _DEVICE.match(path):
+        yield from _device(word)
+    elif re.match(rf"({HOME}|/home/[^/]+|/root|/Users/[^/]+)/\.", path) or paths.protected(path):
+        yield deny("persistence", word.source, "it changes settings or code that runs later outside the workspace.")
+    elif _SYSTEM.match(path):
+        yield deny("system-write", word.source, "it changes files of the system.")
+    else:
+        why = "It writes outside the workspace."
+        yield ask("outside-write", word.source, why, "Write inside the workspace.", egress=True)
+
+
+def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision]:
+    """What objects to destroying a path: outside the workspace nobody may, inside it a person decides."""
+    path = resolve(word.text, scope)
+    if path is None:
+        yield from _delete_unknown(word, what)
+    elif paths.inside(path, scope.workspace):
+        yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
+    elif _TEMPORARY.match(path):
+        yield ask("delete", word.source, f"It {what} temporary files outside the workspace.", egress=True)
+    else:
+        yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
+
+
+def _delete_unknown(word: Word, what: str) -> Iterator[Decision]:
+    if re.match(r"(/|~|\.\.)", word.text):
+        yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
+    else:
+        yield ask("unknown-path", word.source, f"What it {what} cannot be told before it runs.", "Name the files.")

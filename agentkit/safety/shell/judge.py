@@ -1,0 +1,71 @@
+"""May this shell command run? Every part of it is judged, and the strictest judgment binds (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from agentkit.decisions import Decision, strictest
+from agentkit.levels import SafetyLevel
+from agentkit.safety.shell.knowledge.tables import Rule, tables
+from agentkit.safety.shell.scope import Scope, ask
+from agentkit.safety.shell.syntax import parsing
+from agentkit.safety.shell.walk import Walk
+
+_STRICTNESS = ("allow", "ask", "deny")
+
+
+def judge_command(
+    command: str,
+    *,
+    workspace: str,
+    contained: bool = True,
+    network: bool = False,
+    agrees: Callable[[str], bool] | None = None,
+) -> Decision:
+    """The decision on a bash command that would run in the folder `workspace` (absolute), without running anything.
+
+    `contained` says that a sandbox will confine it, `network` that the caller granted the network, and `agrees` is
+    asked, before an allow, whether bash itself reads the command without error. The strictest part binds.
+    """
+    refused = parsing.refusal(command)
+    if refused is not None:
+        return refused
+    scope = Scope(workspace, workspace, contained, network)
+    decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
+    if decision.allowed and agrees is not None and not agrees(command):
+        return ask("unreadable", command, "bash itself cannot read it.", "Write it more plainly.")
+    return decision
+
+
+def _concluded(findings: list[Decision], command: str, *, contained: bool) -> Decision:
+    """The strictest finding; of allowed ones, the one with the greatest harm, for all of them together."""
+    decision = strictest(findings or [ask("empty", command, "There is no command.", "Name a command.")])
+    if not decision.allowed:
+        return replace(decision, egress=any(found.egress for found in findings))
+    greatest = max(
+        findings, key=lambda found: (found.egress, found.level or SafetyLevel.SAFE, found.rule == "shell.runs")
+    )
+    if not contained and greatest.level is SafetyLevel.SYSTEM:
+        why = "It changes files or runs code, and no sandbox would confine it."
+        return ask("uncontained", greatest.evidence, why, egress=greatest.egress)
+    return greatest
+
+
+def check_examples() -> list[str]:
+    """The examples in rules.toml that are judged otherwise than they say, each in one line; none when all is well.
+
+    A `match` must get the rule's verdict or a stricter one; a `not_match` must not be decided by the rule.
+    """
+    known = tables()
+    rules = {id(rule): rule for group in (*known.rules.values(), known.every) for rule in group}
+    return [line for rule in rules.values() for line in _mistakes(rule)]
+
+
+def _mistakes(rule: Rule) -> list[str]:
+    matching = [(command, judge_command(command, workspace="/workspace")) for command in rule.match]
+    others = [(command, judge_command(command, workspace="/workspace")) for command in rule.not_match]
+    least = _STRICTNESS.index(rule.verdict)
+    missed = [(c, d) for c, d in matching if _STRICTNESS.index(d.verdict) < least]
+    caught = [(c, d) for c, d in others if (d.rule, d.verdict) == (f"shell.{rule.id}", rule.verdict)]
+    return [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]

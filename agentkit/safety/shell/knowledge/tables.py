@@ -1,0 +1,153 @@
+"""What is known about each command? Read once from rules.toml and commands.toml beside this module."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from agentkit.decisions import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One objection: commands of these names whose arguments match `when` and not `unless` get the verdict.
+
+    Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
+    written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
+    """
+
+    id: str
+    verdict: Verdict
+    names: frozenset[str]
+    reason: str
+    when: re.Pattern[str]
+    unless: re.Pattern[str] | None
+    remedy: str
+    egress: bool
+    match: tuple[str, ...]
+    not_match: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """How a command treats its arguments.
+
+    `paths` says what its free arguments are (read, list, write, copy, delete, text, run), after `text` of them that
+    are text; `effect` what it does beside that (reads, writes, runs, network). The flags in `value`, `read`, `write`
+    take a text, a path that is read, a path that is written; those in `ask` are not judged.
+    """
+
+    paths: str = "text"
+    effect: str = "reads"
+    text: int = 0
+    value: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
+    write: frozenset[str] = frozenset()
+    ask: frozenset[str] = frozenset()
+    program: frozenset[str] = frozenset()
+
+    @property
+    def valued(self) -> frozenset[str]:
+        """The flags that take a value."""
+        return self.value | self.read | self.write | self.program
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """A command that starts the command in its arguments: flags with a value, and free arguments before the command."""
+
+    value: frozenset[str] = frozenset()
+    skip: int = 0
+    joined: bool = False
+    assignments: bool = False
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """An interpreter: the flags that take code, and those that take a value, those that run tests."""
+
+    name: str
+    code: frozenset[str] = frozenset()
+    value: frozenset[str] = frozenset()
+    run: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRule:
+    """A program on the command line in which both patterns are found is denied."""
+
+    id: str
+    one: re.Pattern[str]
+    other: re.Pattern[str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Everything that is known, by command name."""
+
+    rules: dict[str, tuple[Rule, ...]]
+    every: tuple[Rule, ...]
+    specs: dict[str, Spec]
+    launchers: dict[str, Launcher]
+    languages: dict[str, Language]
+    groups: dict[str, frozenset[str]]
+    programs: tuple[ProgramRule, ...]
+
+
+def _split(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _load(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("agentkit.safety.shell.knowledge").joinpath(name).read_text("utf-8"))
+
+
+def _rule(row: dict[str, Any]) -> Rule:
+    return Rule(
+        id=row["id"],
+        verdict=Verdict(row["verdict"]),
+        names=_split(row["names"]),
+        reason=row["reason"],
+        when=re.compile(row.get("when", "")),
+        unless=re.compile(row["unless"]) if "unless" in row else None,
+        remedy=row.get("remedy", "Do it in the workspace, or leave it to a person."),
+        egress=row.get("egress", False),
+        match=tuple(row["match"]),
+        not_match=tuple(row.get("not_match", ())),
+    )
+
+
+def _program_rule(row: dict[str, str]) -> ProgramRule:
+    return ProgramRule(row["id"], re.compile(row["one"]), re.compile(row["other"]), row["reason"])
+
+
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
+    plain = {"paths", "effect", "text", "skip", "joined", "assignments", "after", "name"}
+    return {key: value if key in plain else _split(value) for key, value in row.items() if key != "names"}
+
+
+def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The fields of each row under each of its names; names are separated by commas, as some have two words."""
+    return {name.strip(): _fields(row) for row in rows for name in row["names"].split(",")}
+
+
+@cache
+def tables() -> Tables:
+    """The tables, loaded once."""
+    data, rules = _load("commands.toml"), [_rule(row) for row in _load("rules.toml")["rules"]]
+    names = {name for rule in rules for name in rule.names}
+    return Tables(
+        rules={name: tuple(rule for rule in rules if name in rule.names) for name in names},
+        every=tuple(rule for rule in rules if "*" in rule.names),
+        specs={name: Spec(**fields) for name, fields in _by_name(data["commands"]).items()},
+        launchers={name: Launcher(**fields) for name, fields in _by_name(data["launchers"]).items()},
+        languages={name: Language(**fields) for name, fields in _by_name(data["languages"]).items()},
+        groups={name: _split(text) for name, text in data["groups"].items()},
+        programs=tuple(_program_rule(row) for row in data["programs"]),
+    )

@@ -1,0 +1,1 @@
+"""What does a text say as bash reads it?"""

@@ -1,0 +1,328 @@
+"""What are the words of a command once bash has removed quotes and expanded what it can? (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from agentkit.safety.shell.scope import A_NAME, ANYTHING, HOME, NOTHING, TAME, UNKNOWN, Scope, Value, Word
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_QUOTED = "\x02"  # before a character that a quote has made plain
+_SPLIT = "\x03"  # where an unquoted expansion breaks a word
+_SPECIAL = re.compile(r"[*?\[\]{},~!()|@+]")
+_GLOB = re.compile(rf"(?<!{_QUOTED})[*?\[]|(?<!{_QUOTED})[@+!]\(")
+_BRACE_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
+_MAX_WORDS = 64
+_MAX_TEXT = 10_000
+_MAX_RANGE = 100_000
+_ENVIRONMENT = {
+    "IFS": Value(" \t\n"),
+    "HOME": Value(HOME),
+    "PATH": Value("/usr/local/bin:/usr/bin:/bin"),
+    **dict.fromkeys(("USER", "LOGNAME", "HOSTNAME", "SHELL", "LANG", "LC_ALL", "TERM", "SHLVL", "UID", "EUID"), A_NAME),
+    **dict.fromkeys(("PPID", "RANDOM", "SECONDS", "LINENO", "BASH_VERSION", "OSTYPE", "HOSTTYPE", "MACHTYPE"), A_NAME),
+    **dict.fromkeys(("COLUMNS", "LINES", "EPOCHSECONDS", "BASHPID", "PIPESTATUS", "VIRTUAL_ENV", "TZ", "CI"), A_NAME),
+}
+_ANSI = re.compile(
+    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))",
+    re.DOTALL,
+)
+_ANSI_LETTERS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+SUBSTITUTIONS = ("command_substitution", "process_substitution")
+
+Substitute = Callable[["Node"], Value]
+"""Judges the commands of a substitution and says what they would print."""
+
+
+def ansi(text: str) -> str:
+    """The text with backslash escapes as in $'...', `echo -e` and `printf`; control marks become unknown."""
+    return re.sub(r"[\x00-\x03]", UNKNOWN, _ANSI.sub(_ansi_character, text))
+
+
+def _ansi_character(match: re.Match[str]) -> str:
+    letter, octal, *codes, control = match.groups()
+    if letter:
+        return _ANSI_LETTERS[letter]
+    if control:
+        return chr(ord(control) & 0x1F)
+    number = int(octal, 8) & 0xFF if octal else int(next(code for code in codes if code), 16)
+    return chr(number) if number < 0x110000 else UNKNOWN
+
+
+def _plain(text: str) -> str:
+    """A quoted text, its special characters marked as plain."""
+    return _SPECIAL.sub(lambda match: _QUOTED + match[0], text)
+
+
+def _unescaped(text: str) -> str:
+    """An unquoted text without its backslashes."""
+    text = text.replace("\\\n", "")
+    return re.sub(r"\\(.)", lambda match: _plain(match[1]), text, flags=re.DOTALL)
+
+
+class Expander:
+    """Turns syntax nodes into words, in one scope."""
+
+    def __init__(self, scope: Scope, substitute: Substitute) -> None:
+        self._scope = scope
+        self._substitute = substitute
+
+    def words(self, node: Node) -> list[Word]:
+        """The words that one argument expands to; raises OverflowError."""
+        value = _bounded(self._raw(node, quoted=False))
+        written = source(node)
+        return [
+            _word(piece, written, value.origins, self._scope)
+            for braced in _braces(value.text)
+            for piece in _pieces(braced, value.text)
+        ]
+
+    def value(self, node: Node) -> Value:
+        """The text of a node that is neither split nor globbed, such as what is assigned or a here-string."""
+        value = _bounded(self._raw(node, quoted=False))
+        text = value.text.replace(_SPLIT, " ")
+        return Value(_tilde(text, self._scope).replace(_QUOTED, ""), value.origins)
+
+    def _raw(self, node: Node, *, quoted: bool) -> Value:
+        kind = node.type
+        text = source(node)
+        if kind in _LITERALS:
+            return Value(_LITERALS[kind](text))
+        if kind in SUBSTITUTIONS:
+            return self._broken(self._substitute(node), quoted=quoted)
+        if kind in _WHOLE:
+            return _WHOLE[kind](self, node)
+        method = _EXPANSIONS.get(kind)
+        return method(self, node, quoted=quoted) if method else self._opaque(node)
+
+    def _opaque(self, node: Node) -> Value:
+        """A node whose value is not computed; the substitutions in it are judged all the same."""
+        found = [self._substitute(inner) for inner in substitutions(node)]
+        return Value(UNKNOWN, Value.joined(found).origins)
+
+    def _string(self, node: Node) -> Value:
+        unescape = re.compile(r'\\([$`"\\\n])', re.DOTALL)
+        parts = []
+        for piece in _children_and_gaps(node):
+            if isinstance(piece, str) or piece.type == "string_content":
+                text = piece if isinstance(piece, str) else source(piece)
+                parts.append(Value(_plain(unescape.sub(lambda match: match[1].replace("\n", ""), text))))
+            elif piece.type not in {'"', '$"'}:
+                parts.append(self._raw(piece, quoted=True))
+        return Value.joined(parts)
+
+    def _concatenation(self, node: Node, *, quoted: bool) -> Value:
+        return Value.joined(
+            [
+                Value(_unescaped(piece)) if isinstance(piece, str) else self._raw(piece, quoted=quoted)
+                for piece in _children_and_gaps(node)
+            ]
+        )
+
+    def _heredoc(self, node: Node) -> Value:
+        parts = [
+            Value(piece) if isinstance(piece, str) else self._heredoc_piece(piece) for piece in _children_and_gaps(node)
+        ]
+        return Value.joined(parts)
+
+    def _heredoc_piece(self, node: Node) -> Value:
+        return Value(source(node)) if node.type == "heredoc_content" else self._raw(node, quoted=True)
+
+    def _arithmetic(self, node: Node) -> Value:
+        self._opaque(node)
+        return A_NAME
+
+    def _simple(self, node: Node, *, quoted: bool) -> Value:
+        return self._broken(self._variable(source(node)[1:]), quoted=quoted)
+
+    def _variable(self, name: str) -> Value:
+        if name in "?#$!-0":
+            return A_NAME
+        if name == "PWD":
+            return Value(self._scope.cwd or UNKNOWN)
+        return self._scope.variables.get(name) or _ENVIRONMENT.get(name) or _inherited(name)
+
+    def _expansion(self, node: Node, *, quoted: bool) -> Value:
+        """`${...}`: plain, with a default, and shortened; everything else is unknown."""
+        children = node.children
+        inner = Value.joined([self._raw(child, quoted=True) for child in children if child.type in _JUDGED])
+        name = next(
+            (source(child) for child in children if child.type in {"variable_name", "special_variable_name"}), ""
+        )
+        operator = next((child.type for child in children if not child.is_named and child.type not in {"${", "}"}), "")
+        value = self._expanded(name, operator, source(node), children)
+        origins = value.origins | inner.origins
+        return self._broken(Value(value.text, origins), quoted=quoted)
+
+    def _expanded(self, name: str, operator: str, text: str, children: list[Node]) -> Value:
+        if operator == "#" and text.startswith("${#"):
+            return A_NAME
+        if operator == "" and text == "${" + name + "}":
+            return self._variable(name)
+        if re.search(r"@\w}$", text) or text.startswith("${!"):
+            return Value(UNKNOWN, frozenset({"evaluated"}))
+        if operator in {":-", "-", ":=", "=", ":+", "+"}:
+            return self._default(name, operator, children)
+        if operator in {"%", "%%", "#", "##", "^^", ",,"} and self._variable(name).text.strip(TAME) == "":
+            return self._variable(name)
+        return Value(UNKNOWN, self._variable(name).origins)
+
+    def _default(self, name: str, operator: str, children: list[Node]) -> Value:
+        known = self._scope.variables.get(name)
+        after = [child for child in children if child.is_named][1:]
+        other = Value.joined([self._raw(child, quoted=True) for child in after if child.type not in SUBSTITUTIONS])
+        if any(child.type in SUBSTITUTIONS for child in after):
+            other = ANYTHING
+        if operator.endswith("+"):
+            return other if known else Value(UNKNOWN, other.origins)
+        if known is None and operator.endswith("="):
+            self._scope.variables[name] = Value(other.text.replace(_QUOTED, ""), other.origins)
+        return known or other
+
+    def _broken(self, value: Value, *, quoted: bool) -> Value:
+        """A value as its place takes it: marked as plain in quotes, broken at white space outside."""
+        text = _plain(value.text) if quoted else re.sub(r"[ \t\n]+", _SPLIT, value.text)
+        return Value(text, value.origins)
+
+
+_LITERALS: dict[str, Callable[[str], str]] = {
+    **dict.fromkeys(("word", "number", "variable_name", "test_operator", "brace_expression"), _unescaped),
+    **dict.fromkeys(("regex", "extglob_pattern", "special_variable_name"), _unescaped),
+    "raw_string": lambda text: _plain(text[1:-1]),
+    "ansi_c_string": lambda text: _plain(ansi(text[2:-1])),
+    "$": lambda text: text,
+}
+_WHOLE: dict[str, Callable[[Expander, Node], Value]] = {
+    "string": Expander._string,
+    "arithmetic_expansion": Expander._arithmetic,
+    "heredoc_body": Expander._heredoc,
+}
+_EXPANSIONS: dict[str, Callable[..., Value]] = {
+    "translated_string": Expander._concatenation,
+    "concatenation": Expander._concatenation,
+    "simple_expansion": Expander._simple,
+    "expansion": Expander._expansion,
+}
+_JUDGED = {*SUBSTITUTIONS, "string", "concatenation", "expansion", "subscript"}
+
+
+def _bounded(value: Value) -> Value:
+    """A text that variables have made very long is not followed."""
+    return value if len(value.text) <= _MAX_TEXT else Value(UNKNOWN, value.origins)
+
+
+def _inherited(name: str) -> Value:
+    """A variable that only the environment can have set; by its name it may be a key."""
+    return Value(UNKNOWN, frozenset({"environment"})) if name.isupper() or "!" in name else ANYTHING
+
+
+def substitutions(node: Node) -> Iterator[Node]:
+    """The outermost substitutions beneath a node."""
+    waiting = list(reversed(node.children))
+    while waiting:
+        inner = waiting.pop()
+        if inner.type in SUBSTITUTIONS:
+            yield inner
+        else:
+            waiting.extend(reversed(inner.children))
+
+
+def source(node: Node) -> str:
+    """The text that a node was written as."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _children_and_gaps(node: Node) -> Iterator[Node | str]:
+    """The children of a node and, between them, the text that the parser gave to none."""
+    whole, start, end = node.text or b"", node.start_byte, node.start_byte
+    for child in node.children:
+        if child.start_byte > end:
+            yield whole[end - start : child.start_byte - start].decode("utf-8", "replace")
+        yield child
+        end = child.end_byte
+    if node.end_byte > end:
+        yield whole[end - start :].decode("utf-8", "replace")
+
+
+def _pieces(text: str, whole: str) -> list[str]:
+    """The words that white space in expansions makes of one; an empty unquoted expansion makes none."""
+    if _SPLIT not in text:
+        return [text]
+    return [piece for piece in text.split(_SPLIT) if piece] or ([""] if whole.strip(_SPLIT) else [])
+
+
+def _tilde(text: str, scope: Scope) -> str:
+    match = re.match(r"~([\w.+-]*)(?=/|$)", text)
+    if not match:
+        return text
+    who = {"": HOME, "+": scope.cwd or UNKNOWN, "-": UNKNOWN, "root": "/root"}.get(match[1], f"/home/{match[1]}")
+    return who + text[match.end() :]
+
+
+def _word(text: str, source: str, origins: frozenset[str], scope: Scope) -> Word:
+    glob = bool(_GLOB.search(text))
+    return Word(_tilde(text, scope).replace(_QUOTED, ""), source, glob, origins)
+
+
+def _braces(text: str) -> list[str]:
+    """The texts that unquoted braces expand to; raises OverflowError."""
+    waiting, done = [text], []
+    while waiting:
+        item = waiting.pop()
+        span = _first_brace(item)
+        if span is None:
+            done.append(item)
+        else:
+            start, end, choices = span
+            waiting.extend(item[:start] + choice + item[end:] for choice in reversed(choices))
+        if len(waiting) + len(done) > _MAX_WORDS:
+            raise OverflowError("It expands to more words than can be judged.")
+    return done
+
+
+def _first_brace(text: str) -> tuple[int, int, list[str]] | None:
+    """Where the first expandable brace begins and ends, and its choices."""
+    start = text.find("{")
+    while start >= 0:
+        found = _brace_at(text, start) if text[start - 1 : start] not in {_QUOTED, "$"} else None
+        if found:
+            return found
+        start = text.find("{", start + 1)
+    return None
+
+
+def _brace_at(text: str, start: int) -> tuple[int, int, list[str]] | None:
+    depth, commas = 0, [start]
+    for index in range(start, len(text)):
+        letter = text[index] if text[index - 1 : index] != _QUOTED else ""
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 1:
+            commas.append(index)
+        if depth == 0:
+            cuts = [*commas, index]
+            choices = [text[a + 1 : b] for a, b in pairwise(cuts)]
+            choices = choices if len(choices) > 1 else _range(choices[0])
+            return (start, index + 1, choices) if choices else None
+    return None
+
+
+def _range(text: str) -> list[str]:
+    match = _BRACE_RANGE.fullmatch(text)
+    if not match:
+        return []
+    first, last = match[1], match[2]
+    if first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
+        size = abs(int(first) - int(last)) + 1
+        if size > _MAX_RANGE:
+            raise OverflowError("It expands to more words than can be judged.")
+        step = 1 if int(first) <= int(last) else -1
+        return [str(n) for n in range(int(first), int(last) + step, step)] if size <= 16 else [TAME]
+    if len(first) == len(last) == 1:
+        low, high = sorted((ord(first), ord(last)))
+        return [chr(code) for code in range(low, high + 1)]
+    return [NOTHING.text + UNKNOWN]

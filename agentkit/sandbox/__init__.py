@@ -1,0 +1,1 @@
+"""Where does code that nobody trusts run?"""

@@ -1,0 +1,152 @@
+"""Which Python may model-written code use? A restricted language with facades for modules, run inside a child process.
+
+It is the first layer only: the child process and the operating system are the boundary.
+"""
+
+import sys
+import warnings
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from agentkit.sandbox.guard.ending import FILE, Ending, Refused, own_frames
+from agentkit.sandbox.guard.modules import available_modules as available_modules
+
+if TYPE_CHECKING:
+    from agentkit.sandbox.guard.transformer import Language
+
+SHOWN_LINES = 8
+
+
+def run(code: str, write: Callable[[str, str], object]) -> Ending:
+    """Run the code; `write(stream, text)` gets each piece printed, stream being "stdout" or "stderr".
+
+    Never raises for anything that the code does. The value of a last expression statement is in the ending only.
+    """
+    program = compiled(code)
+    return program if isinstance(program, Ending) else execute(program, code, write)
+
+
+def compiled(code: str) -> CodeType | Ending:
+    """The program with its guards, or why there is none."""
+    import ast
+
+    visitor = language()()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = visitor.visit(ast.parse(code, FILE))
+            if not visitor.refusals:
+                return compile(tree, FILE, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            line = error.lineno or 1
+            return Ending("syntax", None, f"SyntaxError: {error.msg}", line, source_line(code, line))
+        except (RecursionError, MemoryError):
+            return Ending("syntax", None, "the code is nested too deeply", hint="split it into shorter statements")
+        except ValueError as error:
+            return Ending("syntax", None, f"the code is not text that Python reads: {error}")
+    first = min(visitor.refusals)
+    return Ending("refused", None, first.message, first.line, source_line(code, first.line), first.hint)
+
+
+def language() -> "type[Language]":
+    """The visitor on top of the engine, which is loaded here."""
+    from agentkit.sandbox.guard.transformer import Language
+
+    engine = load_engine()
+
+    return type("Guarded", (Language, engine), {})
+
+
+def load_engine() -> type:
+    """RestrictedPython's visitor without the rest of its package, which would cost a third of the child's start."""
+    spec = PathFinder.find_spec("RestrictedPython")
+    bare = ModuleType("RestrictedPython")
+    bare.__path__ = list(spec.submodule_search_locations or ()) if spec else []
+    package = sys.modules.setdefault("RestrictedPython", bare)
+    try:
+        from RestrictedPython.transformer import RestrictingNodeTransformer
+    finally:
+        if package is bare:
+            del sys.modules["RestrictedPython"]
+    return RestrictingNodeTransformer
+
+
+def execute(program: CodeType, code: str, write: Callable[[str, str], object]) -> Ending:
+    """Run a compiled program in a namespace of its own."""
+    shown: list[str] = []
+    namespace = new_namespace(write, shown)
+    try:
+        exec(program, namespace)
+        ending = Ending("ok", shown[-1] if shown else None)
+    except SystemExit as leaving:
+        ending = left(leaving)
+    except BaseException as error:
+        ending = told(error, code)
+    let_go(namespace)
+    return ending
+
+
+def let_go(namespace: dict[str, Any]) -> None:
+    """Free what the program made while its functions still work, as Python does when it ends."""
+    for name in [name for name in namespace if not name.startswith((".", "__"))]:
+        namespace[name] = None
+    namespace.clear()
+
+
+def new_namespace(write: Callable[[str, str], object], shown: list[str]) -> dict[str, Any]:
+    """The globals of a program: its built-in names, and the guards under names that it cannot spell."""
+    from agentkit.sandbox.guard import transformer
+    from agentkit.sandbox.guard.attributes import MAIN, Guard
+    from agentkit.sandbox.guard.functions import Streams, make_builtins
+    from agentkit.sandbox.guard.modules import Importer
+    from agentkit.sandbox.guard.substitutes import substitutes
+
+    namespace: dict[str, Any] = {"__name__": MAIN, "__doc__": None}
+    guard = Guard(namespace)
+    streams = Streams(write)
+    importer = Importer(substitutes(guard, streams), guard.know)
+
+    def show(value: object) -> None:
+        if value is not None:
+            shown.append(repr(value))
+
+    namespace["__builtins__"] = make_builtins(guard, streams)
+    namespace[transformer.READ] = guard.read
+    namespace[transformer.READ_OWN] = guard.read_own
+    namespace[transformer.READ_PLAIN] = guard.read_plain
+    namespace[transformer.WRITE] = guard.write
+    namespace[transformer.IMPORT] = importer.import_module
+    namespace[transformer.IMPORT_FROM] = importer.import_name
+    namespace[transformer.SHOW] = show
+    return namespace
+
+
+def left(leaving: SystemExit) -> Ending:
+    """The ending of a program that called exit()."""
+    if leaving.code in (None, 0):
+        return Ending("ok")
+    return Ending("raised", None, f"the code called exit({leaving.code!r})")
+
+
+def told(error: BaseException, code: str) -> Ending:
+    """An error that the program did not handle, in words."""
+    frames = own_frames(error)
+    line = frames[-1][0] if frames else None
+    trace = tuple(f"line {number}, in {function}" for number, function in frames[:-1][-SHOWN_LINES:])
+    try:
+        text = str(error)
+    except Exception as failure:
+        text = f"(its text cannot be shown: {type(failure).__name__})"
+    refused = isinstance(error, Refused)
+    message = text if refused else f"{type(error).__name__}: {text}" if text else type(error).__name__
+    hint = error.hint if isinstance(error, Refused) else ""
+    kind = "refused" if refused else "raised"
+    return Ending(kind, None, message, line, source_line(code, line), hint, trace)
+
+
+def source_line(code: str, line: int | None) -> str:
+    """The text of one line of the code."""
+    lines = code.splitlines()
+    return lines[line - 1].strip() if line and line <= len(lines) else ""

@@ -1,0 +1,310 @@
+"""What do facades hand out instead of functions that follow attribute names, or build what they are told?"""
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from agentkit.sandbox.guard.attributes import Guard, Kind, check_fields, is_plain, likened
+from agentkit.sandbox.guard.ending import Refused, RefusedCall, own_lines
+from agentkit.sandbox.guard.functions import Streams, leave
+
+HIGHEST_RECURSION = 20_000
+
+
+def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[str, Any]]]:
+    """For each module that needs some: what makes its guarded names, when it is first imported."""
+    return {
+        "abc": _abc,
+        "contextlib": lambda: _contextlib(streams),
+        "copy": lambda: _copy(guard),
+        "dataclasses": lambda: Dataclasses(guard).names(),
+        "decimal": lambda: _decimal(guard),
+        "functools": lambda: Functools(guard).names(),
+        "operator": lambda: _operator(guard),
+        "pprint": lambda: _pprint(streams),
+        "sys": lambda: _sys(streams),
+        "textwrap": lambda: _textwrap(guard),
+        "traceback": lambda: _traceback(streams),
+        "typing": lambda: _typing(guard),
+    }
+
+
+def _decimal(guard: Guard) -> dict[str, Any]:
+    from decimal import Context
+
+    guard.let_set(Context)
+    return {}
+
+
+def _textwrap(guard: Guard) -> dict[str, Any]:
+    from textwrap import TextWrapper
+
+    guard.let_set(TextWrapper)
+    return {}
+
+
+def _abc() -> dict[str, Any]:
+    from abc import ABCMeta
+
+    return {"ABCMeta": Kind(ABCMeta)}
+
+
+def _contextlib(streams: Streams) -> dict[str, Any]:
+    class Redirect:
+        """Sends what is printed elsewhere while it lasts."""
+
+        def __init__(self, stream: str, target: Any) -> None:
+            self.stream = stream
+            self.target = target
+            self.before: list[Any] = []
+
+        def __enter__(self) -> Any:
+            self.before.append(getattr(streams, self.stream))
+            setattr(streams, self.stream, self.target)
+            return self.target
+
+        def __exit__(self, *_: object) -> None:
+            setattr(streams, self.stream, self.before.pop())
+
+    return {
+        "redirect_stdout": lambda target: Redirect("stdout", target),
+        "redirect_stderr": lambda target: Redirect("stderr", target),
+    }
+
+
+def _copy(guard: Guard) -> dict[str, Any]:
+    from agentkit.sandbox.guard.copying import Copier
+
+    copier = Copier(guard)
+    return {"copy": copier.copy, "deepcopy": copier.deepcopy}
+
+
+class Dataclasses:
+    """Dataclasses of the program's own classes."""
+
+    def __init__(self, guard: Guard) -> None:
+        from agentkit.sandbox.guard.copying import Copier
+
+        self._guard = guard
+        self._deepcopy = Copier(guard).deepcopy
+
+    def names(self) -> dict[str, Any]:
+        """What the module hands out."""
+        return {"dataclass": self.dataclass, "asdict": self.asdict, "astuple": self.astuple}
+
+    def dataclass(self, cls: Any = None, /, **options: Any) -> Any:
+        """The decorator, with or without arguments."""
+        if cls is None:
+            return lambda given: self._made(given, options)
+        return self._made(cls, options)
+
+    def _made(self, cls: type, options: dict[str, Any]) -> type:
+        from dataclasses import dataclass
+
+        if not issubclass(type(cls), type) or not self._guard.is_own_class(cls):
+            raise RefusedCall("only classes that the code itself defines can be dataclasses here")
+        # Python pastes the names of fields into the source of the methods that it makes.
+        names = list(getattr(cls, "__annotations__", {}))
+        if not all(type(name) is str and name.isidentifier() for name in names):
+            raise Refused("the fields of a dataclass must have plain names")
+        check_fields(names, plain=is_plain(cls))
+        return self._guard.own_class(dataclass(cls, **options))
+
+    def asdict(self, instance: Any, *, dict_factory: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
+        """The fields and their values, all the way down."""
+        return self._converted(dataclass_instance("asdict", instance), dict_factory)
+
+    def astuple(self, instance: Any, *, tuple_factory: Callable[[list[Any]], Any] = tuple) -> Any:
+        """The values of the fields, all the way down."""
+        return self._converted(
+            dataclass_instance("astuple", instance), lambda pairs: tuple_factory([value for _, value in pairs])
+        )
+
+    def _converted(self, value: Any, of_object: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+        from dataclasses import fields, is_dataclass
+
+        kind: Any = type(value)
+        if is_dataclass(kind):
+            pairs = [(field.name, getattr(value, field.name)) for field in fields(kind)]
+            return of_object([(name, self._converted(found, of_object)) for name, found in pairs])
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return kind(*[self._converted(item, of_object) for item in value])
+        if kind in {list, tuple, set, frozenset}:
+            return kind(self._converted(item, of_object) for item in value)
+        if kind is dict:
+            return {self._converted(key, of_object): self._converted(item, of_object) for key, item in value.items()}
+        return self._deepcopy(value)
+
+
+def dataclass_instance(function: str, value: Any) -> Any:
+    """The value, if it is an object of a dataclass."""
+    from dataclasses import is_dataclass
+
+    if not is_dataclass(type(value)):
+        raise TypeError(f"{function}() should be called on dataclass instances")
+    return value
+
+
+class Functools:
+    """The decorators that give one function the looks of another."""
+
+    def __init__(self, guard: Guard) -> None:
+        from functools import partial
+
+        self._guard = guard
+        guard.let_set(partial)
+
+    def names(self) -> dict[str, Any]:
+        """What the module hands out."""
+        return {
+            "singledispatch": lambda function: SingleDispatch(self._guard, function),
+            "total_ordering": self.total_ordering,
+            "update_wrapper": self.update_wrapper,
+            "wraps": self.wraps,
+        }
+
+    def update_wrapper(self, wrapper: Any, wrapped: Any) -> Any:
+        """Give a function the name and the text of another."""
+        if issubclass(type(wrapper), type):
+            raise RefusedCall("a class cannot be made to look like a function here", "set its __name__ and __doc__")
+        self._guard.write(wrapper)
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            try:
+                setattr(wrapper, name, self._guard.read(wrapped, name))
+            except AttributeError:
+                continue
+        if self._guard.is_own_function(wrapped):
+            vars(wrapper).update(vars(wrapped))
+            wrapper.__annotations__ = dict(wrapped.__annotations__)
+        wrapper.__wrapped__ = wrapped
+        return wrapper
+
+    def wraps(self, wrapped: Any) -> Callable[[Any], Any]:
+        """The decorator form of `update_wrapper`."""
+        return lambda wrapper: self.update_wrapper(wrapper, wrapped)
+
+    def total_ordering(self, cls: type) -> type:
+        """Fill in the missing comparisons of a class."""
+        from functools import total_ordering
+
+        self._guard.write(cls)
+        return total_ordering(cls)
+
+
+class SingleDispatch:
+    """A function that chooses its implementation by the class of its first argument."""
+
+    def __init__(self, guard: Guard, function: Any) -> None:
+        from functools import singledispatch
+
+        self._guard = guard
+        self._function = singledispatch(function)
+        self.registry = self._function.registry
+        self.dispatch = self._function.dispatch
+        self.__name__ = guard.read(function, "__name__")
+        self.__doc__ = guard.read(function, "__doc__")
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the implementation."""
+        return self._function(*arguments, **keywords)
+
+    def register(self, cls: Any, function: Any = None) -> Any:
+        """Add an implementation for a class, which may be told by the annotation of its first parameter."""
+        if self._guard.is_own_function(cls):
+            classes = [value for name, value in cls.__annotations__.items() if name != "return"]
+            if not classes or isinstance(classes[0], str):
+                raise RefusedCall("the class to register for is not known", "write @function.register(int)")
+            return self.register(classes[0], cls)
+        if isinstance(cls, Kind):
+            cls = likened(cls)
+        if function is None:
+            return lambda given: self.register(cls, given)
+        return self._function.register(cls, function)
+
+
+def _operator(guard: Guard) -> dict[str, Any]:
+    def attrgetter(*names: str) -> Callable[[Any], Any]:
+        """A function that reads attributes, each a name or a dotted path."""
+        if not all(type(name) is str for name in names):
+            raise TypeError("attribute name must be a string")
+
+        def read(value: Any, path: str) -> Any:
+            for name in path.split("."):
+                value = guard.read_by_text(value, name)
+            return value
+
+        if len(names) == 1:
+            return lambda value: read(value, names[0])
+        return lambda value: tuple(read(value, name) for name in names)
+
+    def methodcaller(name: str, /, *arguments: Any, **keywords: Any) -> Callable[[Any], Any]:
+        """A function that calls a method."""
+        return lambda value: guard.read_by_text(value, name)(*arguments, **keywords)
+
+    return {"attrgetter": attrgetter, "methodcaller": methodcaller}
+
+
+def _pprint(streams: Streams) -> dict[str, Any]:
+    import pprint as original
+
+    class PrettyPrinter(original.PrettyPrinter):
+        """Prints where the program prints."""
+
+        def pprint(self, value: Any) -> None:
+            """Print one value."""
+            streams.stdout.write(self.pformat(value) + "\n")
+
+    def pprint(value: Any, stream: Any = None, **options: Any) -> None:
+        """Print one value, over several lines if it is long."""
+        (stream or streams.stdout).write(original.pformat(value, **options) + "\n")
+
+    def pp(value: Any, stream: Any = None, *, sort_dicts: bool = False, **options: Any) -> None:
+        """The same, with dictionaries in the order they have."""
+        pprint(value, stream, sort_dicts=sort_dicts, **options)
+
+    return {"PrettyPrinter": PrettyPrinter, "pprint": pprint, "pp": pp}
+
+
+def _sys(streams: Streams) -> dict[str, Any]:
+    import sys
+
+    def setrecursionlimit(limit: int) -> None:
+        """Allow deeper recursion, as far as the process can bear it."""
+        sys.setrecursionlimit(min(limit, HIGHEST_RECURSION))
+
+    return {
+        "argv": [""],
+        "exit": leave,
+        "setrecursionlimit": setrecursionlimit,
+        "stdout": streams.stdout,
+        "stderr": streams.stderr,
+    }
+
+
+def _traceback(streams: Streams) -> dict[str, Any]:
+    import sys
+
+    def format_exc() -> str:
+        """The error that is being handled, with the lines of the program that led to it."""
+        error = sys.exception()
+        if error is None:
+            return "NoneType: None\n"
+        lines = ["Traceback (most recent call last):", *("  " + line for line in own_lines(error))]
+        return "\n".join([*lines, f"{type(error).__name__}: {error}"]) + "\n"
+
+    def print_exc() -> None:
+        """Print it to standard error."""
+        streams.stderr.write(format_exc())
+
+    return {"format_exc": format_exc, "print_exc": print_exc}
+
+
+def _typing(guard: Guard) -> dict[str, Any]:
+    import typing
+
+    def get_origin(alias: Any) -> Any:
+        """The class behind `list[int]`."""
+        origin = typing.get_origin(alias)
+        return guard.type if origin is builtins.type else origin
+
+    return {"get_origin": get_origin}

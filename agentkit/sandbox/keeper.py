@@ -1,0 +1,123 @@
+"""How does the host start a sandbox? As a process that isolates itself before it is given anything to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentkit.errors import SandboxError
+from agentkit.sandbox import protocol
+from agentkit.sandbox.supervision import end
+from agentkit.sandbox.worker import listed
+
+_HOME = str(Path(__file__).resolve().parents[1])
+_BOOTSTRAP = """
+import sys
+package = sys.modules["agentkit"] = type(sys)("agentkit")
+package.__path__ = [sys.argv[1]]
+from agentkit.sandbox.worker import main
+main(int(sys.argv[2]), int(sys.argv[3]))
+"""
+"""Starts the worker without the package's own `__init__`, of which it needs nothing."""
+
+_START_SECONDS = 30.0
+_READ_BYTES = 65_536
+
+
+def start_isolated(setup: Mapping[str, str], wanted: frozenset[str]) -> tuple[Keeper, frozenset[str]]:
+    """A worker that waits for its task, behind as many of the wanted mechanisms as can be had; which those are.
+
+    Raises SandboxError when not even a process can be had.
+    """
+    failure = "it died"
+    for mechanisms in dict.fromkeys((wanted, wanted - {"mount"}, frozenset[str]())):
+        keeper = Keeper({**setup, "mechanisms": "\0".join(mechanisms)})
+        report = keeper.ready()
+        if "mechanisms" in report:
+            return keeper, frozenset(listed(report["mechanisms"]))
+        keeper.close()
+        failure = report.get("failure", failure)
+    raise SandboxError(f"The sandbox cannot be started: {failure}.")
+
+
+class Keeper:
+    """A worker process from the host's side: its pipes, and what it reports.
+
+    `setup` is what the worker's module says it takes. The worker isolates itself at once and then waits for a task.
+    Raises SandboxError when it cannot be started.
+    """
+
+    def __init__(self, setup: Mapping[str, str]) -> None:
+        self.owner = os.getpid()
+        self.reported = bytearray()
+        opened: list[int] = []
+        try:
+            for _ in range(2):
+                opened += os.pipe()
+            task, self._control, self.report, report = opened
+            self.program = _start(task, report)
+        except OSError as error:
+            _close(*opened)
+            raise SandboxError(f"The sandbox cannot be started: {error}") from error
+        _close(task, report)
+        self.stdout, self.stderr = (pipe.fileno() for pipe in (self.program.stdout, self.program.stderr) if pipe)
+        self.send(setup)
+
+    def send(self, texts: Mapping[str, str]) -> None:
+        """Give the worker a frame; that it has died meanwhile shows in what it reports."""
+        with contextlib.suppress(OSError):
+            protocol.send(self._control, protocol.encode(**texts))
+
+    def ready(self) -> dict[str, str]:
+        """The worker's first report: its `mechanisms`, or its `failure`; empty when it died. Waits for it."""
+        poll = select.poll()
+        poll.register(self.report, select.POLLIN)
+        deadline = time.monotonic() + _START_SECONDS
+        while not protocol.split(bytes(self.reported)):
+            data = os.read(self.report, _READ_BYTES) if poll.poll(max(0, deadline - time.monotonic()) * 1000) else b""
+            if not data:
+                return {}
+            self.reported += data
+        return protocol.split(bytes(self.reported))[0]
+
+    def close(self) -> None:
+        """End the worker and let go of its pipes. In a process forked from the owner, only let go."""
+        if os.getpid() == self.owner:
+            end(self.program)
+        else:
+            self.program.returncode = 0  # another process's child: not ours to wait for
+        _close(self._control, self.report)
+        for stream in (self.program.stdout, self.program.stderr):
+            if stream:
+                stream.close()
+
+
+def _start(task: int, report: int) -> subprocess.Popen[bytes]:
+    arguments = [_interpreter(), "-I", "-S", "-X", "utf8", "-c", _BOOTSTRAP, _HOME, str(os.getpid()), str(report)]
+    return subprocess.Popen(  # this interpreter and our own worker
+        arguments,
+        stdin=task,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(report,),
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _interpreter() -> str:
+    """The Python that a virtual environment stands on: the worker needs no package of it."""
+    return getattr(sys, "_base_executable", None) or sys.executable
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)

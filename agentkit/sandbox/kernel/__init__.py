@@ -1,0 +1,1 @@
+"""What does the kernel keep a process from?"""

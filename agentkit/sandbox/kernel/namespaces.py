@@ -1,0 +1,196 @@
+"""How does a process leave the world of its host? Namespaces, a root of its own, no privileges, a system call filter.
+
+Runs in the child, on Linux, and imports little, because every start pays for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+NAMESPACES = {
+    "user": 0x1000_0000,
+    "net": 0x4000_0000,
+    "ipc": 0x0800_0000,
+    "uts": 0x0400_0000,
+    "mount": 0x0002_0000,
+    "pid": 0x2000_0000,
+}
+"""The namespaces in the order in which they are left; `pid` takes hold of the next child only."""
+
+Mount = tuple[str, str, str]
+"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, empty, seal), its path, and the source or the size."""
+
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_MOUNT_SETATTR = 442
+_NO_SETUID, _NO_DEVICES, _NO_EXECUTION, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x4_0000
+_READ_ONLY, _DETACH, _HERE, _WHOLE_TREE = 1, 2, -100, 0x8000
+_PARENT_DEATH, _NO_NEW_PRIVILEGES, _SECCOMP, _BOUNDING, _SUBREAPER = 1, 38, 22, 24, 36
+_KILL, _FILTER_MODE, _CAPABILITIES, _CAPABILITY_VERSION = 9, 2, 41, 0x2008_0522
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def _prctl(option: int, argument: int = 0, pointer: object = None) -> None:
+    _checked(_libc.prctl(option, ctypes.c_ulong(argument), pointer, ctypes.c_ulong(0), ctypes.c_ulong(0)))
+
+
+def die_with_parent() -> None:
+    """Be killed when the thread that started this process ends."""
+    _prctl(_PARENT_DEATH, _KILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, so that none gets away."""
+    _prctl(_SUBREAPER, 1)
+
+
+def leave(wanted: list[str]) -> list[str]:
+    """Leave the host's namespaces of these names; the names of those that were left.
+
+    Without a user namespace none is left: only in one may anybody create the others.
+    """
+    user, group = os.geteuid(), os.getegid()
+    left: list[str] = []
+    for name, flag in NAMESPACES.items():
+        if name in wanted and _libc.unshare(flag) == 0:
+            left.append(name)
+            if name == "user":
+                _map_identity(user, group)
+        elif name == "user":
+            return []
+    return left
+
+
+def _map_identity(user: int, group: int) -> None:
+    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+
+def enter_root(mounts: list[Mount], machine: str) -> None:
+    """Build a root of these parts, in their order, and make it the only one there is. Raises OSError.
+
+    Needs a mount namespace. The first part is the root itself.
+    """
+    _mount("none", "/", None, _RECURSIVE | _PRIVATE)
+    _mount("tmpfs", "/tmp", "tmpfs", _NO_SETUID | _NO_DEVICES, "size=1m")
+    for name in ("/tmp/old", "/tmp/new"):
+        os.mkdir(name)
+    _pivot("/tmp", "/tmp/old", machine)
+    for kind, path, source in mounts:
+        _PARTS[kind](f"/new{path}", source)
+    os.chdir("/new")
+    _pivot(".", ".", machine)  # the old root lies on the new one now, where it can be taken off
+    _checked(_libc.umount2(b".", _DETACH))
+    os.chdir("/")
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
+    _checked(_libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(options)))
+
+
+def _pivot(root: str, old: str, machine: str) -> None:
+    _checked(_libc.syscall(_PIVOT_ROOT[machine], os.fsencode(root), os.fsencode(old)))
+
+
+def _bind(target: str, source: str) -> None:
+    _make_place(target, is_folder=os.path.isdir(f"/old{source}"))
+    _mount(f"/old{source}", target, None, _BIND | _RECURSIVE)
+
+
+def _bind_read_only(target: str, source: str) -> None:
+    _bind(target, source)
+    _set_attributes(target, _READ_ONLY | _NO_SETUID, _WHOLE_TREE)
+
+
+def _bind_writable(target: str, source: str) -> None:
+    _bind(target, source)
+    _set_attributes(target, _NO_SETUID, _WHOLE_TREE)
+
+
+def _make_tmpfs(target: str, size: str) -> None:
+    _make_place(target, is_folder=True)
+    _mount("tmpfs", target, "tmpfs", _NO_SETUID | _NO_DEVICES, f"size={size},nr_inodes=20000,mode=0755")
+
+
+def _make_proc(target: str, _: str) -> None:
+    _make_place(target, is_folder=True)
+    _mount("proc", target, "proc", _NO_SETUID | _NO_DEVICES | _NO_EXECUTION)
+
+
+def _make_devices(target: str, size: str) -> None:
+    _make_tmpfs(target, size)
+    for name in _DEVICES:
+        _bind(f"{target}/{name}", f"/dev/{name}")
+    for name, aim in _DEVICE_LINKS.items():
+        os.symlink(aim, f"{target}/{name}")
+    os.mkdir(f"{target}/shm")
+
+
+def _seal(target: str, _: str) -> None:
+    _set_attributes(target, _READ_ONLY, 0)
+
+
+_PARTS = {
+    "ro": _bind_read_only,
+    "rw": _bind_writable,
+    "tmpfs": _make_tmpfs,
+    "proc": _make_proc,
+    "dev": _make_devices,
+    "empty": lambda target, _: _bind_read_only(target, "/dev/null"),
+    "seal": _seal,
+}
+
+
+def _make_place(target: str, *, is_folder: bool) -> None:
+    """Something to mount on, where there is nothing yet."""
+    if os.path.lexists(target):
+        return
+    os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)
+    if not is_folder:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _set_attributes(target: str, attributes: int, flags: int) -> None:
+    wish = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    path = os.fsencode(target)
+    _checked(_libc.syscall(_MOUNT_SETATTR, _HERE, path, flags, wish, ctypes.c_size_t(ctypes.sizeof(wish))))
+
+
+def give_up_privileges() -> None:
+    """Never gain a privilege again, by whatever program, and keep none."""
+    _prctl(_NO_NEW_PRIVILEGES, 1)
+    for capability in range(_CAPABILITIES):
+        _libc.prctl(_BOUNDING, ctypes.c_ulong(capability), None, None, None)  # fails where there was none to drop
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    _checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def filter_calls(program: bytes) -> None:
+    """Let this process and its descendants make only the system calls that the filter lets through."""
+    steps = ctypes.create_string_buffer(program, len(program))
+    filter_program = _Program(len(program) // 8, ctypes.addressof(steps))
+    _prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(filter_program))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
+
+
+def landlock_call(number: int, *words: object) -> int:
+    """The result of a system call of Landlock. Raises OSError."""
+    return _checked(_libc.syscall(number, *words))

@@ -1,0 +1,76 @@
+"""How do host and sandbox talk? In frames of named texts, which are data to whoever reads them and never code.
+
+A frame is its length in four bytes, then for each name and each text its length in four bytes and its UTF-8.
+"""
+
+from __future__ import annotations
+
+import os
+
+MAX_FRAME_BYTES = 8_000_000
+
+_LENGTH = 4
+
+
+def encode(**texts: str) -> bytes:
+    """A frame of these texts."""
+    words = [word.encode("utf-8", "surrogateescape") for pair in texts.items() for word in pair]
+    body = b"".join(len(word).to_bytes(_LENGTH, "big") + word for word in words)
+    return len(body).to_bytes(_LENGTH, "big") + body
+
+
+def decode(body: bytes) -> dict[str, str]:
+    """The texts of a frame without its length. Raises ValueError for anything that is no frame."""
+    words = []
+    place = 0
+    while place < len(body):
+        start = place + _LENGTH
+        place = start + int.from_bytes(body[place:start], "big")
+        if place > len(body):
+            raise ValueError("The frame is cut short.")
+        words.append(body[start:place].decode("utf-8", "surrogateescape"))
+    if len(words) % 2:
+        raise ValueError("The frame has a name without a text.")
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def split(received: bytes) -> list[dict[str, str]]:
+    """The frames in what was received, as far as they are whole and are frames."""
+    frames = []
+    place = 0
+    while place + _LENGTH <= len(received):
+        start = place + _LENGTH
+        place = start + int.from_bytes(received[place:start], "big")
+        if place > len(received):
+            break
+        try:
+            frames.append(decode(received[start:place]))
+        except ValueError:
+            break
+    return frames
+
+
+def receive(descriptor: int) -> dict[str, str] | None:
+    """The next frame, waited for; None when the other side has closed. Raises ValueError when it is no frame."""
+    length = int.from_bytes(_exactly(descriptor, _LENGTH), "big")
+    if length > MAX_FRAME_BYTES:
+        raise ValueError("The frame is too long.")
+    body = _exactly(descriptor, length)
+    return decode(body) if body else None
+
+
+def _exactly(descriptor: int, count: int) -> bytes:
+    """So many bytes, or fewer at the end."""
+    data = b""
+    while len(data) < count:
+        piece = os.read(descriptor, min(count - len(data), 65_536))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def send(descriptor: int, data: bytes) -> None:
+    """Write all of it. Raises OSError when nobody reads any more."""
+    while data:
+        data = data[os.write(descriptor, data) :]

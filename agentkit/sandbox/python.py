@@ -1,0 +1,349 @@
+"""How does Python run that nobody trusts? Behind a language guard, in a process of its own that is used once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import secrets
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from agentkit.errors import SandboxError
+from agentkit.sandbox import protocol
+from agentkit.sandbox.isolation import MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation
+from agentkit.sandbox.keeper import Keeper, start_isolated
+from agentkit.sandbox.supervision import (
+    MEGABYTE,
+    Cancellation,
+    Capture,
+    ProcessLimits,
+    attend,
+    out_of_memory,
+    run_cancellable,
+)
+from agentkit.sandbox.view import SCRATCH, python_view
+from agentkit.sandbox.worker import FAILED, SIGNAL_BASE, listed
+
+PYTHON_LIMITS = ProcessLimits(
+    timeout_seconds=10.0,
+    memory_bytes=512 * MEGABYTE,
+    processes=8,
+    file_bytes=16 * MEGABYTE,
+    scratch_bytes=32 * MEGABYTE,
+    open_files=64,
+)
+"""What a snippet may use, unless its caller says otherwise."""
+
+MAX_CODE_BYTES = 100_000
+
+_MOST_REPORT_BYTES = 1_000_000
+_SIGNALS = {
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    24: "SIGXCPU",
+    31: "SIGSYS",
+}
+_CPU_SIGNAL, _CALL_SIGNAL = 24, 31
+
+
+@dataclass(frozen=True, slots=True)
+class PythonOutcome:
+    """What came of a snippet, in a word (ok, timed_out, failed), and where it ran.
+
+    `value` is how the last line's value is written when that line is an expression and its value not None. When
+    something went wrong, `error` says what and `kind` where: syntax, refused, raised (by the code), limit, sandbox.
+    `line` is the line of the code, or None, `hint` what to write instead. `output` holds what was printed until then.
+    """
+
+    status: str
+    output: str
+    stdout: str
+    stderr: str
+    truncated: bool
+    seconds: float
+    boundary: Boundary
+    value: str = ""
+    error: str = ""
+    kind: str = "ok"
+    line: int | None = None
+    hint: str = ""
+
+
+class Spec(NamedTuple):
+    """What a worker must be like to take a snippet."""
+
+    limits: ProcessLimits = PYTHON_LIMITS
+    wanted: frozenset[str] = MECHANISMS
+    guard: bool = True
+
+
+def run_python(
+    code: str,
+    *,
+    sandbox: str = "auto",
+    limits: ProcessLimits = PYTHON_LIMITS,
+    guard: bool = True,
+    available: frozenset[str] = MECHANISMS,
+    cancellation: Cancellation | None = None,
+) -> PythonOutcome:
+    """Run a snippet in a process of its own, and wait for it.
+
+    `sandbox` is a word of `Isolation`. `guard=False` leaves the language guard out, so that the boundary alone must
+    hold; `available` are the mechanisms that may be used: with some taken away it is as on a machine without them.
+    Raises SandboxError when it cannot be run as isolated as it must be.
+    """
+    check_isolation(sandbox)
+    objection = _objection(code)
+    if objection:
+        return _unrun(objection)
+    spec = Spec(limits, frozenset() if sandbox == "off" else available, guard)
+    keeper, mechanisms = POOL.take(spec)
+    with contextlib.closing(keeper):
+        boundary = Boundary(mechanisms, PYTHON_NEEDS)
+        boundary.require(sandbox)
+        outcome = _attended(keeper, code, limits, boundary, cancellation)
+    POOL.refill(spec)
+    return outcome
+
+
+async def arun_python(
+    code: str,
+    *,
+    sandbox: str = "auto",
+    limits: ProcessLimits = PYTHON_LIMITS,
+    guard: bool = True,
+    available: frozenset[str] = MECHANISMS,
+) -> PythonOutcome:
+    """Like `run_python`, without blocking the event loop; when it is cancelled, the snippet is ended first."""
+
+    def run(cancellation: Cancellation) -> PythonOutcome:
+        return run_python(
+            code, sandbox=sandbox, limits=limits, guard=guard, available=available, cancellation=cancellation
+        )
+
+    return await run_cancellable(run)
+
+
+def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
+    """The boundary that snippets get on this machine. Found out by starting a worker, which then waits for one.
+
+    Raises SandboxError when none can be started.
+    """
+    return Boundary(POOL.achievable(Spec(wanted=available)), PYTHON_NEEDS)
+
+
+def _objection(code: str) -> str:
+    """Why the code is not even given to a sandbox. Nothing of it is read here: that is the sandbox's work."""
+    try:
+        size = len(code.encode())
+    except UnicodeEncodeError:
+        return "The code contains half of a character (a lone surrogate), which is no text."
+    if "\0" in code:
+        return "The code contains a NUL character, which no Python code may."
+    if size > MAX_CODE_BYTES:
+        return f"The code is {size:,} bytes long, and at most {MAX_CODE_BYTES:,} are run."
+    return ""
+
+
+def _unrun(objection: str) -> PythonOutcome:
+    nothing = Boundary(frozenset(), PYTHON_NEEDS)
+    return PythonOutcome(
+        "failed", "", "", "", truncated=False, seconds=0.0, boundary=nothing, error=objection, kind="refused"
+    )
+
+
+class _Verdict(NamedTuple):
+    """How a snippet ended, without what it printed."""
+
+    status: str = "ok"
+    value: str = ""
+    error: str = ""
+    kind: str = "ok"
+    line: int | None = None
+    hint: str = ""
+
+
+def _attended(
+    keeper: Keeper, code: str, limits: ProcessLimits, boundary: Boundary, cancellation: Cancellation | None
+) -> PythonOutcome:
+    started = time.perf_counter()
+    nonce = secrets.token_hex(16)
+    keeper.send({"nonce": nonce, "code": code})
+    together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
+    report = bytearray()
+    takers = {
+        keeper.stdout: stdout.also(together),
+        keeper.stderr: stderr.also(together),
+        keeper.report: lambda data: report.extend(data[: _MOST_REPORT_BYTES - len(report)]),
+    }
+    stop = attend(keeper.program, takers, limits, cancellation)
+    if stop is None:
+        verdict = _verdict(protocol.split(bytes(report)), nonce, keeper.program.returncode, limits)
+    else:
+        verdict = _Verdict("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
+    return PythonOutcome(
+        output=together.text(),
+        stdout=stdout.text(),
+        stderr=stderr.text(),
+        truncated=together.truncated,
+        seconds=time.perf_counter() - started,
+        boundary=boundary,
+        **verdict._asdict(),
+    )
+
+
+def _verdict(frames: list[dict[str, str]], nonce: str, code: int, limits: ProcessLimits) -> _Verdict:
+    """What the worker says, if it is the worker who says it, and if it then ended as it does."""
+    signed = [frame for frame in frames if secrets.compare_digest(frame.get("nonce", "").encode(), nonce.encode())]
+    if code == 0 and signed:
+        return _told(signed[0], limits)
+    if code == FAILED:
+        failure = next((frame["failure"] for frame in frames if "failure" in frame), "it failed")
+        return _Verdict("failed", error=f"The sandbox broke down: {failure}", kind="sandbox")
+    if code < 0 or code > SIGNAL_BASE:
+        return _signalled(-code if code < 0 else code - SIGNAL_BASE, limits)
+    return _Verdict("failed", error=f"It ended its process (exit code {code}) before it was done.", kind="raised")
+
+
+def _told(frame: dict[str, str], limits: ProcessLimits) -> _Verdict:
+    kind, message = frame.get("kind", ""), frame.get("message", "")
+    if kind == "ok":
+        return _Verdict(value=frame.get("value", ""))
+    line = frame.get("line", "")
+    if "MemoryError" in message:
+        message, kind = out_of_memory(limits), "limit"
+    return _Verdict("failed", "", message, kind, int(line) if line.isdecimal() else None, frame.get("hint", ""))
+
+
+def _signalled(signal: int, limits: ProcessLimits) -> _Verdict:
+    if signal == _CPU_SIGNAL:
+        sentence = f"It timed out: it computed for more than {limits.timeout_seconds:g} seconds."
+        return _Verdict("timed_out", error=sentence, kind="limit")
+    if signal == _CALL_SIGNAL:
+        return _Verdict(
+            "failed", error="It was stopped by a rule of the sandbox: a forbidden system call.", kind="limit"
+        )
+    name = _SIGNALS.get(signal, f"signal {signal}")
+    return _Verdict("failed", error=f"It crashed: its process was ended by {name}.", kind="limit")
+
+
+@functools.lru_cache(maxsize=8)
+def _setup(spec: Spec) -> dict[str, str]:
+    """What a worker for such snippets is told when it starts."""
+    sandbox = os.path.dirname(os.path.realpath(__file__))
+    packages = [sandbox]
+    if spec.guard:
+        packages += _guard_packages()
+    resources = spec.limits.resources(of_one_process=True)
+    return {
+        **python_view(packages, scratch_bytes=spec.limits.scratch_bytes).texts(),
+        "task": "python",
+        "folder": SCRATCH,
+        "network": "",
+        "guard": "\0".join(packages[1:]),
+        "resources": "\0".join(f"{name}={amount}" for name, amount in resources.items()),
+    }
+
+
+def _guard_packages() -> list[str]:
+    """The folders of the packages the guard needs, which the worker must be shown. Raises SandboxError."""
+    found = find_spec("RestrictedPython")
+    if found is None or not found.submodule_search_locations:
+        raise SandboxError(
+            "The guard for Python needs a package that is missing: pip install 'RestrictedPython>=9,<10'"
+        )
+    return [os.path.realpath(folder) for folder in found.submodule_search_locations]
+
+
+class WorkerPool:
+    """Workers that have isolated themselves and wait for a snippet. Each takes one, and none waits for long.
+
+    Threads may share it. A process forked from its owner finds it empty and leaves the owner's workers alone.
+    """
+
+    def __init__(self, size: int = 1, idle_seconds: float = 60.0) -> None:
+        self._size, self._idle_seconds = size, idle_seconds
+        self._waiting: list[tuple[Spec, Keeper]] = []
+        self._achieved: dict[Spec, frozenset[str]] = {}
+        self._locks: dict[int, threading.Lock] = {}
+        self._timer: threading.Timer | None = None
+        self._closing: object = None
+
+    def take(self, spec: Spec) -> tuple[Keeper, frozenset[str]]:
+        """A worker that waits for its snippet, for the taker to close, and the mechanisms it is behind."""
+        for keeper in iter(lambda: self._pick(spec), None):
+            report = keeper.ready()
+            if "mechanisms" in report:
+                return keeper, frozenset(listed(report["mechanisms"]))
+            keeper.close()
+        keeper, mechanisms = start_isolated(_setup(spec), spec.wanted)
+        self._achieved[spec] = mechanisms
+        return keeper, mechanisms
+
+    def achievable(self, spec: Spec) -> frozenset[str]:
+        """The mechanisms that workers for such snippets get here."""
+        if spec not in self._achieved:
+            keeper, mechanisms = start_isolated(_setup(spec), spec.wanted)
+            self._achieved[spec] = mechanisms
+            self._put(spec, keeper)
+        return self._achieved[spec]
+
+    def refill(self, spec: Spec) -> None:
+        """Start a worker for the next snippet of this kind, without waiting for it."""
+        if not any(waiting == spec for waiting, _ in self._waiting):
+            asked = self._achieved.get(spec, spec.wanted) & spec.wanted
+            with contextlib.suppress(SandboxError):  # the next snippet will say what is wrong
+                self._put(spec, Keeper({**_setup(spec), "mechanisms": "\0".join(asked)}))
+
+    def close(self) -> None:
+        """End the workers that wait. The next snippet starts a new one."""
+        with self._lock:
+            leaving, self._waiting[:] = self._waiting[:], []
+            if self._timer:
+                self._timer.cancel()
+        _close_all(leaving)
+
+    @property
+    def _lock(self) -> threading.Lock:
+        """A lock of this process: one that a fork has copied may be held by a thread that is not there."""
+        return self._locks.setdefault(os.getpid(), threading.Lock())
+
+    def _pick(self, spec: Spec) -> Keeper | None:
+        with self._lock:
+            strangers = [entry for entry in self._waiting if entry[1].owner != os.getpid()]
+            found = next((entry for entry in self._waiting if entry[0] == spec and entry not in strangers), None)
+            self._waiting[:] = [entry for entry in self._waiting if entry not in strangers and entry is not found]
+        _close_all(strangers)
+        return found[1] if found else None
+
+    def _put(self, spec: Spec, keeper: Keeper) -> None:
+        """Let a worker wait in the place of the one that has waited longest, and for a limited time."""
+        with self._lock:
+            self._closing = self._closing or weakref.finalize(self, _close_all, self._waiting)
+            self._waiting.append((spec, keeper))
+            leaving = self._waiting[: max(0, len(self._waiting) - self._size)]
+            del self._waiting[: len(leaving)]
+            if self._timer:
+                self._timer.cancel()
+            self._timer = threading.Timer(self._idle_seconds, self.close)
+            self._timer.daemon = True
+            self._timer.start()
+        _close_all(leaving)
+
+
+def _close_all(entries: list[tuple[Spec, Keeper]]) -> None:
+    while entries:
+        entries.pop()[1].close()
+
+
+POOL = WorkerPool()
+"""The one thing here that lives on between calls: starting a worker takes most of a snippet's time, so one waits."""

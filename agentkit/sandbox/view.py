@@ -1,0 +1,209 @@
+"""What does a sandboxed program see of the file system? Enough to work with, and no secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentkit import config
+from agentkit.errors import SandboxError
+
+
+def _names(table: str) -> tuple[str, ...]:
+    return tuple(table.split())
+
+
+_SECRET_NAMES = _names("""
+.ssh .aws .azure .kube .docker .gnupg .password-store .terraform.d .vault-token .netrc _netrc .npmrc .yarnrc.yml
+.pypirc .git-credentials .pgpass .my.cnf .boto .s3cfg .config/gcloud .config/gh .config/glab-cli
+.config/git/credentials .config/op .config/doctl .config/rclone .config/hub .config/google-chrome .config/chromium
+.config/BraveSoftware .config/containers .config/sops .config/age .config/heroku .config/stripe .config/configstore
+.mozilla .thunderbird .local/share/keyrings .local/share/kwalletd .electrum .bitcoin .ethereum .bash_history
+.zsh_history .python_history .node_repl_history .psql_history .mysql_history .cargo/credentials
+.cargo/credentials.toml .gem/credentials .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
+.composer/auth.json .nuget/NuGet .huggingface/token .cache/huggingface/token .claude .codex .gemini .anthropic .openai
+.env
+""")
+"""Where programs keep keys and histories, below a home or a workspace: nothing of it is shown to a command."""
+
+_SECRET_PLACES = _names("""
+/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private /etc/ssh
+/etc/kubernetes /etc/letsencrypt /etc/docker /etc/wireguard /etc/openvpn /etc/krb5.keytab
+/etc/NetworkManager/system-connections /etc/ppp /etc/security/opasswd /var/lib/kubelet /var/lib/docker /var/lib/cloud
+/var/lib/sss /var/spool /var/backups /var/log /var/mail /boot
+""")
+_EMPTIED = ("/tmp", "/var/tmp", "/run", "/var/run")  # they are given empty, not used
+"""Folders in which other programs keep files and sockets."""
+
+_HOMES = ("/root", "/home")
+_TOOLCHAINS = _names("""
+.pyenv .rbenv .nvm .nodenv .asdf .volta .bun .deno .rustup .cargo .sdkman .jenv go .goenv miniconda3 anaconda3
+miniforge3 .juliaup .ghcup .opam .linuxbrew .dotnet .local/bin .local/lib .local/share/uv .local/share/pipx
+.local/share/mise .local/share/pnpm
+""")
+"""What programs below a home are made of: shown, though the home is not."""
+
+_PROTECTED = (".git/hooks", ".git/config", ".git/info/attributes", "agentkit.toml", ".agentkit", ".vscode", ".idea")
+"""What decides what is run later, below a workspace: may be read and not be changed."""
+
+_HARMLESS_ENVIRONMENTS = (".example", ".sample", ".template", ".dist")
+_SYSTEM_FOLDERS = _names("""
+/usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/ssl/certs /opt /nix /snap /etc/passwd /etc/group
+/etc/nsswitch.conf /etc/hosts /etc/resolv.conf /etc/localtime /etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d
+/etc/os-release /etc/mime.types /etc/gitconfig /etc/services /etc/protocols /etc/java /etc/fonts /etc/terminfo
+/etc/inputrc /etc/debian_version /sys /proc
+""")
+"""What programs need of the system, where nothing can be hidden and everything else must be refused."""
+
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/localtime")
+SCRATCH = "/tmp"  # a folder of the sandbox, empty and its own
+
+Mount = tuple[str, str, str]
+"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, empty, seal), its path, and its source or its size."""
+
+Rule = tuple[str, str]
+"""A word for what may be done (read, run, write, all), and the path below which it may."""
+
+_BUBBLEWRAP: dict[str, Callable[[str, str], tuple[str, ...]]] = {
+    "ro": lambda path, source: ("--ro-bind", source, path),
+    "rw": lambda path, source: ("--bind", source, path),
+    "tmpfs": lambda path, size: ("--size", size, "--tmpfs", path),
+    "empty": lambda path, _: ("--ro-bind", os.devnull, path),
+    "proc": lambda path, _: ("--proc", path),
+    "dev": lambda path, _: ("--dev", path),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The parts of a program's root, in order, and what it may open below which path.
+
+    `bare_rules` hold where it cannot have a root of its own.
+    """
+
+    mounts: tuple[Mount, ...]
+    rules: tuple[Rule, ...]
+    bare_rules: tuple[Rule, ...]
+
+    def texts(self) -> dict[str, str]:
+        """The view as a worker takes it."""
+        lists = {"mounts": self.mounts, "rules": self.rules, "bare_rules": self.bare_rules}
+        return {name: "\0".join(word for entry in entries for word in entry) for name, entries in lists.items()}
+
+    def bubblewrap_arguments(self) -> list[str]:
+        """The mounts as bubblewrap's command line says them."""
+        return [word for kind, path, source in self.mounts for word in _BUBBLEWRAP[kind](path, source)]
+
+
+def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: int) -> View:
+    """The whole system read-only but for `folder`, without homes, secrets and what others keep for a while.
+
+    `scratch` is an empty folder of the host for where nothing can be mounted. Raises SandboxError when `folder`
+    is none, or holds the whole system.
+    """
+    place = os.path.realpath(folder)
+    if not os.path.isdir(place) or place == "/":
+        raise SandboxError(
+            f"{folder!r} cannot be the workspace of a command: it must be a folder, and not all of them."
+        )
+    environment = config.environment()
+    homes = _homes(environment.get("HOME", ""))
+    tools = _tools_below(homes, environment.get("PATH", ""))
+    size = str(scratch_bytes)
+    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", size), ("proc", "/proc", "")]
+    mounts += [("tmpfs", path, size) for path in (*_real_folders(_EMPTIED), *homes)]
+    mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
+    mounts += [("rw" if writable else "ro", place, place)]
+    mounts += [("ro", path, path) for path in _existing(place, _PROTECTED)] if writable else []
+    mounts += [_hidden(path, size) for path in _secrets(place, homes)]
+    may = "all" if writable else "run"
+    devices = ("all", "/dev")
+    return View(
+        tuple(mounts),
+        (("run", "/"), (may, place), ("all", SCRATCH), ("all", "/var/tmp"), devices, ("all", "/proc")),
+        (
+            *(("run", path) for path in (*_SYSTEM_FOLDERS, *tools)),
+            (may, place),
+            ("all", scratch),
+            devices,
+        ),
+    )
+
+
+def python_view(packages: Iterable[str], *, scratch_bytes: int) -> View:
+    """Nothing but the standard library, these folders of packages, and an empty folder to write to."""
+    library = os.path.dirname(os.path.realpath(os.__file__))
+    sources = [library, *(path for path in _LIBRARIES if os.path.exists(path) and not library.startswith(path + "/"))]
+    sites = [f"{library}/{name}" for name in ("site-packages", "dist-packages") if os.path.isdir(f"{library}/{name}")]
+    folders = [os.path.realpath(path) for path in packages]
+    size = str(scratch_bytes)
+    mounts: list[Mount] = [("tmpfs", "/", "1m")]
+    mounts += [("ro", path, os.path.realpath(path)) for path in sources]
+    mounts += [("tmpfs", path, "1m") for path in sites]
+    mounts += [("ro", path, path) for path in folders]
+    mounts += [("seal", path, "") for path in sites]
+    mounts += [("tmpfs", SCRATCH, size), ("seal", "/", "")]
+    rules = tuple(("read", path) for path in (*sources, *folders))
+    return View(tuple(mounts), (*rules, ("write", SCRATCH)), rules)
+
+
+def _homes(home: str) -> list[str]:
+    """The folders of people, as far as they are no folders of the system."""
+    import pwd
+
+    candidates = [*_HOMES, home]
+    with contextlib.suppress(KeyError):  # a user may have no entry
+        candidates.append(pwd.getpwuid(os.getuid()).pw_dir)
+    real = _real_folders(path for path in candidates if path in _HOMES or len(Path(path).parts) > 2)
+    return [path for path in real if not any(path.startswith(other + "/") for other in real)]
+
+
+def _real_folders(paths: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.isdir(path)))
+
+
+def _tools_below(homes: list[str], searched: str) -> list[str]:
+    """The folders below the homes from which programs are started, and what those programs need."""
+    own = [f"{home}/{name}" for home in (*homes, *_children("/home")) for name in _TOOLCHAINS]
+    prefixes = [_prefix(path, homes) for path in searched.split(os.pathsep) if path]
+    wanted = _real_folders([*own, *prefixes, sys.prefix, sys.base_prefix])
+    below = [path for path in wanted if any(path.startswith(home + "/") for home in homes)]
+    return [path for path in below if not any(path.startswith(other + "/") for other in below)]
+
+
+def _children(folder: str) -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(folder) if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _prefix(path: str, homes: list[str]) -> str:
+    """The folder that a program in `path` belongs to, unless that is a home or a folder of everything."""
+    parent, name = os.path.split(path)
+    is_own = name in ("bin", "sbin", "shims") and os.path.basename(parent) != ".local" and parent not in homes
+    return parent if is_own else path
+
+
+def _existing(folder: str, names: Iterable[str]) -> list[str]:
+    paths = (os.path.join(folder, name) for name in names)
+    return list(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
+
+
+def _secrets(folder: str, homes: list[str]) -> list[str]:
+    """What must not be seen: of the system, of the homes' tools and of the workspace."""
+    environments = [path for path in Path(folder).glob(".env.*") if path.suffix not in _HARMLESS_ENVIRONMENTS]
+    people = [*homes, *_children("/home"), folder]
+    return [
+        *_existing("/", _SECRET_PLACES),
+        *(path for person in people for path in _existing(person, _SECRET_NAMES)),
+        *(os.path.realpath(path) for path in environments),
+    ]
+
+
+def _hidden(path: str, size: str) -> Mount:
+    return ("tmpfs", path, size) if os.path.isdir(path) else ("empty", path, "")

@@ -1,0 +1,20 @@
+"""What does a shipped tool return when it was called directly and denied? Its arguments by name, and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentkit.decisions import Decision
+from agentkit.tooling.result import objection
+from agentkit.tooling.tool import WhenDenied
+
+
+def told_with(*names: str, **more: Any) -> WhenDenied:
+    """The value of a denied call: the named arguments, `error`, `status` and `decision`, and whatever else is given."""
+
+    def when_denied(arguments: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+        told = {name: arguments[name] for name in names}
+        return {**told, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
+
+    return when_denied

@@ -1,0 +1,92 @@
+"""May a file of the workspace be read or written? Judged by its name and by where that really leads.
+
+What lies outside the workspace is denied, not asked about: an approval could not make it reachable, another workspace
+can. Inside, secrets are denied; what programs run or obey later is asked about when it is named, and denied when a link
+leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import Blocked, ToolError
+from agentkit.levels import SafetyLevel
+from agentkit.safety import paths
+from agentkit.workspace.opening import REMEDY, shown
+from agentkit.workspace.root import Check
+from agentkit.workspace.workspace import Workspace
+
+Access = Literal["read", "write"]
+
+_LEVELS = {"read": SafetyLevel.NETWORK, "write": SafetyLevel.SYSTEM}
+_EVIDENCE_CHARS = 200
+_MOST_REMEMBERED = 4_096
+_KEEP_OUT = "Work without it, or ask the user for the one value that is needed."
+_NAME_IT = "Name the file itself, so that the user can be asked."
+
+secret: Callable[[str], str | None] = lru_cache(_MOST_REMEMBERED)(paths.secret)
+protected: Callable[[str], str | None] = lru_cache(_MOST_REMEMBERED)(paths.protected)
+
+
+@dataclass(frozen=True, slots=True)
+class FileJudge:
+    """Judges the `path` of a call: reading in the workspace is of level NETWORK, writing of level SYSTEM."""
+
+    workspace: Workspace
+    access: Access
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Decision:
+        """The decision on a call."""
+        path = arguments["path"]
+        verdict, rule, reason, remedy = self._opinion(path)
+        return Decision(verdict, f"workspace.{rule}", reason, path[:_EVIDENCE_CHARS], remedy, _LEVELS[self.access])
+
+    def _opinion(self, path: str) -> tuple[Verdict, str, str, str]:
+        try:
+            name, place = self.workspace.locate(path)
+        except Blocked as error:
+            return _outside(path, error)
+        except ToolError as error:
+            return Verdict.ALLOW, self.access, f"Nothing can be touched by it: {error}", ""
+        hidden = secret(name) or secret(place)
+        if hidden:
+            return Verdict.DENY, "secret", _secrecy(path, hidden), _KEEP_OUT
+        later = protected(name) or protected(place) if self.access == "write" else None
+        if not later:
+            return Verdict.ALLOW, self.access, f"{shown(path)} is in the workspace.", ""
+        if not protected(name):
+            return Verdict.DENY, "protected", _led_astray(path, later), _NAME_IT
+        return Verdict.ASK, "protected", f"{shown(path)} is protected: {later}.", "Write another file."
+
+
+def checking(workspace: Workspace, path: str, access: Access) -> Check:
+    """What must hold of the real place when it is touched, whatever was moved about since the call was judged."""
+
+    def check(place: str) -> None:
+        hidden = secret(place)
+        if hidden:
+            raise Blocked(f"{_secrecy(path, hidden)} {_KEEP_OUT}")
+        later = protected(place) if access == "write" else None
+        if later and not protected(workspace.locate(path)[0]):
+            raise Blocked(f"{_led_astray(path, later)} {_NAME_IT}")
+
+    return check
+
+
+def _outside(path: str, error: Blocked) -> tuple[Verdict, str, str, str]:
+    hidden = secret(path)
+    if hidden:
+        return Verdict.DENY, "secret", _secrecy(path, hidden), _KEEP_OUT
+    return Verdict.DENY, "outside", str(error).removesuffix(REMEDY).strip(), REMEDY
+
+
+def _secrecy(path: str, hidden: str) -> str:
+    return f"{shown(path)} holds secrets ({hidden}), which no tool reads or changes."
+
+
+def _led_astray(path: str, later: str) -> str:
+    return f"{shown(path)} leads through a link to a protected place: {later}."

@@ -1,0 +1,210 @@
+"""Which tools let a model run commands and code on this machine? Judged, and behind the boundary they tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.errors import SandboxError
+from agentkit.levels import SafetyLevel
+from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
+from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
+from agentkit.sandbox.supervision import Cancellation, ProcessLimits, run_cancellable
+from agentkit.tooling.tool import Tool
+from agentkit.tools.denial import told_with
+from agentkit.workspace.workspace import Workspace
+
+_NOT_RUN = "none: it was not run"
+_EVIDENCE_CHARS = 200
+_REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
+
+
+def shell_tool_in(workspace: Workspace, confinement: Confinement = DEFAULT) -> Tool[..., dict[str, Any]]:
+    """The tool `run_shell` for one workspace. Who grants it the network makes its results untrusted text."""
+    shell = _Shell(workspace, confinement)
+    return Tool(
+        shell.run_shell,
+        asynchronous=shell.arun_shell,
+        level=SafetyLevel.SYSTEM,
+        timeout_seconds=None,
+        judge=shell.judge,
+        labels={Label.PRIVATE, Label.UNTRUSTED} if confinement.network else {Label.PRIVATE},
+        within=lambda other: shell_tool_in(other, confinement),
+        when_denied=told_with("command"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shell:
+    """Judges and runs commands in a workspace; what they change there is recorded."""
+
+    workspace: Workspace
+    confinement: Confinement
+
+    def run_shell(self, command: str) -> dict[str, Any]:
+        """Run a command line with bash in the workspace folder, and return what it printed.
+
+        The command gets no input and has no network. It may read the system's programs and write in the workspace
+        and in /tmp, which is empty at each call; homes, keys and .env files are hidden. It is ended, with everything
+        it started, after 30 seconds. Each call starts anew in the workspace: join steps with &&. Prefer the tools
+        that read, write and list files for doing just that.
+
+        Args:
+            command: The command line, for example "grep -rn TODO src | head -20".
+
+        Returns:
+            command, output (stdout and stderr as they came), stdout, stderr, return_code (0 means success), status,
+            truncated (whether the middle of a long output was left out), seconds, and boundary (what kept the
+            command from the rest of the machine); or command, error and the output so far when it was ended.
+        """
+        return self._run(command)
+
+    async def arun_shell(self, command: str) -> dict[str, Any]:
+        """Like `run_shell`, awaiting; when it is cancelled, the command is ended."""
+        return await run_cancellable(lambda cancellation: self._run(command, cancellation))
+
+    def judge(self, arguments: Mapping[str, Any]) -> Decision:
+        """What the reader of commands says, knowing what will contain this one."""
+        command = arguments["command"]
+        try:
+            boundary = command_boundary(self.confinement)
+            boundary.require(self.confinement.isolation)
+        except SandboxError as error:
+            return _impossible("shell", error)
+        decision = self._read(command, contained=boundary.is_strong, agrees=bash_agrees)
+        if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
+            reason = "In a dry run nothing may be changed, and nothing would keep this command from it here."
+            return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
+        return decision
+
+    def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
+        """Run a command; one that only reads cannot write, and one in a dry run neither."""
+        folder, is_dry = self.workspace.folder, self.workspace.dry_run
+        reads = _only_reads(self._read(command, contained=True))
+        confinement = replace(self.confinement, writable=False) if reads or is_dry else self.confinement
+        watch = self.workspace.observing("run_shell") if confinement.writable else nullcontext()
+        try:
+            with watch:
+                outcome = run_command(command, folder, confinement, cancellation)
+        except SandboxError as error:
+            return {"command": command, "error": str(error), "status": "failed", "boundary": _NOT_RUN}
+        told = _told_command(command, outcome)
+        return told | {"note": "This was a dry run: nothing could be written."} if is_dry and not reads else told
+
+    def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
+        from agentkit.safety.shell import judge_command
+
+        network = self.confinement.network
+        return judge_command(
+            command, workspace=self.workspace.folder, contained=contained, network=network, agrees=agrees
+        )
+
+
+def _only_reads(decision: Decision) -> bool:
+    return decision.allowed and decision.level is SafetyLevel.NETWORK
+
+
+def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> Tool[..., dict[str, Any]]:
+    """The tool `run_python` for one way of isolation (auto, required, off) and these limits."""
+    python = _Python(sandbox, limits)
+    return Tool(
+        python.run_python,
+        asynchronous=python.arun_python,
+        level=SafetyLevel.SYSTEM,
+        timeout_seconds=None,
+        judge=python.judge,
+        labels=(),
+        when_denied=told_with("code"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Python:
+    """Judges and runs code, which can reach nothing."""
+
+    sandbox: str
+    limits: ProcessLimits
+
+    def run_python(self, code: str) -> dict[str, Any]:
+        """Run Python code to compute something, and return what it printed.
+
+        Print what you want to see; the value of a last line that is an expression is shown as well. The code knows
+        nothing of earlier calls. Available are the language itself, including classes, dataclasses and generators,
+        and modules that compute, such as math, statistics, decimal, fractions, random, datetime, calendar, re, json,
+        csv, string, textwrap, collections, itertools, functools, heapq, bisect, dataclasses, enum, typing, hashlib
+        and base64. There are no files, no network, no other processes, no input() and no other packages. It is
+        ended after 10 seconds, or when it wants more than 512 MB.
+
+        Args:
+            code: The Python code, of at most 100,000 bytes.
+
+        Returns:
+            code, output, status, truncated, seconds, and boundary (what kept the code from the rest of the machine);
+            or code, error (with its line, and a hint what to write instead) and the output so far.
+        """
+        return self._run(code)
+
+    async def arun_python(self, code: str) -> dict[str, Any]:
+        """Like `run_python`, awaiting; when it is cancelled, the code is ended."""
+        return await run_cancellable(lambda cancellation: self._run(code, cancellation))
+
+    def judge(self, _: Mapping[str, Any]) -> Decision:
+        """Behind a strong boundary code does no harm, whatever it says; behind a weaker one a person must agree."""
+        try:
+            boundary = python_boundary() if self.sandbox != "off" else python_boundary(frozenset())
+            boundary.require(self.sandbox)
+        except SandboxError as error:
+            return _impossible("python", error)
+        if boundary.is_strong:
+            reason = f"The code runs where it can reach nothing: {boundary.describe()}."
+            return Decision(Verdict.ALLOW, "python.sandboxed", reason, level=SafetyLevel.NETWORK)
+        lacking = ", ".join(boundary.missing)
+        reason = f"Only its language guard and {boundary.describe()} would hold the code; missing here: {lacking}."
+        return Decision(Verdict.ASK, "python.uncontained", reason, remedy=_REMEDY)
+
+    def _run(self, code: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
+        try:
+            outcome = run_python(code, sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
+        except SandboxError as error:
+            return {"code": code, "error": str(error), "status": "failed", "boundary": _NOT_RUN}
+        return _told_python(code, outcome)
+
+
+def _impossible(tool: str, error: SandboxError) -> Decision:
+    return Decision(Verdict.DENY, f"{tool}.isolation-required", str(error), remedy='Ask for the isolation "auto".')
+
+
+def _told_command(command: str, outcome: ProcessOutcome) -> dict[str, Any]:
+    ending = {"error": outcome.error} if outcome.error else {"return_code": outcome.return_code}
+    return {
+        "command": command,
+        **ending,
+        "output": outcome.output,
+        "stdout": outcome.stdout,
+        "stderr": outcome.stderr,
+        **_circumstances(outcome),
+    }
+
+
+def _told_python(code: str, outcome: PythonOutcome) -> dict[str, Any]:
+    shown = f"{outcome.value}\n" if outcome.value else ""
+    gap = "\n" if shown and outcome.output and not outcome.output.endswith("\n") else ""
+    ending = {"error": outcome.error} if outcome.error else {}
+    return {"code": code, **ending, "output": outcome.output + gap + shown, **_circumstances(outcome)}
+
+
+def _circumstances(outcome: ProcessOutcome | PythonOutcome) -> dict[str, Any]:
+    """How it went and where, alike for both tools."""
+    return {
+        "status": "truncated" if outcome.truncated and outcome.status == "ok" else outcome.status,
+        "truncated": outcome.truncated,
+        "seconds": round(outcome.seconds, 3),
+        "boundary": outcome.boundary.describe(),
+    }
+
+
+shell_tool = shell_tool_in(Workspace())
+python_tool = python_tool_with()

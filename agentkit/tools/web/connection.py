@@ -1,0 +1,285 @@
+"""How does a request reach the very address that was judged, and how is what comes back kept in bounds?
+
+A name is resolved once, every answer is judged, and the connection goes to a judged answer, with the name in the Host
+header and in the TLS handshake. No cookies, no credentials, no proxy but an explicit one, no environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import ToolTimeout
+from agentkit.messages import Status
+from agentkit.safety.addresses import AddressRules, Url, read_url
+from agentkit.tooling import running
+from agentkit.tools.web.bodies import BodyReader, is_readable_encoding
+from agentkit.tools.web.outcomes import Failure, Reply, denied
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+Resolver = Callable[[str, int], Iterable[str] | Awaitable[Iterable[str]]]
+"""Host and port to IP addresses. May await. Raises socket.gaierror for a name that does not exist."""
+
+MAX_REDIRECTS = 5
+MAX_HEADER_BYTES = 64_000
+RESOLVE_SECONDS = 5.0
+CONNECT_SECONDS = 5.0
+DEADLINE_SECONDS = 12.0
+USER_AGENT = "agentkit/0 (+https://pypi.org/project/agentkit-tools/)"
+
+_MAX_ADDRESSES_TRIED = 4
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_HEADERS = {
+    "User-Agent": USER_AGENT,
+    "Accept": "text/html, application/xhtml+xml, application/json, text/*;q=0.9, */*;q=0.1",
+    "Accept-Encoding": "gzip, identity",
+    "Connection": "close",
+}
+_NETWORK_FAULTS: Mapping[int, tuple[Status, str]] = {
+    errno.ECONNREFUSED: ("failed", "nothing answers there"),
+    errno.ECONNRESET: ("failed", "the connection was reset"),
+    errno.ENETUNREACH: ("offline", "this machine has no way to the network"),
+    errno.ENETDOWN: ("offline", "this machine has no way to the network"),
+    errno.EHOSTUNREACH: ("offline", "there is no way to this host"),
+    errno.ETIMEDOUT: ("timed_out", "it did not answer in time"),
+}
+
+
+class _Stopped(Exception):
+    """Carries the failure up to where it is told."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.error)
+        self.failure = failure
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, as the machine's resolver orders them."""
+    import socket
+
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class Connection:
+    """A way to the web under address rules; settings only, so that threads may share it.
+
+    `resolver` replaces the machine's, `transport` is an httpx2 transport that gets each request with its host already
+    replaced by the judged address, `proxy` is the URL of a proxy, `tls` an SSL context. `deadline_seconds` covers
+    everything from the first look-up to the last byte. `hosts_exist` says that only hosts that surely exist are asked,
+    so that a name that is not found means that there is no network.
+    """
+
+    def __init__(
+        self,
+        rules: AddressRules | None = None,
+        *,
+        resolver: Resolver = resolve,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        proxy: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        hosts_exist: bool = False,
+    ) -> None:
+        self.rules = rules or AddressRules()
+        self.deadline_seconds = deadline_seconds
+        self._resolver = resolver
+        self._given_transport = transport
+        self._proxy = proxy
+        self._given_tls = tls
+        self._hosts_exist = hosts_exist
+        self._lock = threading.Lock()
+
+    def get(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reply | Failure:
+        """Fetch a URL from code that cannot await: the same as `aget`."""
+        reply: Reply | Failure = running.call(functools.partial(self.aget, url, headers), None, is_async=True)
+        return reply
+
+    async def aget(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reply | Failure:
+        """Fetch a URL, following at most five redirects, each judged like the first. Never raises for the network."""
+        import asyncio
+
+        import httpx2
+
+        deadline = asyncio.get_running_loop().time() + self.deadline_seconds
+        late = Failure("timed_out", f"No answer came within {self.deadline_seconds:g} seconds.")
+        async with self._transport() as transport:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    target, response = await self._follow(transport, url, headers)
+                return await _read(target, response, deadline)
+            except TimeoutError:
+                return late
+            except _Stopped as stopped:
+                return stopped.failure
+            except (httpx2.TransportError, httpx2.InvalidURL) as error:
+                return _failure_of(error)
+
+    async def _follow(
+        self, transport: httpx2.AsyncBaseTransport, url: str, headers: Mapping[str, str]
+    ) -> tuple[Url, httpx2.Response]:
+        target = self._admitted(url)
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._send(transport, target, headers)
+            location = response.headers.get("location")
+            if response.status_code not in _REDIRECTS or not location:
+                return target, response
+            await response.aclose()
+            target = self._redirected(target, location)
+        raise _Stopped(Failure("failed", f"It was redirected more than {MAX_REDIRECTS} times."))
+
+    async def _send(
+        self, transport: httpx2.AsyncBaseTransport, url: Url, headers: Mapping[str, str]
+    ) -> httpx2.Response:
+        """Send to the first judged address that takes the connection."""
+        import httpx2
+
+        limits = httpx2.Timeout(self.deadline_seconds, connect=CONNECT_SECONDS).as_dict()
+        extensions = {"timeout": limits, **({} if url.address else {"sni_hostname": url.host})}
+        all_headers = {"Host": url.authority, **_HEADERS, **headers}
+        fault: httpx2.TransportError | None = None
+        for address in (await self._addresses(url))[:_MAX_ADDRESSES_TRIED]:
+            request = httpx2.Request("GET", url.at(address), headers=all_headers, extensions=extensions)
+            try:
+                response = await transport.handle_async_request(request)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                fault = fault or error
+            else:
+                return await _within_bounds(response)
+        raise fault or _Stopped(Failure("failed", f"{url.host} has no address."))
+
+    async def _addresses(self, url: Url) -> list[str]:
+        """The addresses of a host, resolved once. Raises when one of them may not be connected to."""
+        if url.address:
+            return [str(url.address)]
+        try:
+            look_up = functools.partial(self._resolver, url.host, url.port)
+            addresses = list(await running.acall(look_up, RESOLVE_SECONDS))
+        except ToolTimeout:
+            error = f"The name {url.host} could not be looked up in {RESOLVE_SECONDS:g} seconds."
+            raise _Stopped(Failure("timed_out", error)) from None
+        except OSError as fault:
+            raise _Stopped(self._look_up_failure(url.host, fault)) from None
+        for address in addresses:
+            if objection := self.rules.judge_address(url, address):
+                raise _Stopped(denied(objection))
+        return addresses
+
+    def _look_up_failure(self, host: str, fault: OSError) -> Failure:
+        import socket
+
+        if fault.errno == socket.EAI_AGAIN or self._hosts_exist:
+            return Failure("offline", f"The name {host} cannot be looked up: there is no network, or no name server.")
+        return Failure("failed", f"There is no host named {host}.")
+
+    def _admitted(self, url: str) -> Url:
+        decision = self.rules.judge(url)
+        parsed = read_url(url)
+        if decision.denied or isinstance(parsed, Decision):
+            raise _Stopped(denied(decision))
+        return parsed
+
+    def _redirected(self, origin: Url, location: str) -> Url:
+        """Where a redirect leads, judged like a URL that was asked for."""
+        joined = origin.join(location)
+        target = self._admitted(joined)
+        if (origin.scheme, target.scheme) == ("https", "http"):
+            reason = f"{origin.host} redirects from https to plain http."
+            decision = Decision(Verdict.DENY, "url.downgrade", reason, joined[:200], "Fetch an https address.")
+            raise _Stopped(denied(decision))
+        return target
+
+    @contextlib.asynccontextmanager
+    async def _transport(self) -> Any:
+        """The given transport, or one for this request alone: with a pool of its own, closed at the end."""
+        import httpx2
+
+        if self._given_transport:
+            yield self._given_transport
+            return
+        async with httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, proxy=self._proxy) as transport:
+            yield transport
+
+    @functools.cached_property
+    def _own_tls(self) -> ssl.SSLContext:
+        import httpx2
+
+        return httpx2.create_ssl_context(trust_env=False)
+
+    @property
+    def _tls(self) -> ssl.SSLContext:
+        if self._given_tls:
+            return self._given_tls
+        with self._lock:
+            return self._own_tls
+
+
+async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
+    """The response itself when its headers are small and its body can be unfolded in bounds. Raises _Stopped."""
+    encoding = response.headers.get("content-encoding", "")
+    size = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
+    faults = {
+        f"It answered with {size:,} bytes of headers; at most {MAX_HEADER_BYTES:,} are read.": size > MAX_HEADER_BYTES,
+        f"Its answer is compressed as {encoding[:40]!r}, which was not asked for.": not is_readable_encoding(encoding),
+    }
+    for error, is_true in faults.items():
+        if is_true:
+            await response.aclose()
+            raise _Stopped(Failure("failed", error))
+    return response
+
+
+async def _read(url: Url, response: httpx2.Response, deadline: float) -> Reply:
+    """The reply, with what came before time ran out or the server broke off. Raises _Stopped when that is nothing."""
+    import asyncio
+
+    import httpx2
+
+    reader = BodyReader(response.headers.get("content-encoding", ""))
+    fault: Status = "failed"
+    try:
+        async with asyncio.timeout_at(deadline):
+            async for chunk in cast("httpx2.AsyncByteStream", response.stream):
+                if not reader.feed(chunk):
+                    break
+        reader.finish()
+    except (TimeoutError, httpx2.TimeoutException):
+        reader.cut, fault = "the rest did not come in time", "timed_out"
+    except httpx2.TransportError:
+        reader.cut = "the server broke off"
+    finally:
+        await response.aclose()
+    if reader.cut and not reader.body:
+        raise _Stopped(Failure(fault, f"{url.host} sent no readable body: {reader.cut}."))
+    return Reply(url, response.status_code, dict(response.headers), bytes(reader.body), reader.cut)
+
+
+def _failure_of(error: Exception) -> Failure:
+    import httpx2
+
+    if isinstance(error, httpx2.TimeoutException):
+        return Failure("timed_out", "The server did not answer in time.")
+    if isinstance(error, httpx2.RemoteProtocolError):  # whose text quotes what the server sent
+        return Failure("failed", "The server's answer is not what HTTP demands, or ended before it began.")
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno and cause.errno in _NETWORK_FAULTS:
+            status, words = _NETWORK_FAULTS[cause.errno]
+            return Failure(status, f"No connection: {words}.")
+    words = str(error).strip().rstrip(".") or type(error).__name__
+    return Failure("failed", f"The request failed: {words[:200]}.")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,178 @@
+"""What does Wikipedia say of this? The tool `wikipedia`: one request to the MediaWiki API, with its manners."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.levels import SafetyLevel
+from agentkit.tooling.tool import Tool
+from agentkit.tools.web.connection import DEADLINE_SECONDS, Connection, Resolver, resolve
+from agentkit.tools.web.outcomes import Failure, Reply, refused, retry_after_seconds
+from agentkit.tools.web.texts import NOTICE, without_controls
+
+MAX_QUERY_CHARS = 300
+MAX_SUMMARY_CHARS = 8_000
+MAX_CONCURRENT = 3
+
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]{2,8}){0,2}|simple")
+_QUERY = {
+    "action": "query",
+    "format": "json",
+    "formatversion": "2",
+    "generator": "search",
+    "gsrlimit": "8",
+    "gsrnamespace": "0",
+    "list": "search",
+    "srlimit": "1",
+    "srprop": "",
+    "srinfo": "suggestion",
+    "prop": "extracts|info|pageprops|description",
+    "exintro": "1",
+    "explaintext": "1",
+    "exlimit": "max",
+    "inprop": "url",
+    "ppprop": "disambiguation",
+    "redirects": "1",
+    "maxlag": "5",
+}
+_BUSY = frozenset({"maxlag", "ratelimited", "readonly"})
+
+WikipediaTool = Tool[..., dict[str, Any]]
+
+
+def encyclopedia_tool(
+    *,
+    resolver: Resolver = resolve,
+    transport: Any = None,
+    proxy: str | None = None,
+    deadline_seconds: float = DEADLINE_SECONDS,
+) -> WikipediaTool:
+    """A `wikipedia` with settings of your own; they mean what they mean to `fetch_tool`."""
+    connection = Connection(
+        resolver=resolver,
+        transport=transport,
+        proxy=proxy,
+        deadline_seconds=deadline_seconds,
+        hosts_exist=True,
+    )
+    timeout_seconds = 3 * deadline_seconds
+    function = _looking_up(_Encyclopedia(connection))
+    return Tool(function, level=SafetyLevel.NETWORK, timeout_seconds=timeout_seconds, judge=_judge)
+
+
+class _Encyclopedia:
+    """Asks at most three things at a time, and once more when it is told to wait a little."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._turns = threading.BoundedSemaphore(MAX_CONCURRENT)
+
+    def ask(self, query: str, lang: str) -> Mapping[str, Any] | Failure:
+        """The answer of the API to a search in one language."""
+        parameters = urlencode({**_QUERY, "gsrsearch": query, "srsearch": query})
+        url = f"https://{lang}.wikipedia.org/w/api.php?{parameters}"
+        patience = self._connection.deadline_seconds
+        if not self._turns.acquire(timeout=patience):
+            return Failure("timed_out", f"Other look-ups took more than {patience:g} seconds.")
+        try:
+            started = time.monotonic()
+            answer = self._answer(url)
+            wait = answer.retry_after_seconds if isinstance(answer, Failure) else None
+            if wait is None or wait > patience - (time.monotonic() - started):
+                return answer
+            time.sleep(wait)
+            return self._answer(url)
+        finally:
+            self._turns.release()
+
+    def _answer(self, url: str) -> Mapping[str, Any] | Failure:
+        reply = self._connection.get(url, {"Accept": "application/json"})
+        if isinstance(reply, Failure):
+            return reply
+        answer = _json(reply)
+        fault = answer.get("error") if answer else None
+        if isinstance(fault, dict):
+            return _api_failure(reply, fault)
+        return refused(reply) or answer or Failure("failed", f"{reply.url.host} did not answer as a Wikipedia does.")
+
+
+def _looking_up(encyclopedia: _Encyclopedia) -> Callable[..., dict[str, Any]]:
+    def wikipedia(query: str, lang: str = "en") -> dict[str, Any]:
+        """Look something up in Wikipedia: the introduction of the article that fits best.
+
+        Args:
+            query: The title of an article, or words to search for.
+            lang: The language of the Wikipedia, as in its address: en, vi, de, zh, simple.
+
+        Returns:
+            title, summary, url, status (ok); or query, error, status, with options [{title, description}] when the
+            words mean several things, or suggestions when nothing was found.
+        """
+        words, code = " ".join(query.split()), lang.strip().lower()
+        if not _LANGUAGE.fullmatch(code):
+            error = f"{lang[:40]!r} is not the code of a Wikipedia; give one such as en, vi or simple."
+            return {"query": query, "error": error, "status": "failed"}
+        if not 0 < len(words) <= MAX_QUERY_CHARS:
+            error = f"A query takes 1 to {MAX_QUERY_CHARS} characters; these are {len(words)}."
+            return {"query": query[:MAX_QUERY_CHARS], "error": error, "status": "failed"}
+        answer = encyclopedia.ask(words, code)
+        found = answer.to_dict() if isinstance(answer, Failure) else _told(words, answer)
+        return ({"query": query} if "error" in found else {}) | found
+
+    return wikipedia
+
+
+def _told(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer as the keys of the result: an article, the choice between several, or that there is none."""
+    asked = answer.get("query")
+    found = asked if isinstance(asked, dict) else {}
+    pages = sorted(found.get("pages") or [], key=lambda page: page.get("index", 0))
+    if not pages:
+        suggestion = (found.get("searchinfo") or {}).get("suggestion")
+        remark = f" Did you mean {suggestion!r}?" if suggestion else ""
+        error = f"No article was found for {query!r}.{remark}"
+        return {"error": error, "status": "empty", "suggestions": [suggestion] if suggestion else []}
+    page = next((page for page in pages if page["title"].casefold() == query.casefold()), pages[0])
+    articles = [entry for entry in pages if "disambiguation" not in (entry.get("pageprops") or {})]
+    if page not in articles:
+        return _choice(query, articles)
+    summary = without_controls(str(page.get("extract") or page.get("description") or ""))
+    status = "truncated" if len(summary) > MAX_SUMMARY_CHARS else "ok" if summary else "empty"
+    told = {"title": page["title"], "summary": summary[:MAX_SUMMARY_CHARS].rstrip(), "url": page.get("fullurl", "")}
+    return told | {"status": status, "untrusted": True, "notice": NOTICE}
+
+
+def _choice(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
+    options = [{"title": entry["title"], "description": str(entry.get("description") or "")} for entry in articles]
+    error = f"{query!r} may mean several things; ask again with one of the titles in options."
+    return {"error": error, "status": "empty", "options": options}
+
+
+def _json(reply: Reply) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _api_failure(reply: Reply, fault: Mapping[str, Any]) -> Failure:
+    error = f"{reply.url.host} answered: {str(fault.get('info') or fault.get('code'))[:200]}"
+    if fault.get("code") in _BUSY:
+        return Failure("rate_limited", error, retry_after_seconds=retry_after_seconds(reply))
+    return Failure("failed", error)
+
+
+def _judge(arguments: Mapping[str, Any]) -> Decision:
+    reason = "The words go to Wikipedia and nowhere else."
+    return Decision(Verdict.ALLOW, "web.wikipedia", reason, arguments["query"], level=SafetyLevel.NETWORK)
+
+
+wikipedia_tool = encyclopedia_tool()

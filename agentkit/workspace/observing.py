@@ -1,0 +1,103 @@
+"""What did a command change in the workspace? Its files are remembered before, and compared after."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentkit.errors import ToolError
+from agentkit.workspace.root import Root
+from agentkit.workspace.states import ABSENT, Change, State
+from agentkit.workspace.store import Store
+
+MOST_FILES = 2_000
+MOST_BYTES = 20_000_000
+SKIPPED = frozenset(
+    {
+        *(
+            ".git",
+            ".hg",
+            ".svn",
+            ".jj",
+            "node_modules",
+            ".venv",
+            "venv",
+            "__pycache__",
+            ".tox",
+            ".nox",
+            ".eggs",
+            ".cache",
+        ),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".terraform"),
+    }
+)
+"""Folders that are not remembered: history keeps itself, and caches and packages are made again."""
+
+MOST_PLACES_AFTER = 20_000
+_MOST_READ_BYTES = 1_000_000
+_YOUNG_NANOSECONDS = 50_000_000
+"""A file changed just now may be changed again within one tick of its clock: it is compared by its content."""
+
+Signature = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What stood in a workspace: by place, a signature that changes with the file, and its state."""
+
+    places: Mapping[str, tuple[Signature, State]]
+
+    def keep(self, store: Store) -> None:
+        """Write it down."""
+        notes = ((path, signature, state) for path, (signature, state) in self.places.items())
+        store.add([({"path": path, "signature": sign, "state": s.to_dict()}, (s.content,)) for path, sign, s in notes])
+
+    @classmethod
+    def kept(cls, store: Store) -> Snapshot:
+        """Read it again."""
+        places = {}
+        for note, (content,) in store.read():
+            places[note["path"]] = (tuple(note["signature"]), State.from_dict(note["state"], content))
+        return cls(places)
+
+
+def take(root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> Snapshot:
+    """Remember every file below the root. Raises ToolError when there is more than can be remembered."""
+    signatures: dict[str, Signature] = {}
+    left, young = most_bytes, time.time_ns() - _YOUNG_NANOSECONDS
+    for path, status in root.walk(skip=SKIPPED):
+        signatures[path] = _signature(status) if status.st_ctime_ns < young else ()
+        left -= status.st_size
+        if len(signatures) > most_files or left < 0:
+            most = f"{most_files:,} files or {most_bytes // 1_000_000:,} MB"
+            raise ToolError(f"the folder has more than {most}, so nothing was remembered before")
+    return Snapshot({path: (signatures[path], state) for path, state in root.inspect_all(signatures, most_bytes)})
+
+
+def differences(
+    snapshot: Snapshot, root: Root, tool: str, *, most_places: int = MOST_PLACES_AFTER
+) -> tuple[list[Change], str]:
+    """What is no longer as it was, and what of it could not be recorded, in words, or ""."""
+    now = time.time()
+    changes: list[Change] = []
+    gone = dict(snapshot.places)
+    unknown = 0
+    for count, (path, status) in enumerate(root.walk(skip=SKIPPED)):
+        if count >= most_places:
+            return changes, f"more than {most_places:,} files are there now; not all of them were compared"
+        signature, before = gone.pop(path, ((), ABSENT))
+        if signature == _signature(status):
+            continue
+        after = dict(root.inspect_all([path], max(_MOST_READ_BYTES, before.size))).get(path)
+        if after is None:
+            unknown += 1
+        elif not after.is_like(before) or after.mode != before.mode:
+            changes.append(Change(root.folder, path, before, after, tool, now))
+    changes += [Change(root.folder, path, before, ABSENT, tool, now) for path, (_, before) in gone.items()]
+    return changes, f"{unknown:,} new files have names that cannot be recorded" if unknown else ""
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -1,0 +1,1 @@
+"""Where in the files does a pattern match?"""

@@ -1,0 +1,132 @@
+"""How are notes and the contents they speak of kept, so that a process killed at any instant leaves them readable?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from agentkit.errors import ToolError
+from agentkit.workspace.opening import CLOEXEC, DIRECTORY, NOFOLLOW
+
+Note = dict[str, Any]
+"""A few JSON values. The key `sizes` is the store's own."""
+
+Contents = tuple[bytes | None, ...]
+
+
+class Store(Protocol):
+    """An ordered list of notes, each with contents. What was added is never changed."""
+
+    def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
+        """Add notes, all or none. `durable` waits until they would survive a loss of power. Raises ToolError."""
+        ...
+
+    def read(self) -> Iterator[tuple[Note, Contents]]:
+        """The notes in order, up to the first that was not written to its end."""
+        ...
+
+
+class MemoryStore:
+    """Keeps notes for as long as the process lives, and at most `most_bytes` of contents; the rest become None."""
+
+    def __init__(self, most_bytes: int = 50_000_000) -> None:
+        self._notes: list[tuple[Note, Contents]] = []
+        self._left = most_bytes
+
+    def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
+        """Add notes."""
+        del durable  # nothing here survives the process
+        for note, contents in notes:
+            size = sum(len(content or b"") for content in contents)
+            kept = size <= self._left
+            self._left -= size if kept else 0
+            self._notes.append((note, contents if kept else (None,) * len(contents)))
+
+    def read(self) -> Iterator[tuple[Note, Contents]]:
+        """The notes in order."""
+        return iter(list(self._notes))
+
+
+class FileStore:
+    """Keeps notes in one file that only its owner can read: a line of JSON for each, then its contents.
+
+    The file is made with its first note, in a folder that `prepare` has made ready.
+    """
+
+    def __init__(self, path: Path, prepare: Callable[[], None] | None = None) -> None:
+        self.path = path
+        self._prepare = prepare
+
+    def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
+        """Add notes after what can be read of the file."""
+        pieces: list[bytes] = []
+        for note, contents in notes:
+            sizes = [None if content is None else len(content) for content in contents]
+            pieces.append(json.dumps({**note, "sizes": sizes}, separators=(",", ":")).encode() + b"\n")
+            pieces += [content for content in contents if content]
+            pieces.append(b"\n")
+        try:
+            if self._prepare is not None:
+                self._prepare()
+                self._prepare = None
+            self._append(b"".join(pieces), durable=durable)
+        except OSError as error:
+            raise ToolError(f"The journal cannot be written, so nothing was done ({error.strerror}).") from None
+
+    def _append(self, whole: bytes, *, durable: bool) -> None:
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
+        size = os.fstat(file).st_size
+        try:
+            remaining = memoryview(whole)
+            while remaining:
+                remaining = remaining[os.write(file, remaining) :]
+            if durable:
+                os.fsync(file)
+        except OSError:
+            os.ftruncate(file, size)
+            raise
+        finally:
+            os.close(file)
+        if durable and size == 0:
+            _sync_folder(self.path.parent)
+
+    def read(self) -> Iterator[tuple[Note, Contents]]:
+        """The notes in order, up to the first that was not written to its end."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            while (read := _next(file)) is not None:
+                yield read
+
+    def mend(self) -> None:
+        """Cut off a note that was not written to its end, so that others can follow."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("r+b") as file:
+            end = 0
+            while _next(file) is not None:
+                end = file.tell()
+            file.truncate(end)
+
+    def remove(self) -> None:
+        """Forget everything."""
+        self.path.unlink(missing_ok=True)
+
+
+def _next(file: BinaryIO) -> tuple[Note, Contents] | None:
+    try:
+        note = json.loads(file.readline())
+        sizes = note.pop("sizes")
+        contents = tuple(None if size is None else file.read(size) for size in sizes)
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return None
+    whole = all(size is None or len(content or b"") == size for size, content in zip(sizes, contents, strict=True))
+    return (note, contents) if whole and file.read(1) == b"\n" else None
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | DIRECTORY | CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

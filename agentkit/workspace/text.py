@@ -1,0 +1,141 @@
+"""Which text do these bytes hold, and which of its lines were asked for? (pure)."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+from agentkit.errors import ToolError
+
+MOST_SHOWN_BYTES = 256_000
+"""How much of a file one reading gives."""
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_SAMPLE_BYTES = 8_000
+_MOST_CONTROL_BYTES = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Decoded text: `encoding` is the codec's name, `mark` the byte order mark that stood before it."""
+
+    text: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+
+    def encode(self, text: str) -> bytes:
+        """Another text as bytes of the same kind. Raises ToolError when the encoding lacks a character."""
+        try:
+            return self.mark + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            character = text[error.start]
+            raise ToolError(f"The file is encoded as {self.encoding}, which has no {character!r}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines of a text. `next_offset` is the first line that was left out, None when the end was reached."""
+
+    content: str
+    total_lines: int
+    next_offset: int | None = None
+    note: str = ""
+
+
+def decode(content: bytes, name: str, size: int | None = None) -> Text:
+    """The text in the bytes, by byte order mark, as UTF-8, or as what it looks like.
+
+    `size` is that of the whole file when the bytes are only its beginning. Raises ToolError for binary content.
+    """
+    cut = size is not None and size > len(content)
+    marked = next(((mark, encoding) for mark, encoding in _BOMS if content.startswith(mark)), None)
+    if marked:
+        mark, encoding = marked
+        return Text(content[len(mark) :].decode(encoding, "replace"), encoding, mark)
+    if b"\0" not in content:
+        text = _utf8(content, cut=cut)
+        if text is not None:
+            return Text(text)
+        if len(_NO_TEXT.findall(content[:_SAMPLE_BYTES])) <= _MOST_CONTROL_BYTES * len(content[:_SAMPLE_BYTES]):
+            return _legacy(content)
+    wide = _utf16(content, cut=cut)
+    if wide is None:
+        raise ToolError(f"{name} is a binary file of {size or len(content):,} bytes; it has no text to read.")
+    return wide
+
+
+def select(text: str, offset: int | None, limit: int | None, *, complete: bool = True) -> Lines:
+    """`limit` lines from line `offset` on (counted from 1), as many as fit in MOST_SHOWN_BYTES.
+
+    `complete` tells whether the text is the whole file. Raises ToolError when there is no such line.
+    """
+    if any(count is not None and count < 1 for count in (offset, limit)):
+        raise ToolError("offset and limit count lines from 1.")
+    total = text.count("\n") + bool(text and not text.endswith("\n"))
+    first = offset or 1
+    if first > max(total, 1):
+        ending = "" if complete else " in the part of it that can be read"
+        raise ToolError(f"There is no line {first:,}; the file has {total:,} lines{ending}.")
+    if first == 1 and limit is None and complete and _fits(text):
+        return Lines(text, total)
+    lines = text.split("\n")
+    ended = [f"{line}\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
+    wanted = ended[first - 1 :][:limit]
+    return _bounded(wanted, first, total, complete=complete)
+
+
+def _bounded(wanted: list[str], first: int, total: int, *, complete: bool) -> Lines:
+    room = MOST_SHOWN_BYTES
+    count = 0
+    for line in wanted:
+        room -= len(line.encode("utf-8", "surrogatepass"))
+        if room < 0:
+            break
+        count += 1
+    content, note = "".join(wanted[:count]), ""
+    if wanted and count == 0:
+        content = wanted[0].encode("utf-8", "surrogatepass")[:MOST_SHOWN_BYTES].decode("utf-8", "ignore")
+        count, note = 1, f"Line {first:,} is longer than can be shown; only its beginning is here."
+    following: int | None = first + count if first + count <= total else None
+    if following is None and not complete:
+        note = f"The file goes on after line {total:,}, beyond what can be read."
+    return Lines(content, total, following, note)
+
+
+def _fits(text: str) -> bool:
+    return len(text) * 4 <= MOST_SHOWN_BYTES or len(text.encode("utf-8", "surrogatepass")) <= MOST_SHOWN_BYTES
+
+
+def _utf8(content: bytes, *, cut: bool) -> str | None:
+    try:
+        return codecs.utf_8_decode(content, "strict", not cut)[0]
+    except UnicodeDecodeError:
+        return None
+
+
+def _legacy(content: bytes) -> Text:
+    try:
+        return Text(content.decode("cp1252"), "cp1252")
+    except UnicodeDecodeError:
+        return Text(content.decode("latin-1"), "latin-1")
+
+
+def _utf16(content: bytes, *, cut: bool) -> Text | None:
+    """UTF-16 without a mark: text in most scripts has its zeros on one side, and no control characters."""
+    if len(content) % 2 and not cut:
+        return None
+    sample = content[:_SAMPLE_BYTES]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    encoding = "utf-16-be" if even > odd else "utf-16-le"
+    if max(even, odd) < 0.4 * (len(sample) // 2) or min(even, odd) > 0.05 * (len(sample) // 2):
+        return None
+    text = content[: len(content) // 2 * 2].decode(encoding, "replace")
+    return None if _NO_TEXT.search(text[:_SAMPLE_BYTES].encode()) else Text(text, encoding)

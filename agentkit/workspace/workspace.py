@@ -1,0 +1,257 @@
+"""What may tools touch? The files of one folder, every change of which is recorded and can be taken back."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentkit.errors import ToolError
+from agentkit.workspace.journal import Journal, Record
+from agentkit.workspace.opening import Opener, shown
+from agentkit.workspace.overlay import Overlay
+from agentkit.workspace.root import MOST_WRITTEN_BYTES, Check, Entry, Root
+from agentkit.workspace.searching.search import Matches, Query, search
+from agentkit.workspace.states import ABSENT, FOLDER, Change, State, unified
+from agentkit.workspace.store import MemoryStore
+from agentkit.workspace.text import Lines, Text, decode, select
+from agentkit.workspace.undoing import Undone
+
+_MOST_DIFF_CHARS = 10_000
+_MOST_COMPARED_LINES = 5_000
+_MOST_LINE_CHARS = 200
+_WRITABLE = 0o222
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Lines of a file, its size in bytes, and how it is encoded."""
+
+    lines: Lines
+    size: int
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that was written: its new size in bytes, and what was changed by it."""
+
+    size: int
+    change: Change
+
+    @property
+    def path(self) -> str:
+        """The file's real place."""
+        return self.change.path
+
+    @property
+    def before(self) -> State:
+        """What stood there."""
+        return self.change.before
+
+    @property
+    def diff(self) -> str:
+        """The difference as a unified diff of bounded length."""
+        return unified([self.change], _MOST_DIFF_CHARS)
+
+
+class Workspace:
+    """A folder that file tools may touch, by default the current folder at each call.
+
+    Changes are recorded in `journal`, by default one in memory, under one run: `changes` is their difference, `undo`
+    takes them back. With `dry_run` they are kept in memory and seen by whoever reads, and the disk stays as it is.
+    Any thread may use it. Raises ConfigError when there is no such folder; the methods raise ToolError, and Blocked
+    for what is outside.
+    """
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        *,
+        journal: Journal | None = None,
+        run: Record | None = None,
+        dry_run: bool = False,
+        opener: Opener | None = None,
+    ) -> None:
+        self.journal = Journal() if journal is None else journal
+        self.dry_run = dry_run
+        self._opener = opener
+        self._lock = threading.RLock()
+        self._fixed = None if root is None else Root(root, opener=opener)
+        self._roots: dict[str, Root] = {}
+        self._run = run
+
+    def for_run(self, run_id: str | None = None, label: str = "", *, dry_run: bool | None = None) -> Workspace:
+        """The same folder and journal for one run, whose changes are recorded and undone together."""
+        is_dry = self.dry_run if dry_run is None else dry_run
+        workspace = Workspace(journal=self.journal, dry_run=is_dry, opener=self._opener)
+        workspace._fixed, workspace._lock = self._fixed, self._lock
+        workspace._run = workspace._new_record(label, run_id)
+        return workspace
+
+    @property
+    def folder(self) -> str:
+        """The workspace's folder, absolute, without links."""
+        return self._root().folder
+
+    @property
+    def record(self) -> Record:
+        """What was changed, in the order in which it was."""
+        with self._lock:
+            if self._run is None:
+                self._run = self._new_record("changes without a run", None)
+            return self._run
+
+    @property
+    def changes(self) -> str:
+        """What the run changed, as one unified diff of bounded length."""
+        return self.record.diff
+
+    def undo(self) -> Undone:
+        """Put back all that the run changed, or nothing. Raises ToolError naming what was changed since."""
+        with self._lock:
+            return self.record.undo()
+
+    def locate(self, path: str) -> tuple[str, str]:
+        """A path by its name alone, and the real place that it leads to, both relative to the folder."""
+        return self._root().locate(path)
+
+    def read(
+        self, path: str, offset: int | None = None, limit: int | None = None, *, check: Check | None = None
+    ) -> Reading:
+        """Lines of a text file, from line `offset` on (counted from 1), at most `limit`."""
+        found = self._root().read(path, check=check)
+        text = decode(found.content, shown(path), found.size)
+        lines = select(text.text, offset, limit, complete=found.size <= len(found.content))
+        return Reading(lines, found.size, text.encoding)
+
+    def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> Written:
+        """Put a file in place, with the folders it needs."""
+        try:
+            return self._put(path, content.encode(), tool, check)
+        except UnicodeEncodeError:
+            raise ToolError("The content has lone surrogates, which no file can hold.") from None
+
+    def edit(
+        self, path: str, old_text: str, new_text: str, *, tool: str = "edit_file", check: Check | None = None
+    ) -> Written:
+        """Replace the one place in a file where `old_text` stands. Raises ToolError when there is none, or several."""
+        with self._lock:
+            found = self._root().read(path, MOST_WRITTEN_BYTES + 1, check=check)
+            if found.size > MOST_WRITTEN_BYTES:
+                raise ToolError(
+                    f"{shown(path)} has {found.size:,} bytes; at most {MOST_WRITTEN_BYTES:,} can be edited."
+                )
+            text = decode(found.content, shown(path))
+            return self._put(found.path, text.encode(_replaced(text, old_text, new_text, path)), tool, check)
+
+    def list(self, path: str = ".", *, check: Check | None = None) -> list[Entry]:
+        """What is in a folder, by name."""
+        return self._root().entries(path, check=check)[1]
+
+    def search(self, query: Query) -> Matches:
+        """Where a regular expression matches in the files."""
+        return search(self._root(), query)
+
+    @contextlib.contextmanager
+    def observing(self, tool: str) -> Iterator[None]:
+        """Record what is changed meanwhile by a tool that changes files by itself."""
+        if self.dry_run:
+            raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
+        with self.record.observing(self._root(), tool):
+            yield
+
+    def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> Written:
+        if len(content) > MOST_WRITTEN_BYTES:
+            raise ToolError(f"The content has {len(content):,} bytes; at most {MOST_WRITTEN_BYTES:,} can be written.")
+        with self._lock:
+            root = self._root()
+            place, folders = root.missing_folders(path)
+            if check:
+                check(place)
+            before = root.inspect(place)
+            _refuse_read_only(before, path)
+            after = State.of("file", content, before.mode or 0o644)
+            change = Change(root.folder, place, before, after, tool, time.time())
+            if not after.is_like(before):
+                made = [Change(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
+                with self.record.making([*made, change]), _folders(root, folders):
+                    root.write(place, content)
+        return Written(len(content), change)
+
+    def _root(self) -> Root:
+        """The folder at this moment; a dry run sees each folder through its own overlay."""
+        root = self._fixed
+        folder = str(Path.cwd()) if root is None else root.folder
+        if root is not None and not self.dry_run:
+            return root
+        with self._lock:
+            if folder not in self._roots:
+                self._roots[folder] = Overlay(folder) if self.dry_run else Root(folder, opener=self._opener)
+            return self._roots[folder]
+
+    def _new_record(self, label: str, run_id: str | None) -> Record:
+        if not self.dry_run:
+            return self.journal.begin(label, run_id)
+        return Record(run_id or "dry-run", label, MemoryStore(), roots=lambda folder: self._roots[folder])
+
+
+@contextlib.contextmanager
+def _folders(root: Root, folders: list[str]) -> Iterator[None]:
+    """Make folders, and remove them again when what follows fails."""
+    made: list[str] = []
+    try:
+        for folder in folders:
+            root.make_folder(folder)
+            made.append(folder)
+        yield
+    except ToolError:
+        for folder in reversed(made):
+            with contextlib.suppress(ToolError):  # somebody else may use it by now
+                root.remove(folder)
+        raise
+
+
+def _refuse_read_only(state: State, path: str) -> None:
+    if state.kind == "file" and not state.mode & _WRITABLE:
+        raise ToolError(f"{shown(path)} is read-only.")
+
+
+def _replaced(text: Text, old_text: str, new_text: str, path: str) -> str:
+    """The text with the one occurrence replaced. Line ends are taken to be those of the file."""
+    if not old_text:
+        raise ToolError("old_text is empty; give the text that is to be replaced.")
+    whole = text.text
+    if old_text not in whole and "\r\n" in whole:
+        old_text, new_text = (each.replace("\r\n", "\n").replace("\n", "\r\n") for each in (old_text, new_text))
+    count = whole.count(old_text)
+    if count == 1:
+        return whole.replace(old_text, new_text)
+    if count > 1:
+        lines = [str(whole.count("\n", 0, at) + 1) for at in _places(whole, old_text)]
+        where = f"{', '.join(lines)}{' and more' if count > len(lines) else ''}"
+        advice = "give more of the text around the right place"
+        raise ToolError(f"old_text stands {count:,} times in {shown(path)} (lines {where}); {advice}.")
+    raise ToolError(f"old_text does not stand in {shown(path)}. {_closest(whole, old_text)}")
+
+
+def _places(whole: str, old_text: str) -> list[int]:
+    places = [whole.find(old_text)]
+    while len(places) < 10 and (at := whole.find(old_text, places[-1] + 1)) >= 0:
+        places.append(at)
+    return places
+
+
+def _closest(whole: str, old_text: str) -> str:
+    """The lines that look most like the first line of the text, in words."""
+    wanted = next((line for line in old_text.splitlines() if line.strip()), "").strip()[:_MOST_LINE_CHARS]
+    lines = [line[:_MOST_LINE_CHARS] for line in whole.splitlines()[:_MOST_COMPARED_LINES]]
+    close = difflib.get_close_matches(wanted, {line.strip(): None for line in lines if line.strip()}, 3, 0.6)
+    if not close:
+        return "No line is like its first one; read the file again."
+    numbered = [f"{number}: {line}" for number, line in enumerate(lines, 1) if line.strip() in close]
+    return "The closest lines are:\n" + "\n".join(numbered[:5])

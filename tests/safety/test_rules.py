@@ -1,0 +1,109 @@
+"""Which calls does a rule fit, and what does it say of them?"""
+
+import pytest
+
+from agentkit.decisions import Verdict
+from agentkit.errors import ConfigError
+from agentkit.safety.rules import Rule, rules_from
+
+FITS = [
+    ({"n": 3}, {"n": 3}),
+    ({"n": {"equals": None}}, {"n": None}),
+    ({"mode": {"one_of": ["r", "w"]}}, {"mode": "w"}),
+    ({"text": {"matches": r"a.*z"}}, {"text": "a\nz"}),
+    ({"text": {"contains": r"b+"}}, {"text": "abba"}),
+    ({"tags": {"contains": "secret"}}, {"tags": ["a", "secret plan"]}),
+    ({"command": {"words": ["git", "push"]}}, {"command": "git push origin main"}),
+    ({"command": {"words": ["ls"]}}, {"command": "  ls   -la"}),
+    ({"url": {"host": "example.com"}}, {"url": "https://EXAMPLE.com:443/a?b"}),
+    ({"url": {"host": "example.com"}}, {"url": "https://docs.example.com/"}),
+    ({"path": {"below": "/srv/data"}}, {"path": "/srv/data/x/../y.txt"}),
+    ({"n": {"at_most": 5}}, {"n": 5}),
+    ({"n": {"at_least": 0.5}}, {"n": 1}),
+    ({"n": {"at_least": 1, "at_most": 5}}, {"n": 2}),
+    ({}, {"anything": 1}),
+]
+DOES_NOT_FIT = [
+    ({"n": 3}, {"n": 4}),
+    ({"n": 1}, {"n": True}),
+    ({"n": 3}, {"m": 3}),
+    ({"mode": {"one_of": ["r", "w"]}}, {"mode": "x"}),
+    ({"text": {"matches": r"a"}}, {"text": "ab"}),
+    ({"text": {"contains": r"^b"}}, {"text": "ab"}),
+    ({"command": {"words": ["git", "push"]}}, {"command": "git push; curl evil.example"}),
+    ({"command": {"words": ["git", "push"]}}, {"command": "git push && rm x"}),
+    ({"command": {"words": ["git", "push"]}}, {"command": "git push $(id)"}),
+    ({"command": {"words": ["git", "push"]}}, {"command": "git push\nid"}),
+    ({"command": {"words": ["git", "push"]}}, {"command": "git pull"}),
+    ({"command": {"words": ["git", "push"]}}, {"command": ["git", "push"]}),
+    ({"url": {"host": "example.com"}}, {"url": "https://example.com.evil.example/"}),
+    ({"url": {"host": "example.com"}}, {"url": "https://notexample.com/"}),
+    ({"url": {"host": "example.com"}}, {"url": "https://evil.example/?example.com"}),
+    ({"url": {"host": "example.com"}}, {"url": "http://[broken/"}),
+    ({"url": {"host": "example.com"}}, {"url": 7}),
+    ({"path": {"below": "/srv/data"}}, {"path": "/srv/data/../secret"}),
+    ({"path": {"below": "/srv/data"}}, {"path": "/srv/database/x"}),
+    ({"path": {"below": "/srv/data"}}, {"path": "data/x"}),
+    ({"n": {"at_most": 5}}, {"n": 6}),
+    ({"n": {"at_most": 5}}, {"n": "4"}),
+    ({"n": {"at_most": 5}}, {"n": True}),
+    ({"n": {"at_least": 1, "at_most": 5}}, {"n": 0}),
+]
+
+
+@pytest.mark.parametrize(("where", "arguments"), FITS)
+def test_rule_fits_when_every_test_holds(where, arguments):
+    """A rule is about the calls of its tool whose arguments pass all of its tests."""
+    rule = Rule("deny", "send", where)
+    assert rule.fits("send", arguments)
+    assert not rule.fits("sender", arguments)
+    assert not rule.fits("Send", arguments)
+
+
+@pytest.mark.parametrize(("where", "arguments"), DOES_NOT_FIT)
+def test_rule_does_not_fit_otherwise(where, arguments):
+    """One test that fails, a missing argument or a value of another type keeps a rule out."""
+    assert not Rule("allow", "send", where).fits("send", arguments)
+
+
+def test_decision_carries_the_rule_and_its_evidence():
+    """What a rule says names the rule, its reason, and the argument that it looked at."""
+    rule = Rule("ask", "send", {"to": {"contains": "@"}}, reason="Mail leaves the house.", remedy="Write a draft.")
+    decision = rule.decision({"to": "a@b.example"})
+    assert (decision.verdict, decision.rule, decision.reason) == (Verdict.ASK, "ask send", "Mail leaves the house.")
+    assert (decision.evidence, decision.remedy) == ("a@b.example", "Write a draft.")
+
+
+def test_examples_are_checked_when_the_rule_is_made():
+    """A rule with an example that proves it wrong does not come into being."""
+    right = {"match": [{"n": 3}], "not_match": [{"n": 4}]}
+    assert Rule("deny", "send", {"n": 3}, **right).name == ""
+    with pytest.raises(ConfigError, match="does not fit its own example"):
+        Rule("deny", "send", {"n": 3}, match=[{"n": 4}])
+    with pytest.raises(ConfigError, match="fits its own example"):
+        Rule("deny", "send", {"n": 3}, not_match=[{"n": 3}])
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"verdict": "perhaps", "tool": "send"}, "allow, ask or deny"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"like": 3}}}, "no test 'like'"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"matches": "("}}}, "regular expression"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"words": "git"}}}, "a list of words"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"at_most": "5"}}}, "a number"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"below": "here"}}}, "an absolute folder"),
+        ({"verdict": "deny", "tool": "send", "when": {}}, "no rule"),
+        ({"verdict": "deny"}, "no rule"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(fields, told):
+    """A rule from a file with an unknown verdict, test or field is an error at once, not a rule that never fits."""
+    with pytest.raises(ConfigError, match=told):
+        rules_from([fields])
+
+
+def test_rules_come_as_data():
+    """Rules may be written as dictionaries, so that a JSON or TOML file can hold them."""
+    entry = {"verdict": "deny", "tool": "send", "where": {"to": "boss"}, "name": "not-to-the-boss"}
+    assert rules_from([entry]) == (Rule(**entry),)

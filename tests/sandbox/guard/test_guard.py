@@ -1,0 +1,202 @@
+"""What guarded code can do, what it cannot, and how it is told."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agentkit.sandbox.guard import available_modules, run
+
+HERE = Path(__file__).parent
+MARKER = "MARKER_ESCAPED"
+
+
+def rows(name):
+    """The rows of a data file beside this test."""
+    return [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
+
+
+ORDINARY = rows("ordinary.jsonl")
+ESCAPES = rows("escapes.jsonl")
+
+
+def outcome(code):
+    """The ending of a run, and what it printed to standard output."""
+    printed = []
+    ending = run(code, lambda stream, text: printed.append(text) if stream == "stdout" else None)
+    return ending, "".join(printed)
+
+
+@pytest.mark.parametrize("row", ORDINARY, ids=range(len(ORDINARY)))
+def test_ordinary_code_prints_what_python_prints(row):
+    """Code that models write runs under guard, and prints the same."""
+    ending, printed = outcome(row["code"])
+    assert printed == row["stdout"], ending.text()
+    assert ending.ok == row["ok"]
+
+
+def test_ordinary_rows_are_what_python_prints():
+    """The expected output of the ordinary rows is this very Python's own."""
+    for row in ORDINARY[:: 1 if os.environ.get("CI") else 10]:
+        command = [sys.executable, "-I", "-"]
+        done = subprocess.run(command, input=row["code"], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.stdout, done.returncode == 0) == (row["stdout"], row["ok"])
+
+
+def test_the_corpora_are_large():
+    """There are hundreds of rows of each sort."""
+    assert len(ORDINARY) >= 200
+    assert len({row["code"] for row in ESCAPES}) >= 250
+
+
+@pytest.mark.parametrize("row", ESCAPES, ids=[f"{row['category']}-{i}" for i, row in enumerate(ESCAPES)])
+def test_escape_is_stopped(row):
+    """No known way out of the language prints its mark."""
+    _, printed = outcome(row["code"])
+    assert MARKER not in printed.splitlines()
+
+
+def wrapped(code, how):
+    """The code in other clothes, which must not change what it may do."""
+    indented = "".join(f"    {line}\n" for line in code.splitlines())
+    return [
+        f"def _wrapped():\n{indented}_wrapped()\n",
+        f"if True:\n{indented}",
+        f"for _ in range(1):\n{indented}",
+        f"while True:\n{indented}    break\n",
+        f"try:\n{indented}finally:\n    pass\n",
+        f"class Wrapped:\n{indented}",
+        code.replace("    ", "\t"),
+        code.replace("\n", "\r\n"),
+        f"# comment\n\n{code}\n\n",
+        code.replace("_", "\uff3f", 1),
+        code.replace("a", "\uff41", 1),
+        f"with __import__('contextlib').nullcontext():\n{indented}",
+        f"match 1:\n    case _:\n{''.join('    ' + line + chr(10) for line in indented.splitlines())}",
+        f"exec({code!r})\n",
+        f"import math\n{code}",
+        code.replace("x =", "y = x ="),
+    ][how]
+
+
+def test_mutated_escapes_are_stopped():
+    """Escapes stay stopped when they are wrapped, indented, spelled or joined otherwise."""
+    chance = Random(20261122)
+    for _ in range(1500):
+        code = wrapped(chance.choice(ESCAPES)["code"], chance.randrange(16))
+        if chance.random() < 0.3:
+            code = wrapped(code, chance.randrange(16))
+        if chance.random() < 0.2:
+            code = chance.choice(ESCAPES)["code"] + code
+        _, printed = outcome(code)
+        assert MARKER not in printed.splitlines(), code
+
+
+def test_last_expression_is_shown():
+    """The value of a last expression is in the ending, as a notebook shows it, and is not printed."""
+    assert outcome("x = 2\nx * 21")[0].value == "42"
+    assert outcome("print('a')")[0].value is None
+    assert outcome("'a'") == (outcome("'a'")[0], "")
+    assert outcome("")[0].ok
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "line", "said"),
+    [
+        ("x = 1\nx = (", "syntax", 2, "SyntaxError"),
+        ("x = '\0'", "syntax", None, "null bytes"),
+        ("x = '\ud800'", "syntax", None, "surrogates"),
+        ("(" * 250 + "1" + ")" * 250, "syntax", None, ""),
+        ("-" * 3000 + "1", "syntax", None, "nested too deeply"),
+        ("\n\nimport os", "refused", 3, "module 'os' is not available here"),
+        ("\nimport os", "refused", 2, "read_file tool"),
+        ("import requests", "refused", 1, "fetch_url"),
+        ("import subprocess", "refused", 1, "run_shell"),
+        ("open('x')", "refused", 1, "read_file tool"),
+        ("input()", "refused", 1, "nobody to ask"),
+        ("try:\n    1\nexcept* ValueError:\n    pass", "refused", 1, "except*"),
+        ("from math import nope", "refused", 1, "module 'math' has no 'nope' here"),
+        ("import math\nmath.nope", "refused", 2, "available: acos"),
+        ("import math\nmath.pi = 3", "refused", 2, "cannot be set"),
+        ("x.__globals__", "refused", 1, "'__globals__'"),
+        ("def f():\n    return 1 / 0\nf()", "raised", 2, "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "raised", None, "exit(3)"),
+        ("class E(Exception):\n    def __str__(self): return 1 / 0\nraise E", "raised", 3, "cannot be shown"),
+        ("raise KeyboardInterrupt", "raised", 1, "KeyboardInterrupt"),
+        ("def f(n): return f(n + 1)\nf(0)", "raised", 1, "RecursionError"),
+        ("class A:\n    def __repr__(self): return 1 / 0\nA()", "raised", 2, "ZeroDivisionError"),
+    ],
+)
+def test_error_says_where_and_what(code, kind, line, said):
+    """An error has its kind, its line and its reason in plain words."""
+    ending, _ = outcome(code)
+    assert (ending.kind, ending.line) == (kind, line) or line is None
+    assert ending.kind == kind
+    assert said in ending.text()
+
+
+def test_error_shows_the_lines_of_the_code_only():
+    """A traceback names the program's own lines, outermost first, and no line of Python's library or the guard."""
+    ending, _ = outcome("import statistics\ndef f(x):\n    return statistics.mean(x)\ndef g():\n    f([])\ng()")
+    assert ending.trace == ("line 6, in <module>", "line 5, in g")
+    assert (ending.line, ending.source) == (3, "return statistics.mean(x)")
+    assert "mean requires at least one data point" in ending.message
+    assert ending.text().splitlines()[-1] == ending.message
+
+
+def test_ok_has_no_text():
+    """There is nothing to tell of a run that went well."""
+    assert outcome("1")[0].text() == ""
+
+
+def test_output_before_an_error_is_kept():
+    """What was printed before an error has been printed."""
+    assert outcome("print('a')\n1 / 0")[1] == "a\n"
+
+
+def test_streams_are_told_apart():
+    """Standard error is named as such."""
+    written = []
+    run("import sys\nprint('a')\nprint('b', file=sys.stderr)", lambda *piece: written.append(piece))
+    assert written == [("stdout", "a\n"), ("stderr", "b\n")]
+
+
+@pytest.mark.parametrize("name", available_modules)
+def test_every_module_can_be_imported(name):
+    """Each module that is said to be available can be imported, in all three ways."""
+    ending, printed = outcome(f"import {name}\nimport {name} as m\nfrom {name} import *\nprint(m)")
+    assert ending.ok, ending.text()
+    assert printed == f"<module {name!r}>\n"
+
+
+def test_runs_do_not_meet():
+    """One run sees nothing of another."""
+    outcome("import json\nx = 1")
+    assert outcome("x")[0].message == "NameError: name 'x' is not defined"
+
+
+def test_the_host_keeps_its_streams_and_limits():
+    """A run leaves the host's standard output alone."""
+    before = (sys.stdout, sys.stderr, Path.cwd())
+    outcome("print('x')\nimport contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()): print(1)")
+    assert (sys.stdout, sys.stderr, Path.cwd()) == before
+
+
+@pytest.mark.parametrize("row", rows("details.jsonl"), ids=lambda row: repr(row["code"][:40]))
+def test_detail(row):
+    """Replaced functions and guarded attributes answer as Python's own do."""
+    ending, printed = outcome(row["code"])
+    assert ending.ok, ending.text()
+    assert row["stdout"] in {printed, None}
+
+
+@pytest.mark.parametrize("row", rows("refusals.jsonl"), ids=lambda row: repr(row["code"][:40]))
+def test_refusal_says_what_to_do(row):
+    """What is refused is named, with what to do instead."""
+    ending, _ = outcome(row["code"])
+    assert ending.kind in {"refused", "syntax"} or not row["said"]
+    assert row["said"] in ending.text()

@@ -1,0 +1,47 @@
+"""What a guard says of objects that no program should ever hold."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from agentkit.sandbox.guard.attributes import Guard
+from agentkit.sandbox.guard.ending import RefusedAttribute
+from agentkit.sandbox.guard.modules import Importer, import_for_python
+
+
+@pytest.mark.parametrize("held", [sys, sys._getframe(), (lambda: 0).__code__], ids=["module", "frame", "code"])
+def test_an_attribute_that_is_machinery_stays_closed(held):
+    """A module, a frame or a code object is not handed out, whatever the attribute is called."""
+    with pytest.raises(RefusedAttribute):
+        Guard({}).read_plain(SimpleNamespace(held=held), "held")
+
+
+def test_the_class_of_classes_is_replaced():
+    """Whoever holds `type` itself is given the function that tells the class of one object."""
+    guard = Guard({})
+    assert guard.read_plain(SimpleNamespace(held=type), "held") is guard.type
+
+
+def test_built_in_functions_import_what_they_need_only():
+    """Built-in functions may load their own helpers, and nothing else."""
+    assert import_for_python("_strptime").__name__ == "_strptime"
+    with pytest.raises(ImportError, match="'os' is not available"):
+        import_for_python("os")
+
+
+def test_own_classes_are_known_by_where_they_were_written():
+    """An underscore attribute belongs to the classes of the program, not to Python's."""
+    guard = Guard({})
+    own = guard.own_class(type("Own", (), {"_x": 1}))
+    assert guard.read_own(own(), "_x") == guard.read_own(own, "_x") == 1
+    with pytest.raises(RefusedAttribute):
+        guard.read_own(3, "_x")
+
+
+def test_a_facade_is_frozen():
+    """What stands for a module cannot be changed even by those who hold it without a guard."""
+    facade = Importer({}, lambda _: None).facade("math")
+    with pytest.raises(RefusedAttribute):
+        facade.pi = 3
+    assert repr(facade) == "<module 'math'>"

@@ -1,0 +1,545 @@
+"""Does a command stay in its workspace and within its limits, and leave nothing behind?"""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agentkit.errors import ConfigError, SandboxError
+from agentkit.sandbox import bubblewrap
+from agentkit.sandbox.isolation import MECHANISMS
+from agentkit.sandbox.process import (
+    Confinement,
+    ProcessLimits,
+    arun_command,
+    bash_agrees,
+    command_boundary,
+    run_command,
+)
+from agentkit.sandbox.supervision import Cancellation
+from agentkit.sandbox.view import command_view
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "CANARY-91bc"
+WITHOUT_BUBBLEWRAP = MECHANISMS - {"bubblewrap"}
+WAYS = {
+    "bubblewrap": Confinement(),
+    "worker": Confinement(available=WITHOUT_BUBBLEWRAP),
+    "landlock": Confinement(available=frozenset({"landlock", "seccomp"})),
+    "off": Confinement(isolation="off"),
+}
+STRONG = [name for name in ("bubblewrap", "worker") if command_boundary(WAYS[name]).is_strong]
+CLOSED = [*STRONG, "landlock"]
+pytestmark = pytest.mark.skipif(len(STRONG) < 2, reason="this machine lacks bubblewrap or user namespaces")
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A workspace like people have: a repository with hooks, keys and settings."""
+    for name, text in {
+        "notes.txt": "hello\n",
+        ".env": TOKEN,
+        ".env.local": TOKEN,
+        ".env.example": "KEY=\n",
+        ".git/config": "[core]\n",
+        ".git/hooks/pre-commit": "#!/bin/sh\n",
+        ".ssh/id_rsa": TOKEN,
+        ".aws/credentials": TOKEN,
+        "agentkit.toml": "[policy]\n",
+    }.items():
+        path = tmp_path / "workspace" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "outside.txt").write_text(TOKEN)
+    return tmp_path / "workspace"
+
+
+def limited(confinement, **limits):
+    """The same confinement with other limits."""
+    return Confinement(isolation=confinement.isolation, available=confinement.available, limits=ProcessLimits(**limits))
+
+
+def survivors(mark):
+    """The processes with this word in their command line."""
+    found = [process.info for process in psutil.process_iter(["pid", "cmdline"])]
+    return [info["pid"] for info in found if mark in " ".join(info["cmdline"] or ())]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_command_runs_in_its_workspace(way, workspace):
+    """A command works in its workspace, and its outputs and return code are its own."""
+    outcome = run_command("pwd; cat notes.txt; echo err >&2; echo new > new.txt; exit 7", workspace, WAYS[way])
+    assert outcome.stdout == f"{workspace}\nhello\n"
+    assert (outcome.stderr, outcome.return_code, outcome.status, outcome.error) == ("err\n", 7, "ok", "")
+    assert (workspace / "new.txt").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("command", ["-x", "--help", "", "true #", "cat", "read x; echo $x", "exit 300"])
+def test_any_text_is_a_command(way, command, workspace):
+    """A command may look like an option, be empty or want input: it is bash's, and there is none to read."""
+    outcome = run_command(command, workspace, WAYS[way])
+    assert outcome.status == "ok"
+    assert outcome.return_code in {0, 1, 44, 127}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_signal_gives_its_number(way, workspace):
+    """A command that a signal ended returns 128 and its number, as shells have it."""
+    assert run_command("kill -15 $$", workspace, WAYS[way]).return_code == 143
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_command_knows_no_secret_of_the_environment(way, workspace, monkeypatch):
+    """Only harmless variables are handed on, and a home that is empty."""
+    for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "MY_TOKEN", "LD_PRELOAD_X", "BASH_ENV", "PROMPT_COMMAND"):
+        monkeypatch.setenv(name, TOKEN)
+    monkeypatch.setenv("LC_NUMERIC", "C")
+    printed = run_command("env; ls -A ~; cat /proc/[0-9]*/environ 2>/dev/null", workspace, WAYS[way]).output
+    assert "LC_NUMERIC=C" in printed
+    if way != "off":
+        assert TOKEN not in printed
+
+
+SECRET_READS = [
+    "cat .env",
+    "cat .env.local",
+    "cat .ssh/id_rsa",
+    "cat .aws/credentials",
+    "cat ../outside.txt",
+    "cat $(pwd)/../outside.txt",
+    "ln -s ../outside.txt l; cat l",
+    "ln ../outside.txt l; cat l",
+    "cat /proc/1/root$(pwd)/../outside.txt",
+    "cat /proc/{host}/root$(pwd)/../outside.txt",
+    "cat /proc/{host}/environ",
+    "grep -r CANARY . ..",
+    "tar c . .. | strings",
+    "cp -r .. copy; cat copy/outside.txt",
+    "find / -name outside.txt -exec cat {{}} + 2>/dev/null",
+    "unshare -Ur cat ../outside.txt; unshare -rm umount .env; cat .env",
+    "umount .env; cat .env",
+    "mount -t tmpfs x /mnt && cat .env",
+    "exec 3< ../outside.txt; cat <&3",
+    "env -i bash -c 'cat ../outside.txt'",
+    "cat /etc/shadow | grep :",
+]
+
+
+@pytest.mark.parametrize("way", STRONG)
+@pytest.mark.parametrize("command", SECRET_READS)
+def test_secrets_cannot_be_read(way, command, workspace, monkeypatch):
+    """Keys in the workspace, files outside of it and the host's environment are not there for a command."""
+    monkeypatch.setenv("HOST_SECRET", TOKEN)
+    outcome = run_command(command.format(host=os.getpid()), workspace, WAYS[way])
+    assert TOKEN not in outcome.output
+    assert "root:" not in outcome.output
+
+
+@pytest.mark.parametrize("command", ["cat ../outside.txt", "ls /root", "cat /etc/shadow", "cat /proc/{host}/environ"])
+def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypatch):
+    """Where no root can be built, files outside the workspace and the system's programs stay closed."""
+    monkeypatch.setenv("HOST_SECRET", TOKEN)
+    outcome = run_command(command.format(host=os.getpid()), workspace, WAYS["landlock"])
+    assert TOKEN not in outcome.output
+    assert outcome.return_code != 0
+    assert not outcome.boundary.is_strong
+
+
+WRITES = [
+    "echo x > ../outside.txt",
+    "echo x > /etc/agentkit_touch",
+    "echo x > /usr/agentkit_touch",
+    "rm -rf ../outside.txt",
+    "mv ../outside.txt .",
+    "chmod 777 ../outside.txt",
+    "touch -d 2001-01-01 ../outside.txt",
+    "ln -s ../outside.txt l; echo x > l",
+    'python3 -c \'open("../outside.txt", "w")\'',
+    "truncate -s 0 ../outside.txt",
+]
+
+
+@pytest.mark.parametrize("way", CLOSED)
+@pytest.mark.parametrize("command", WRITES)
+def test_nothing_outside_is_changed(way, command, workspace):
+    """A command changes nothing outside of its workspace."""
+    if way == "landlock" and command.startswith(("chmod", "touch")):
+        pytest.skip("Landlock does not know modes and times")
+    outside = workspace.parent / "outside.txt"
+    before = outside.stat()
+    run_command(command, workspace, WAYS[way])
+    assert outside.read_text() == TOKEN
+    assert (outside.stat().st_mode, outside.stat().st_mtime) == (before.st_mode, before.st_mtime)
+    assert not Path("/etc/agentkit_touch").exists()
+    assert not Path("/usr/agentkit_touch").exists()
+
+
+@pytest.mark.parametrize("way", STRONG)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > .git/config",
+        "echo x > .git/hooks/pre-commit",
+        "echo x > .git/hooks/post-commit",
+        "rm -rf .git/hooks",
+        "mv .git/hooks hooks",
+        "mv .git git && echo x > git/config",
+        "sed -i s/policy/x/ agentkit.toml",
+        "git config core.fsmonitor x",
+        "echo x > .env",
+    ],
+)
+def test_what_decides_over_later_runs_cannot_be_changed(way, command, workspace):
+    """Hooks, the repository's settings, the agent's own settings and keys are as they were."""
+    run_command(command, workspace, WAYS[way])
+    kept = {name: (workspace / name) for name in (".git/config", ".git/hooks/pre-commit", "agentkit.toml", ".env")}
+    if not kept[".git/config"].exists():
+        kept = {name: workspace / name.replace(".git/", "git/") for name in kept}
+    assert [path.read_text() for path in kept.values()] == ["[core]\n", "#!/bin/sh\n", "[policy]\n", TOKEN]
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_a_workspace_may_be_shown_only(way, workspace):
+    """For a trial run the workspace can be read, and nothing in it can be changed."""
+    confinement = Confinement(writable=False, available=WAYS[way].available)
+    outcome = run_command("cat notes.txt; echo x > notes.txt; rm notes.txt; touch a", workspace, confinement)
+    assert outcome.output.startswith("hello\n")
+    assert (workspace / "notes.txt").read_text() == "hello\n"
+    assert not (workspace / "a").exists()
+
+
+CONNECT = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo CONNECTED"
+
+
+@pytest.mark.parametrize("way", CLOSED)
+@pytest.mark.parametrize(
+    "command",
+    [
+        CONNECT,
+        "echo x > /dev/udp/127.0.0.1/{port} && echo CONNECTED",
+        'python3 -c \'import socket as s; s.create_connection(("127.0.0.1", {port})); print("CONNECTED")\'',
+        'python3 -c \'import socket as s; s.socket(s.AF_UNIX).connect("{unix}"); print("CONNECTED")\'',
+        'python3 -c \'import socket as s; s.socket(s.AF_UNIX).connect("\\0{abstract}"); print("CONNECTED")\'',
+    ],
+)
+def test_a_command_has_no_network(way, command, workspace):
+    """No service of this machine, on whatever kind of socket, hears of a command."""
+    unix, abstract = str(workspace / "socket"), f"agentkit-{os.getpid()}"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as path,
+        socket.socket(socket.AF_UNIX) as name,
+    ):
+        path.bind(unix)
+        path.listen()
+        name.bind(f"\0{abstract}")
+        name.listen()
+        words = {"port": server.getsockname()[1], "unix": unix, "abstract": abstract}
+        outcome = run_command(command.format(**words), workspace, WAYS[way])
+        for listener in (server, path, name):
+            listener.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+    if "udp" not in command or way == "landlock":
+        assert "CONNECTED" not in outcome.output
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_the_network_can_be_granted(way, workspace):
+    """A command that was granted the network reaches what its host reaches, and the boundary says so."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        confinement = Confinement(network=True, available=WAYS[way].available, isolation="required")
+        outcome = run_command(CONNECT.format(port=server.getsockname()[1]), workspace, confinement)
+    assert outcome.output == "CONNECTED\n"
+    assert "net" not in outcome.boundary.mechanisms
+
+
+DAEMONS = [
+    "sleep {mark} & sleep 60",
+    "setsid sleep {mark} & sleep 60",
+    "(setsid nohup sleep {mark} >/dev/null 2>&1 &) ; sleep 60",
+    'python3 -c "import os,time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n'
+    "  os.execlp('sleep', 'sleep', '{mark}')\n os._exit(0)\ntime.sleep(60)\"",
+    "trap '' TERM INT HUP; while :; do sleep {mark}; done",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("command", DAEMONS)
+@pytest.mark.parametrize("waits", [True, False])
+def test_nothing_survives_a_command(way, command, waits, workspace):
+    """What a command started ends with it, also in a session of its own, whether it ran out of time or not."""
+    mark = f"{9_000_000 + abs(hash((way, command, waits))) % 900_000}"
+    text = command.format(mark=mark)
+    if not waits:
+        text = text.replace("sleep 60", "sleep 0.2").replace("time.sleep(60)", "time.sleep(.2)")
+    started = time.monotonic()
+    is_endless = waits or "while" in command
+    outcome = run_command(text, workspace, limited(WAYS[way], timeout_seconds=0.8 if is_endless else 15))
+    assert time.monotonic() - started < 20
+    assert outcome.status == ("timed_out" if is_endless else "ok")
+    assert survivors(mark) == []
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_a_fork_bomb_is_ended(way, workspace):
+    """A command that multiplies is ended with all of its kind."""
+    confinement = limited(WAYS[way], processes=64, timeout_seconds=15)
+    outcome = run_command("f() { f | f & }; f; sleep 20", workspace, confinement)
+    assert outcome.status == "failed"
+    assert "more than 64 processes" in outcome.error
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_too_many_processes_are_ended(way, workspace):
+    """A command with more processes than it may have is ended with all of them."""
+    command = "for n in $(seq 90); do setsid sleep 9712345 & done; sleep 9712345"
+    outcome = run_command(command, workspace, limited(WAYS[way], processes=64, timeout_seconds=15))
+    assert "more than 64 processes" in outcome.error
+    assert survivors("9712345") == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_memory_has_a_limit(way, workspace):
+    """A command that fills the memory gets no more, or is ended."""
+    code = "python3 -c 'import time\na = []\nwhile True: a.append(bytearray(10 ** 7)); time.sleep(0.01)'"
+    outcome = run_command(code, workspace, limited(WAYS[way], memory_bytes=200_000_000, timeout_seconds=20))
+    assert "MemoryError" in outcome.stderr or "memory" in outcome.error
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_long_output_is_cut_in_the_middle(way, workspace):
+    """Of a long output the beginning and the end are returned, with a note of what is missing."""
+    outcome = run_command("seq 100000", workspace, limited(WAYS[way], output_bytes=1000))
+    assert outcome.truncated
+    assert outcome.output.startswith("1\n2\n3\n")
+    assert outcome.output.endswith("99999\n100000\n")
+    assert "588,895 bytes left out" in outcome.output
+    assert outcome.return_code == 0
+
+
+def test_partial_output_is_kept():
+    """What a command wrote before its time was up is returned."""
+    outcome = run_command(
+        "echo so far; sleep 60", "/usr", Confinement(writable=False, limits=ProcessLimits(timeout_seconds=0.5))
+    )
+    assert (outcome.output, outcome.status, outcome.return_code) == ("so far\n", "timed_out", None)
+    assert "after 0.5 seconds" in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("masked", "way"),
+    [
+        ("bubblewrap", "seccomp"),
+        ("seccomp", "bubblewrap"),
+        ("user", "Landlock"),
+        ("pid", "seccomp"),
+        ("landlock", "bubblewrap"),
+    ],
+)
+def test_a_masked_mechanism_is_told_or_refused(masked, way, workspace):
+    """Without one mechanism, a command runs behind others and says which, or is refused where all are required."""
+    confinement = Confinement(available=MECHANISMS - {masked})
+    outcome = run_command("echo x", workspace, confinement)
+    assert outcome.output == "x\n"
+    assert masked not in outcome.boundary.mechanisms
+    assert way in outcome.boundary.describe()
+    assert outcome.boundary == command_boundary(confinement)
+    required = Confinement(available=MECHANISMS - {masked}, isolation="required")
+    if outcome.boundary.is_strong:
+        assert run_command("echo x", workspace, required).output == "x\n"
+    else:
+        with pytest.raises(SandboxError, match=f"no .*{masked}|no .*mount"):
+            run_command("touch ran", workspace, required)
+        assert not (workspace / "ran").exists()
+
+
+@pytest.mark.parametrize("command", ["a\0b", "echo \ud800"])
+def test_what_no_program_can_be_given_is_refused(command, workspace):
+    """A command with a NUL or half a character is not run."""
+    with pytest.raises(SandboxError, match="not run"):
+        run_command(command, workspace)
+
+
+@pytest.mark.parametrize("folder", ["/", "/does/not/exist", "/etc/passwd"])
+def test_a_workspace_is_a_folder(folder):
+    """A command without a folder of its own, or with the whole system as one, is not run."""
+    with pytest.raises(SandboxError, match="workspace"):
+        run_command("true", folder)
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "worker"])
+def test_a_command_that_is_too_long_is_refused_in_words(way, workspace):
+    """A command longer than the kernel takes is an error in words."""
+    outcome_or_error = None
+    try:
+        outcome_or_error = run_command("true " + "x" * 200_000, workspace, WAYS[way])
+    except SandboxError as error:
+        outcome_or_error = error
+    assert isinstance(outcome_or_error, SandboxError) or outcome_or_error.return_code != 0
+
+
+def test_an_unknown_isolation_is_no_isolation():
+    """A misspelt isolation is an error."""
+    with pytest.raises(ConfigError, match="auto"):
+        Confinement(isolation="none")
+
+
+def test_a_command_can_be_awaited_and_cancelled(workspace):
+    """Awaiting a command blocks nobody, and cancelling ends it with all it started."""
+
+    async def main():
+        assert (await arun_command("echo x", workspace)).output == "x\n"
+        await asyncio.wait_for(arun_command("sleep 9512345", workspace), 0.5)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+    assert survivors("9512345") == []
+
+
+def test_a_command_can_be_cancelled_from_another_thread(workspace):
+    """A command ends when its cancellation is wished."""
+    cancellation = Cancellation()
+    threading.Timer(0.3, cancellation.cancel).start()
+    outcome = run_command("sleep 60", workspace, Confinement(), cancellation)
+    assert (outcome.status, outcome.error) == ("failed", "It was cancelled.")
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from agentkit.sandbox.process import *
+available = frozenset(sys.argv[3].split(","))
+print("ready", flush=True)
+run_command("setsid sleep 9612345 & sleep 9612345", sys.argv[2], Confinement(available=available))
+"""
+
+
+@pytest.mark.parametrize("available", [MECHANISMS, WITHOUT_BUBBLEWRAP, frozenset({"seccomp"})])
+def test_no_command_outlives_its_host(available, workspace):
+    """When the host is killed, its commands end within moments."""
+    arguments = [sys.executable, "-c", PROGRAM, str(ROOT), str(workspace), ",".join(available)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as program:
+        program.stdout.readline()
+        deadline = time.monotonic() + 20
+        while not survivors("sleep 9612345") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        program.kill()
+    deadline = time.monotonic() + 10
+    while survivors("sleep 9612345") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert survivors("sleep 9612345") == []
+
+
+AS_NOBODY = """
+import os, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.path.insert(0, sys.argv[1])
+from agentkit.sandbox.process import *
+from agentkit.sandbox.python import run_python
+for available in (MECHANISMS, MECHANISMS - {"bubblewrap"}):
+    confinement = Confinement(available=available, isolation="required")
+    outcome = run_command("id -u; echo x > made; cat made", sys.argv[2], confinement)
+    print(outcome.output.split(), outcome.boundary.is_strong)
+outcome = run_python("print(6 * 7); open('/etc/passwd')", guard=False, sandbox="required")
+print(outcome.output.split()[0], outcome.boundary.is_strong, outcome.error[:17])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/usr/bin/python3").exists(), reason="needs root and a system Python")
+def test_an_ordinary_user_gets_the_same(tmp_path):
+    """Without any privilege the boundary is as strong as root's."""
+    shutil.copytree(ROOT / "agentkit", tmp_path / "agentkit", ignore=shutil.ignore_patterns("__pycache__", "guard"))
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    for folder in (workspace, tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o777)
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", AS_NOBODY, str(tmp_path), str(workspace)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["['65534', 'x'] True"] * 2 + ["42 True FileNotFoundError"]
+
+
+@pytest.mark.parametrize("command", ["echo x", "for i in 1 2; do echo $i; done", "cat <<E\nx\nE", "-c", "[[ a = b ]]"])
+def test_bash_agrees_with_bash(command):
+    """What bash can read is agreed to, without being run."""
+    assert bash_agrees(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["echo 'x", "if", "for", "echo )", "a\0b", "echo \ud800", "case x in", "x" * 300_000, "$(", "done"]
+)
+def test_bash_disagrees_with_the_rest(command):
+    """What bash cannot read is not agreed to, whatever it is."""
+    assert not bash_agrees(command)
+
+
+def test_bash_runs_nothing_to_agree(tmp_path):
+    """Reading a command has no effect."""
+    assert bash_agrees(f"touch {tmp_path}/x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bubblewrap_is_tried_before_it_is_trusted(monkeypatch, tmp_path):
+    """Where there is no bubblewrap, or too little is wanted of it, it puts up nothing."""
+    assert bubblewrap.mechanisms(MECHANISMS) >= {"bubblewrap", "mount", "seccomp"}
+    assert bubblewrap.mechanisms(MECHANISMS - {"mount"}) == frozenset()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bubblewrap.mechanisms(MECHANISMS - {"uts"}) == frozenset()
+
+
+def test_a_failure_of_bubblewrap_is_not_the_commands():
+    """When bubblewrap cannot put up the sandbox, that is an error, and no return code of a command."""
+    chosen = bubblewrap.mechanisms(MECHANISMS)
+    with bubblewrap.started(["true"], ["--ro-bind", "/does/not/exist", "/x"], chosen) as wrapped:
+        wrapped.program.wait(20)
+        with pytest.raises(SandboxError, match="was not run"):
+            wrapped.check()
+
+
+def test_homes_are_hidden_but_for_their_tools(monkeypatch, tmp_path):
+    """Of a home a command sees the folders of programs, without what keys they keep."""
+    home, workspace = tmp_path / "people" / "me", tmp_path / "workspace"
+    for name in (".cargo/bin/tool", ".cargo/credentials.toml", "diary.txt", ".ssh/id", "apps/bin/app", "own/run"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(TOKEN if "bin" not in name else "#!/bin/sh\necho tool\n")
+        (home / name).chmod(0o755)
+    workspace.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{home}/.cargo/bin:{home}/apps/bin:/usr/bin:/bin")
+    outcome = run_command(
+        f"tool; app; cd {home}; find . -type f; cat diary.txt .ssh/id .cargo/credentials.toml", workspace
+    )
+    assert outcome.stdout.startswith("tool\ntool\n")
+    assert "diary.txt\n" not in outcome.stdout
+    assert TOKEN not in outcome.output
+    view = command_view(str(workspace), str(tmp_path), writable=True, scratch_bytes=100)
+    assert ("tmpfs", str(home), "100") in view.mounts
+
+
+def test_nothing_piles_up_after_commands(workspace):
+    """After many commands there are no more processes, descriptors or folders than before."""
+
+    def counts():
+        process = psutil.Process()
+        return len(process.children(recursive=True)), process.num_fds(), threading.active_count()
+
+    run_command("true", workspace)
+    before = counts()
+    for n in range(12):
+        run_command("echo $RANDOM; sleep 0 &", workspace, WAYS["worker" if n % 3 == 0 else "bubblewrap"])
+    assert counts() == before

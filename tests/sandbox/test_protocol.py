@@ -1,0 +1,76 @@
+"""Are frames data to whoever reads them, whatever they are?"""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.sandbox import protocol
+
+TEXTS = st.dictionaries(
+    st.text(st.characters(codec="utf-8")).filter(str.isidentifier), st.text(st.characters(codec="utf-8"))
+)
+
+
+@given(TEXTS)
+def test_a_frame_brings_its_texts(texts):
+    """What is put into a frame comes out of it."""
+    assert protocol.split(protocol.encode(**texts)) == [texts]
+
+
+@given(st.binary())
+def test_anything_may_be_received(data):
+    """Bytes that are no frame are passed over, not an error."""
+    assert isinstance(protocol.split(data), list)
+
+
+@given(st.binary(max_size=40))
+def test_what_follows_a_frame_does_not_spoil_it(data):
+    """A whole frame counts, whatever follows it."""
+    assert protocol.split(protocol.encode(a="b") + data)[0] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "body", [b"\0\0\0\x05ab", b"\0\0\0\x01a", b"\xff\xff\xff\xff", b"\0", b"\0\0\0\x01a\0\0\0\x01b\0\0\0\x01c"]
+)
+def test_a_broken_frame_is_refused(body):
+    """A frame that is cut short or has a name without text is no frame."""
+    with pytest.raises(ValueError, match="frame"):
+        protocol.decode(body)
+    assert protocol.split(len(body).to_bytes(4, "big") + body) == []
+
+
+def received(data):
+    """What is received from a pipe with this in it."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as end:
+        os.write(writing, data)
+        os.close(writing)
+        return protocol.receive(end.fileno())
+
+
+def test_a_frame_is_received_whole():
+    """A frame is waited for until all of it is there."""
+    assert received(protocol.encode(code="x" * 30_000)) == {"code": "x" * 30_000}
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\0\0"])
+def test_the_end_is_no_frame(data):
+    """A side that closes says nothing more."""
+    assert received(data) is None
+
+
+def test_a_frame_without_end_is_refused():
+    """A frame that claims to be huge is not waited for."""
+    with pytest.raises(ValueError, match="too long"):
+        received(b"\xff\xff\xff\xff")
+
+
+def test_all_is_sent():
+    """What is sent arrives, also when it takes several writes."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as end:
+        protocol.send(writing, b"abc")
+        os.close(writing)
+        assert end.read() == b"abc"

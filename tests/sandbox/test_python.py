@@ -1,0 +1,360 @@
+"""Does code that nobody trusts stay where it runs, and is its result its own?"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agentkit.errors import ConfigError, SandboxError
+from agentkit.sandbox.isolation import MECHANISMS
+from agentkit.sandbox.keeper import start_isolated
+from agentkit.sandbox.python import PYTHON_LIMITS, Spec, WorkerPool, arun_python, python_boundary, run_python
+from agentkit.sandbox.supervision import MEGABYTE, ProcessLimits
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+ESCAPED = "MARKER_ESCAPED"
+TOKEN = "CANARY-7f3a"
+SHORT = ProcessLimits(
+    timeout_seconds=0.6, memory_bytes=512 * MEGABYTE, processes=8, scratch_bytes=32 * MEGABYTE, open_files=64
+)
+pytestmark = pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary")
+
+
+def rows(name):
+    """The rows of a file of attacks."""
+    parsed = [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
+    return [pytest.param(row["code"], id=f"{row['id']} {row['why']}") for row in parsed]
+
+
+def plain(code, **options):
+    """What comes of code without the language guard, so that the boundary alone must hold."""
+    return run_python(code, guard=False, **options)
+
+
+@pytest.fixture(scope="module")
+def outside():
+    """A file outside, a place to leave a trace, and what listens on this machine."""
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
+        canary = Path(folder, "canary.txt")
+        canary.write_text(TOKEN)
+        os.utime(canary, (10**9, 10**9))
+        with socket.socket(socket.AF_UNIX) as unix, socket.socket(socket.AF_UNIX) as abstract:
+            unix.bind(f"{folder}/unix")
+            unix.listen()
+            abstract.bind(f"\0agentkit-{os.getpid()}")
+            abstract.listen()
+            places = {"CANARY": canary, "TOUCH": Path(folder, "touch"), "HOST": os.getpid(), "UNIX": f"{folder}/unix"}
+            yield places | {"PORT": server.getsockname()[1], "ABSTRACT": f"agentkit-{os.getpid()}"}
+
+
+@pytest.mark.parametrize("code", rows("os_escapes.jsonl"))
+def test_nothing_outside_is_reached(code, outside, monkeypatch):
+    """Without any guard, code reads and changes no file, opens no connection and touches no process outside."""
+    monkeypatch.setenv("CANARY_VARIABLE", TOKEN)
+    for name, value in outside.items():
+        code = code.replace(f"{{{name}}}", str(value))
+    before = outside["CANARY"].stat()
+    outcome = plain(code, limits=SHORT, sandbox="required")
+    after = outside["CANARY"].stat()
+    assert ESCAPED not in outcome.stdout.splitlines()
+    assert TOKEN not in outcome.output
+    assert outcome.status != "ok"
+    assert (before.st_mode, before.st_mtime, before.st_uid) == (after.st_mode, after.st_mtime, after.st_uid)
+    assert outside["CANARY"].read_text() == TOKEN
+    assert not outside["TOUCH"].exists()
+    assert not any(Path("/dev", "shm").glob("agentkit_touch*"))
+
+
+@pytest.mark.parametrize("code", rows("resources.jsonl"))
+def test_every_excess_is_ended(code):
+    """Whatever it does with time, memory, output, files or processes, code is ended, and told why in a sentence."""
+    started = time.monotonic()
+    outcome = plain(code, limits=SHORT)
+    assert time.monotonic() - started < 10
+    assert outcome.status in {"failed", "timed_out"}
+    assert outcome.error
+    assert len(outcome.output) < 2 * SHORT.output_bytes
+    spawned = [child for child in psutil.Process().children(recursive=True) if child.name().startswith("python")]
+    assert len(spawned) <= 2  # the worker that waits for the next snippet, and its keeper
+
+
+def test_what_was_printed_is_returned():
+    """Printed text comes back, by stream and together, in the order in which it was printed."""
+    outcome = plain("import sys\nprint('one')\nsys.stdout.flush()\nprint('two', file=sys.stderr)\n")
+    assert (outcome.status, outcome.output) == ("ok", "one\ntwo\n")
+    assert (outcome.stdout, outcome.stderr, outcome.error) == ("one\n", "two\n", "")
+
+
+def test_the_boundary_is_named():
+    """Every outcome says which mechanisms were up."""
+    described = plain("pass").boundary.describe()
+    assert described.startswith("user, pid, net, ipc, uts and mount namespaces")
+    assert described.endswith("Landlock, seccomp, resource limits")
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [("x" * 100_001, "100,001 bytes"), ("a\0b", "NUL"), ("'\ud800'", "surrogate"), ("é" * 60_000, "120")],
+)
+def test_what_is_no_code_is_not_run(code, word):
+    """Text that is too long or no text is refused at once, with a reason."""
+    outcome = plain(code)
+    assert (outcome.status, outcome.kind) == ("failed", "refused")
+    assert word in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import time\ntime.sleep(60)", "timed out after 0.6 seconds"),
+        ("'x' * 10 ** 12", "out of memory: it may have 512 MB"),
+        ("import ctypes\nctypes.string_at(0)", "ended by SIGSEGV"),
+        ("import os\nos._exit(0)", "exit code 0) before it was done"),
+        ("import os\nos._exit(64 + 31)", "rule of the sandbox"),
+        ("import os\nos._exit(64 + 24)", "computed for more than 0.6 seconds"),
+        ("import os\nos._exit(64 + 62)", "signal 62"),
+        ("import os\nos._exit(63)", "broke down"),
+        ("while True: print('x' * 9999)", "more than 64 MB of output"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_every_end_is_one_sentence(code, words):
+    """Time, memory, a crash, a silent exit, a flood and an exception are told apart in words."""
+    outcome = plain(code, limits=SHORT)
+    assert words in outcome.error
+    assert "\n" not in outcome.error
+
+
+def test_output_before_the_end_is_kept():
+    """What was printed before the time was up is returned."""
+    assert plain("print('so far', flush=True)\nwhile True: pass", limits=SHORT).output == "so far\n"
+
+
+def test_exit_is_an_end_like_any_other():
+    """Code that calls exit() has ended well."""
+    assert plain("print('x')\nraise SystemExit(3)").status == "ok"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "protocol.encode(nonce='0' * 32, kind='ok')",
+        "protocol.encode(kind='ok', value='forged')",
+        "protocol.encode(nonce='', kind='ok', value='forged')",
+        "protocol.encode(mechanisms='all', failure='no')",
+        'b\'{"status": "ok"}\'',
+        "b'\\xff' * 2000",
+        "b'\\0\\0\\0\\1' * 500",
+        "__import__('pickle').dumps(print)",
+    ],
+)
+def test_a_result_cannot_be_forged(forged):
+    """Whatever is written to every descriptor, code that ends its process early has not succeeded."""
+    code = (
+        f"import os\nfrom agentkit.sandbox import protocol\nfor n in range(3, 64):\n    try:\n"
+        f"        os.write(n, {forged})\n    except OSError:\n        pass\nos._exit(0)"
+    )
+    outcome = plain(code)
+    assert outcome.status == "failed"
+    assert outcome.value == ""
+
+
+def test_each_snippet_has_a_process_of_its_own():
+    """Nothing that one snippet leaves, in memory or in files, is there for the next."""
+    write = "import math\nmath.pi = 3\nopen('/tmp/left', 'w').write('x')\nprint(math.pi)"
+    assert plain(write).output == "3\n"
+    assert plain("import math, os\nprint(math.pi > 3.1, os.listdir('/tmp'))").output == "True []\n"
+
+
+def test_many_threads_may_run_code_at_once():
+    """Fifty snippets from fifty threads get each its own answer."""
+    with ThreadPoolExecutor(50) as threads:
+        outcomes = list(threads.map(lambda n: plain(f"print({n} * {n})"), range(50)))
+    assert [outcome.output for outcome in outcomes] == [f"{n * n}\n" for n in range(50)]
+
+
+def test_code_can_be_awaited():
+    """Awaiting a snippet lets others go on meanwhile."""
+
+    async def main():
+        waiting = asyncio.create_task(arun_python("import time\ntime.sleep(0.3)\nprint('slept')", guard=False))
+        beats = 0
+        while not waiting.done():
+            beats += 1
+            await asyncio.sleep(0.02)
+        return beats, (await waiting).output
+
+    beats, output = asyncio.run(main())
+    assert output == "slept\n"
+    assert beats > 3
+
+
+def test_a_cancelled_snippet_is_ended():
+    """Cancelling the one who awaits ends the snippet's process first."""
+
+    async def main():
+        await asyncio.wait_for(arun_python("while True: pass", guard=False), 0.5)
+
+    before = set(psutil.Process().children(recursive=True))
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert [child for child in left if child.is_running() and child.cpu_times().user > 0.2] == []
+
+
+@pytest.mark.parametrize("missing", ["landlock", "seccomp", "user", "pid", "net"])
+def test_a_missing_mechanism_is_told_or_refused(missing):
+    """Without one mechanism, code runs behind the others and says so, or does not run where all are required."""
+    available = MECHANISMS - {missing}
+    outcome = plain("print(1)", available=available)
+    assert outcome.output == "1\n"
+    assert missing in outcome.boundary.missing
+    assert not outcome.boundary.is_strong
+    with pytest.raises(SandboxError, match="cannot be had"):
+        plain("print(1)", available=available, sandbox="required")
+
+
+def test_without_a_root_of_its_own_code_still_reads_nothing_outside(outside):
+    """Where nothing can be mounted, Landlock alone keeps files from being read."""
+    outcome = plain(f"print(open('{outside['CANARY']}').read())", available=MECHANISMS - {"mount"})
+    assert "PermissionError" in outcome.error
+    assert outcome.boundary.is_strong
+
+
+def test_isolation_can_be_switched_off():
+    """With isolation off, limits are what is left, and the outcome says so."""
+    outcome = plain("while True: pass", sandbox="off", limits=SHORT)
+    assert outcome.status == "timed_out"
+    assert outcome.boundary.describe() == "resource limits"
+
+
+def test_an_unknown_isolation_is_refused():
+    """A misspelt isolation is an error, not the weakest of all."""
+    with pytest.raises(ConfigError, match="required"):
+        plain("1", sandbox="on")
+
+
+PROGRAM = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from agentkit.sandbox.python import run_python
+run_python("1", guard=False)
+print("ready", flush=True)
+run_python("while True: pass", guard=False)
+"""
+
+
+def host():
+    """A program that has run a snippet, keeps a worker, and runs another snippet."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(ROOT)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert program.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    return program, psutil.Process(program.pid).children(recursive=True)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_nothing_outlives_its_host(how):
+    """When the host is killed or interrupted, whatever it had started ends within moments."""
+    program, children = host()
+    with program:
+        assert len(children) >= 2
+        program.send_signal(how)
+        program.wait(20)
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+
+
+def test_a_fork_of_the_host_has_workers_of_its_own():
+    """A process forked from the host runs snippets, and leaves the host's waiting worker to the host."""
+    pool = WorkerPool()
+    spec = Spec(guard=False)
+    pool.achievable(spec)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            keeper, mechanisms = pool.take(spec)
+            keeper.close()
+            status = 0 if mechanisms else 1
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    keeper, mechanisms = pool.take(spec)
+    keeper.close()
+    pool.close()
+    assert "seccomp" in mechanisms
+
+
+def test_a_waiting_worker_is_used_once_and_not_kept_for_long():
+    """A pool keeps as many workers as it was told, and none beyond its time."""
+    before = len(psutil.Process().children())
+    pool = WorkerPool(size=1, idle_seconds=0.5)
+    specs = [Spec(guard=False), Spec(PYTHON_LIMITS, MECHANISMS - {"uts"}, guard=False)]
+    for spec in (*specs, specs[1]):
+        pool.refill(spec)
+        assert pool.achievable(spec) >= {"seccomp"}
+    assert len(psutil.Process().children()) <= before + 1
+    deadline = time.monotonic() + 20
+    while len(psutil.Process().children()) > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(psutil.Process().children()) == before
+
+
+def test_a_worker_that_died_waiting_is_replaced():
+    """When the waiting worker was killed, the snippet gets another."""
+    pool = WorkerPool()
+    spec = Spec(guard=False)
+    pool.refill(spec)
+    for _, keeper in pool._waiting:
+        keeper.program.kill()
+        keeper.program.wait()
+    keeper, mechanisms = pool.take(spec)
+    keeper.close()
+    pool.close()
+    assert mechanisms
+
+
+def test_a_pool_may_keep_nothing():
+    """A pool of size zero starts a worker for each snippet."""
+    pool = WorkerPool(size=0)
+    pool.refill(Spec(guard=False))
+    assert pool._waiting == []
+
+
+def test_nothing_piles_up():
+    """After many snippets there are no more processes, descriptors or threads than after a few."""
+
+    def counts():
+        process = psutil.Process()
+        return len(process.children(recursive=True)), process.num_fds(), threading.active_count()
+
+    for _ in range(3):
+        plain("print(1)")
+    before = counts()
+    for n in range(20):
+        plain("print(1)" if n % 4 else "import os\nos._exit(1)")
+    time.sleep(0.3)
+    after = counts()
+    assert all(late <= early + 1 for late, early in zip(after, before, strict=True))
+    assert [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE] == []
+
+
+def test_a_worker_that_cannot_start_is_an_error_in_words():
+    """When not even a bare process can be had, the error says what went wrong in it."""
+    setup = {"task": "python", "guard": "", "resources": "CPU=many", "mounts": "", "rules": "", "bare_rules": ""}
+    with pytest.raises(SandboxError, match="ValueError"):
+        start_isolated(setup, frozenset())

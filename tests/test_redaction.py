@@ -1,0 +1,131 @@
+"""Which texts are hidden, and which are left alone?"""
+
+import time
+
+import pytest
+
+from agentkit import Tool
+from agentkit.redaction import MARK, redact, redact_value
+
+SECRETS = [
+    "sk-proj-" + "a1B2" * 8,
+    "sk-ant-api03-" + "x9" * 20,
+    "ghp_" + "A1" * 18,
+    "github_pat_" + "11AA22" * 6,
+    "glpat-" + "abcd1234EFGH5678",
+    "xoxb-1234567890-abcdefghij",
+    "AKIA" + "ABCDEFGHIJKLMNOP",
+    "AIza" + "SyA1234567890abcdefghijklmnopqrstu",
+    "ya29." + "a0AfH6SMBxxxxxxxxxxxxx",
+    "hf_" + "abcdefghijABCDEFGHIJ12",
+    "npm_" + "a1b2c3d4e5" * 4,
+    "sk_live_" + "abcdef123456",
+    "SG." + "a" * 22 + "." + "b" * 43,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
+    "AccountKey=" + "A" * 86 + "==",
+]
+HARMLESS = [
+    "The task-list is sk-ipped.",
+    "password: ask your administrator",
+    "api_key = os.environ['OPENAI_API_KEY']",
+    "token = tokenizer.next_token_of_the_long_stream",
+    "https://example.com/a:b@c",
+    "See https://user@example.com/ for the key.",
+    "secret_santa_list_for_everybody = 12",
+    "The AKIA prefix is not a key.",
+    "commit 9f2c1d7e8a6b5c4d3e2f1a0b9c8d7e6f5a4b3c2d",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_known_shapes_of_keys_are_hidden(secret):
+    """A key of a known shape is replaced by what it was, wherever it stands."""
+    hidden = redact(f"before {secret} after")
+    assert secret not in hidden
+    assert hidden.startswith("before ")
+    assert MARK in hidden
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_other_texts_are_left_alone(text):
+    """Prose, code and hashes that only look a little like keys stay as they are."""
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("postgres://admin:hunter2@db.example/x", "hunter2"),
+        ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz012345", "abcdefghijklmnopqrstuvwxyz012345"),
+        ('{"client_secret": "a1b2c3d4e5f6a7b8c9d0e1f2"}', "a1b2c3d4e5f6a7b8c9d0e1f2"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY1", "wJalrXUtnFEMI"),
+        ("api_key: '0123456789abcdef0123'", "0123456789abcdef0123"),
+    ],
+)
+def test_secrets_are_told_by_what_stands_before_them(text, secret):
+    """Passwords in addresses, bearer tokens and assigned keys are hidden, and the rest stays readable."""
+    hidden = redact(text)
+    assert secret not in hidden
+    assert hidden[:5] == text[:5]
+
+
+def test_values_of_secret_variables_are_hidden(monkeypatch):
+    """The very values that the environment keeps under names of secrets are hidden in any text."""
+    monkeypatch.setenv("SHOP_PASSWORD", "swordfish-77")
+    monkeypatch.setenv("SHOP_AUTHOR", "Jane-Doe-77")
+    monkeypatch.setenv("SHOP_TOKEN_FILE", "/run/shop/token-77")
+    assert redact("log in with swordfish-77 by Jane-Doe-77 from /run/shop/token-77") == (
+        f"log in with {MARK}value of a secret variable] by Jane-Doe-77 from /run/shop/token-77"
+    )
+
+
+def test_short_and_plain_values_are_not_searched_for(monkeypatch):
+    """A variable that is set to a word such as `enabled` does not blank that word everywhere."""
+    monkeypatch.setenv("SHOP_TOKEN", "enabled")
+    monkeypatch.setenv("SHOP_KEY", "disabled")
+    assert redact("enabled or disabled") == "enabled or disabled"
+
+
+def test_values_are_redacted_however_deep():
+    """Texts inside dictionaries, lists and tuples are redacted in a copy; what holds no secret is the same object."""
+    value = {"a": [1, ("x", SECRETS[0])], "b": None}
+    hidden = redact_value(value)
+    assert SECRETS[0] not in repr(hidden)
+    assert (hidden["a"][0], hidden["a"][1][0], value["a"][1][1]) == (1, "x", SECRETS[0])
+    clean = {"a": [1, ("x", "y")]}
+    assert redact_value(clean) is clean
+
+
+def test_cycles_and_depths_are_survived():
+    """A value that contains itself, or nests without end, is redacted as far as it can be shown."""
+    value: list = [SECRETS[0]]
+    value.append(value)
+    assert redact_value(value)[0] != SECRETS[0]
+
+
+def test_results_of_tools_hold_no_secrets():
+    """What a tool returns or raises is told without secrets; calling it directly gives the function's own value."""
+
+    def leak(how: str) -> dict:
+        """Leak."""
+        if how == "raise":
+            raise RuntimeError(f"bad key {SECRETS[0]}")
+        return {"content": SECRETS[0], "error": SECRETS[0] if how == "error" else None}
+
+    leaky = Tool(leak)
+    for how in ("return", "error", "raise"):
+        result = leaky.invoke({"how": how})
+        assert SECRETS[0] not in f"{result.content} {result.value} {result.error}"
+    assert leaky(how="return")["content"] == SECRETS[0]
+
+
+def test_long_texts_are_read_in_linear_time():
+    """A megabyte that almost looks like keys everywhere takes a moment, not minutes."""
+    started = time.monotonic()
+    for piece in ("sk-", "password=", "://a:", "eyJ", "-----BEGIN PRIVATE KEY-----", "api_key: 'a", "bearer "):
+        redact(piece * (200_000 // len(piece)))
+    assert time.monotonic() - started < 30

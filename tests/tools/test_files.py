@@ -1,0 +1,273 @@
+"""Which tools touch files?"""
+
+import json
+import os
+import threading
+
+import pytest
+
+from agentkit.decisions import Verdict
+from agentkit.errors import Blocked
+from agentkit.levels import SafetyLevel
+from agentkit.tools.file_access import checking
+from agentkit.tools.files import (
+    edit_file_in,
+    edit_file_tool,
+    list_directory_in,
+    list_directory_tool,
+    read_file_in,
+    read_file_tool,
+    search_files_in,
+    search_files_tool,
+    write_file_in,
+    write_file_tool,
+)
+from agentkit.workspace.workspace import Workspace
+
+LEVELS = {"read": SafetyLevel.NETWORK, "write": SafetyLevel.SYSTEM}
+TOOLS = (read_file_tool, write_file_tool, edit_file_tool, list_directory_tool, search_files_tool)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A workspace's folder."""
+    folder = tmp_path / "ws"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("one\ntwo\n")
+    (folder / ".env").write_text("API_KEY=hidden-value\n")
+    return folder
+
+
+@pytest.fixture
+def workspace(folder):
+    """The workspace of that folder."""
+    return Workspace(folder)
+
+
+def test_tools_are_described():
+    """Names, parameters, levels and descriptions are as promised."""
+    described = {tool.name: list(tool.parameters["properties"]) for tool in TOOLS}
+    assert described == {
+        "read_file": ["path", "offset", "limit"],
+        "write_file": ["path", "content"],
+        "edit_file": ["path", "old_text", "new_text"],
+        "list_directory": ["path"],
+        "search_files": ["pattern", "path", "glob"],
+    }
+    for tool in TOOLS:
+        assert tool.level is SafetyLevel.SYSTEM
+        assert len(tool.description) > 40
+        assert all(parameter["description"] for parameter in tool.parameters["properties"].values())
+
+
+def test_file_is_read(workspace):
+    """A short file is read as a whole."""
+    assert read_file_in(workspace)(path="a.txt") == {
+        "path": "a.txt",
+        "content": "one\ntwo\n",
+        "total_lines": 2,
+        "bytes": 8,
+    }
+
+
+def test_file_is_read_in_parts(workspace, folder):
+    """Of a long file a part is read, and where to go on; what is not UTF-8 says so."""
+    tool = read_file_in(workspace)
+    assert tool("a.txt", limit=1)["next_offset"] == 2
+    assert "status" not in tool("a.txt", limit=1)
+    (folder / "long.txt").write_text("x" * 99 + "\n" * 1 + ("y" * 99 + "\n") * 5_000)
+    result = tool.invoke({"path": "long.txt"})
+    assert result.status == "truncated"
+    assert result.value["next_offset"] == 2_561
+    (folder / "old.txt").write_bytes(b"caf\xe9")
+    assert tool("old.txt") == {"path": "old.txt", "content": "café", "total_lines": 1, "bytes": 4, "encoding": "cp1252"}
+    (folder / "line.txt").write_text("z" * 300_000)
+    assert "is longer" in tool("line.txt")["note"]
+
+
+@pytest.mark.parametrize("path", ["missing.txt", "sub", ""])
+def test_failure_is_told(path, workspace):
+    """What cannot be done is told with path and error."""
+    for tool, arguments in (
+        (read_file_in(workspace), {}),
+        (write_file_in(workspace), {"content": "x"}),
+        (edit_file_in(workspace), {"old_text": "a", "new_text": "b"}),
+    ):
+        if path == "missing.txt" and tool.name == "write_file":
+            continue
+        result = tool.invoke({"path": path, **arguments})
+        assert (result.status, result.value["path"], result.value["error"]) == ("failed", path, result.error)
+        assert json.loads(result.content)["error"]
+
+
+def test_file_is_written(workspace, folder):
+    """Writing tells how many bytes were written and whether the file is new."""
+    tool = write_file_in(workspace)
+    assert tool("sub/new/é.txt", "é\n") == {
+        "path": "sub/new/é.txt",
+        "success": True,
+        "bytes_written": 3,
+        "created": True,
+    }
+    assert tool("a.txt", "x")["created"] is False
+    (folder / "b.txt").hardlink_to(folder / "a.txt")
+    assert "1 more name(s)" in tool("a.txt", "y")["note"]
+    assert (folder / "b.txt").read_text() == "x"
+
+
+def test_file_is_edited(workspace, folder):
+    """Editing tells what has changed."""
+    result = edit_file_in(workspace)("a.txt", "two", "TWO")
+    assert result["success"] is True
+    assert "-two\n+TWO\n" in result["changes"]
+    assert (folder / "a.txt").read_text() == "one\nTWO\n"
+
+
+def test_folder_is_listed(workspace, folder):
+    """Folders and files are listed by name."""
+    tool = list_directory_in(workspace)
+    assert tool() == {"path": ".", "directories": ["sub"], "files": [".env", "a.txt"]}
+    assert tool("missing")["error"] == "There is no 'missing'."
+    for number in range(1_200):
+        os.close(os.open(folder / "sub" / str(number), os.O_CREAT))
+    result = tool.invoke({"path": "sub"})
+    assert result.status == "truncated"
+    assert (len(result.value["files"]), result.value["total_entries"]) == (1_000, 1_200)
+
+
+def test_files_are_searched_but_no_secrets(workspace, folder):
+    """Matches are told by file and line; files that hold secrets are not searched."""
+    tool = search_files_in(workspace)
+    assert tool("one|hidden") == {
+        "pattern": "one|hidden",
+        "path": ".",
+        "matches": [{"path": "a.txt", "line": 1, "text": "one"}],
+        "files_searched": 1,
+    }
+    assert tool("hidden")["status"] == "empty"
+    assert "not a regular expression" in tool("(")["error"]
+    (folder / "many.txt").write_text("x\n" * 300)
+    assert tool("x", "many.txt")["status"] == "truncated"
+
+
+def test_endless_pattern_is_told(workspace, folder):
+    """A pattern that takes too long has timed out, and what was found before is told."""
+    (folder / "b.txt").write_text("a" * 60 + "!")
+    (folder / "a.txt").write_text("aaa")
+    result = search_files_in(workspace).invoke({"pattern": "^(a+)+$"})
+    assert result.status == "timed_out"
+    assert result.value["matches"] == [{"path": "a.txt", "line": 1, "text": "aaa"}]
+
+
+def test_path_has_a_second_spelling(workspace):
+    """`file_path` is taken as `path`, by a model and by a program."""
+    tool = read_file_in(workspace)
+    assert tool(file_path="a.txt")["path"] == "a.txt"
+    assert tool.invoke('{"file_path": "a.txt"}').status == "ok"
+    assert tool.invoke({"file_path": "a.txt", "path": "a.txt"}).decision.rule == "bad-arguments"
+    assert list_directory_in(workspace)(file_path="sub")["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("access", "path", "verdict", "rule"),
+    [
+        ("read", "a.txt", "allow", "workspace.read"),
+        ("write", "a.txt", "allow", "workspace.write"),
+        ("read", "missing", "allow", "workspace.read"),
+        ("read", "", "allow", "workspace.read"),
+        ("read", ".env", "deny", "workspace.secret"),
+        ("write", "sub/.env", "deny", "workspace.secret"),
+        ("read", "~/.ssh/id_rsa", "deny", "workspace.secret"),
+        ("read", "/etc/shadow", "deny", "workspace.secret"),
+        ("read", "/etc/hostname", "deny", "workspace.outside"),
+        ("write", "../x", "deny", "workspace.outside"),
+        ("write", ".git/hooks/pre-commit", "ask", "workspace.protected"),
+        ("read", ".git/config", "allow", "workspace.read"),
+        ("read", "link", "deny", "workspace.secret"),
+        ("write", "hooks/pre-commit", "deny", "workspace.protected"),
+        ("read", "up/x", "deny", "workspace.outside"),
+    ],
+)
+def test_call_is_judged(access, path, verdict, rule, workspace, folder):
+    """Secrets and what is outside are denied, what runs later is asked about; reading is of a lower level."""
+    (folder / "link").symlink_to(".env")
+    (folder / ".git/hooks").mkdir(parents=True)
+    (folder / "hooks").symlink_to(".git/hooks")
+    (folder / "up").symlink_to("..")
+    tool = read_file_in(workspace) if access == "read" else write_file_in(workspace)
+    decision = tool.judge({"path": path} | ({} if access == "read" else {"content": "x"}))
+    assert (decision.verdict, decision.rule, decision.level) == (verdict, rule, LEVELS[access])
+    assert decision.evidence == path
+    assert bool(decision.remedy) is (verdict != "allow")
+    assert not decision.egress
+
+
+def test_program_that_calls_a_tool_is_denied_too(workspace):
+    """A direct call that the judge denies gives reason, remedy and decision under the keys of a failure."""
+    result = write_file_in(workspace)("../x.txt", "x")
+    assert (result["path"], result["status"], result["decision"]["rule"]) == ("../x.txt", "denied", "workspace.outside")
+    assert "outside the workspace" in result["error"]
+    assert "give workspace=" in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("access", "place", "refused"),
+    [
+        ("read", ".env", True),
+        ("write", ".env", True),
+        ("write", ".git/config", True),
+        ("read", ".git/config", False),
+        ("write", "b.txt", False),
+    ],
+)
+def test_place_is_checked_again_when_it_is_touched(access, place, refused, workspace):
+    """When a link was put in the way after the judgment, the real place is refused."""
+    check = checking(workspace, "a.txt", access)
+    if refused:
+        with pytest.raises(Blocked):
+            check(place)
+    else:
+        check(place)
+    checking(workspace, ".git/config", "write")(".git/config")
+
+
+def test_secret_is_not_read_while_links_come_and_go(workspace, folder):
+    """In a race against a link to a secret, its content is never told."""
+    stop = threading.Event()
+    (folder / "x").write_text("harmless")
+
+    def swap():
+        while not stop.is_set():
+            (folder / "tmp").symlink_to(".env")
+            (folder / "tmp").rename(folder / "x")
+            (folder / "tmp").write_text("harmless")
+            (folder / "tmp").rename(folder / "x")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    tool = read_file_in(workspace)
+    results = [tool.invoke({"path": "x"}) for _ in range(2_000)]
+    stop.set()
+    thread.join()
+    assert not any("hidden-value" in result.content for result in results)
+    assert {result.decision.verdict for result in results} <= {Verdict.ALLOW, Verdict.DENY}
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_tool_can_be_made_for_another_workspace(tool, workspace, folder):
+    """The tools work in the current folder, and each can be made for another workspace."""
+    moved = tool.within(workspace)
+    assert (moved.name, type(moved), moved.is_in_workspace) == (tool.name, type(tool), True)
+    assert list_directory_tool.within(workspace)()["directories"] == ["sub"]
+    assert "pyproject.toml" in list_directory_tool()["files"]
+
+
+def test_run_can_be_undone(workspace, folder):
+    """What the tools of a run have changed is one diff and is undone together."""
+    run = workspace.for_run("r", "a run")
+    write_file_tool.within(run)("new.txt", "x\n")
+    edit_file_tool.within(run)("a.txt", "one", "1")
+    assert run.changes.count("diff --git") == 2
+    run.undo()
+    assert (folder / "a.txt").read_text() == "one\ntwo\n"
+    assert not (folder / "new.txt").exists()

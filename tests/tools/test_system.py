@@ -1,0 +1,300 @@
+"""Do the two tools that run things tell what they did, where, and what they would not do?"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agentkit.decisions import Label, Verdict
+from agentkit.levels import SafetyLevel
+from agentkit.sandbox import guard
+from agentkit.sandbox.isolation import MECHANISMS
+from agentkit.sandbox.process import Confinement, command_boundary
+from agentkit.sandbox.python import python_boundary
+from agentkit.sandbox.supervision import ProcessLimits
+from agentkit.tools.system import python_tool, python_tool_with, shell_tool, shell_tool_in
+from agentkit.workspace.workspace import Workspace
+
+ROOT = Path(__file__).parents[2]
+SECCOMP_ONLY = frozenset({"seccomp"})
+pytestmark = pytest.mark.skipif(
+    not (python_boundary().is_strong and command_boundary().is_strong), reason="this machine lacks a strong boundary"
+)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """The shell tool of a workspace with one file."""
+    (tmp_path / "notes.txt").write_text("hello\n")
+    return shell_tool_in(Workspace(tmp_path))
+
+
+def test_a_command_tells_what_it_printed(shell):
+    """A command's result has its output, its two streams, its return code and what it was confined by."""
+    result = shell(command="cat notes.txt missing.txt")
+    assert result["command"] == "cat notes.txt missing.txt"
+    assert result["output"].startswith("hello\n")
+    assert result["stdout"] == "hello\n"
+    assert "missing.txt" in result["stderr"]
+    assert (result["return_code"], result["status"], result["truncated"]) == (1, "ok", False)
+    assert "namespaces" in result["boundary"]
+    assert "error" not in result
+
+
+def test_a_command_that_ran_out_of_time_says_so(tmp_path):
+    """A command that was ended has an error that names the seconds, what it wrote until then, and no return code."""
+    tool = shell_tool_in(Workspace(tmp_path), Confinement(limits=ProcessLimits(timeout_seconds=0.5)))
+    result = tool(command="echo before; sleep 20")
+    assert "after 0.5 seconds" in result["error"]
+    assert (result["output"], result["status"]) == ("before\n", "timed_out")
+    assert "return_code" not in result
+
+
+def test_a_long_output_is_told_as_truncated(tmp_path):
+    """When the middle of an output was left out, the status says it."""
+    tool = shell_tool_in(Workspace(tmp_path), Confinement(limits=ProcessLimits(output_bytes=100)))
+    result = tool(command="seq 1000")
+    assert (result["status"], result["truncated"], result["return_code"]) == ("truncated", True, 0)
+
+
+def test_a_denied_command_is_not_run(shell, tmp_path):
+    """What the judge denies is not run, whoever calls."""
+    told = shell(command="rm -rf /")
+    assert (told["command"], told["status"], told["decision"]["verdict"]) == ("rm -rf /", "denied", "deny")
+    assert "Command blocked for safety" in told["error"]
+    result = shell.invoke({"command": "rm -rf /"})
+    assert result.status == "denied"
+    assert "Command blocked for safety" in result.error
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_reading_is_allowed_and_the_unreadable_is_not(shell):
+    """A command that only reads runs unasked; one that bash cannot read does not."""
+    assert shell.judge({"command": "cat notes.txt | head -1"}).verdict is Verdict.ALLOW
+    assert shell.judge({"command": "echo 'x"}).verdict is not Verdict.ALLOW
+
+
+def test_what_cannot_be_run_is_told(shell):
+    """A command that cannot be given to a shell is a failure in words."""
+    result = shell.function(command="echo \ud800")
+    assert (result["status"], result["boundary"]) == ("failed", "none: it was not run")
+    assert "surrogate" in result["error"]
+
+
+def test_the_workspace_is_the_current_folder_unless_named(tmp_path, monkeypatch):
+    """Without a workspace of its own, the tool works in the folder that is current when it is called."""
+    monkeypatch.chdir(tmp_path)
+    assert shell_tool(command="pwd")["stdout"] == f"{tmp_path.resolve()}\n"
+
+
+def test_required_isolation_that_cannot_be_had_is_a_no(tmp_path):
+    """Where a strong boundary is required and cannot be had, commands are denied, with a remedy."""
+    confinement = Confinement(isolation="required", available=SECCOMP_ONLY)
+    decision = shell_tool_in(Workspace(tmp_path), confinement).judge({"command": "ls"})
+    assert (decision.verdict, decision.rule) == (Verdict.DENY, "shell.isolation-required")
+    assert "cannot be had" in decision.reason
+    assert decision.remedy
+
+
+def test_the_shell_judge_knows_what_contains_a_command(tmp_path):
+    """A command that changes files is judged more strictly when nothing confines it."""
+    weak = shell_tool_in(Workspace(tmp_path), Confinement(available=SECCOMP_ONLY)).judge({"command": "touch made.txt"})
+    assert weak.verdict is not Verdict.ALLOW
+
+
+def test_code_tells_what_it_printed():
+    """The result of code has what it printed, then the value of a last expression."""
+    result = python_tool(code="print('one')\n6 * 7")
+    assert (result["output"], result["status"]) == ("one\n42\n", "ok")
+    assert result["code"] == "print('one')\n6 * 7"
+    assert "seccomp" in result["boundary"]
+    assert "error" not in result
+
+
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        ("6 * 7", "42\n"),
+        ("None", ""),
+        ("x = 1", ""),
+        ("print('no newline', end='')\n'value'", "no newline\n'value'\n"),
+        ("''", "''\n"),
+        ("import math\nprint(math.sqrt(2))", "1.4142135623730951\n"),
+    ],
+)
+def test_the_output_is_what_a_notebook_shows(code, output):
+    """Printed text comes as it is, a value on a line of its own, and None not at all."""
+    assert python_tool(code=code)["output"] == output
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("print('x')\n1 / 0", "ZeroDivisionError"),
+        ("def f(:", "SyntaxError"),
+        ("import os", "'os' is not available"),
+        ("open('/etc/passwd')", "open"),
+        ("[].__class__.__base__.__subclasses__()", "line 1"),
+        ("x" * 100_001, "100,001 bytes"),
+    ],
+)
+def test_an_error_of_code_is_told_with_what_was_printed(code, words):
+    """Code that fails or is refused has an error in words, and the output until then."""
+    result = python_tool(code=code)
+    assert words in result["error"]
+    assert result["status"] == "failed"
+    assert result["output"] == ("x\n" if "print" in code else "")
+
+
+def test_code_that_runs_too_long_is_ended():
+    """Code is ended at its time, and what it printed is there."""
+    result = python_tool_with(limits=ProcessLimits(timeout_seconds=0.5))(code="print('x')\nwhile True: pass")
+    assert (result["status"], result["output"]) == ("timed_out", "x\n")
+    assert "after 0.5 seconds" in result["error"]
+
+
+def test_contained_code_runs_unasked():
+    """Behind a strong boundary code needs no approval, although running code is a matter of the system."""
+    decision = python_tool.judge({"code": "import os"})
+    assert (decision.verdict, decision.rule, decision.level) == (Verdict.ALLOW, "python.sandboxed", SafetyLevel.NETWORK)
+    assert python_tool.level is shell_tool.level is SafetyLevel.SYSTEM
+
+
+def test_uncontained_code_must_be_asked_for():
+    """Without isolation a person must agree, who is told what is missing."""
+    decision = python_tool_with("off").judge({"code": "1"})
+    assert (decision.verdict, decision.rule) == (Verdict.ASK, "python.uncontained")
+    assert "seccomp" in decision.reason
+    assert python_tool_with("off")(code="1 + 1")["output"] == "2\n"
+
+
+def test_code_may_require_its_isolation():
+    """Where a strong boundary is there, requiring it changes nothing."""
+    assert python_tool_with("required")(code="print(1)")["output"] == "1\n"
+
+
+def test_the_tools_say_what_a_model_must_know():
+    """The descriptions name limits, and no module that is not there."""
+    assert (shell_tool.name, list(shell_tool.parameters["properties"])) == ("run_shell", ["command"])
+    assert (python_tool.name, list(python_tool.parameters["properties"])) == ("run_python", ["code"])
+    assert "30 seconds" in shell_tool.description
+    named = python_tool.description.partition("such as ")[2].partition(". There")[0]
+    words = set(named.replace(",", " ").split()) - {"and"}
+    assert len(words) > 10
+    assert words <= set(guard.available_modules)
+
+
+def test_the_tools_do_not_block_an_event_loop():
+    """Both tools can be awaited side by side, while others go on."""
+
+    async def main():
+        started = time.monotonic()
+        calls = [shell_tool.ainvoke({"command": "sleep 0.5; echo x"}) for _ in range(2)]
+        calls += [python_tool.ainvoke({"code": "print(1)"}) for _ in range(2)]
+        results = await asyncio.gather(*calls)
+        return [result.value["output"] for result in results], time.monotonic() - started
+
+    outputs, _ = asyncio.run(main())
+    assert outputs == ["x\n", "x\n", "1\n", "1\n"]
+
+
+def test_importing_the_tools_starts_nothing():
+    """Making the tools starts no process and loads no package but the standard library's."""
+    code = (
+        "import sys, os; sys.path.insert(0, sys.argv[1]); import agentkit.tools.system, threading;"
+        "print(os.listdir('/proc/self/task').__len__(), open('/proc/self/task/%d/children' % os.getpid()).read(),"
+        " 'pydantic' in sys.modules, 'tree_sitter' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False", "False"]
+
+
+def test_code_that_cannot_be_isolated_as_required_is_not_run():
+    """Where a tool's isolation is required and cannot be had, judge and tool say no."""
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from agentkit.tools.system import python_tool_with\n"
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))\n"
+        "tool = python_tool_with()\n"
+        "print(tool.judge({'code': '1'}).rule, tool.function(code='1')['boundary'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=False)
+    assert done.stdout == "python.isolation-required none: it was not run\n"
+
+
+def test_all_mechanisms_have_a_name():
+    """Every mechanism that can be taken away is one that can be told."""
+    assert {"landlock", "seccomp", "bubblewrap", "user"} <= MECHANISMS
+
+
+def test_what_a_command_changed_can_be_undone(tmp_path):
+    """Files that a command made, changed and removed are shown as a difference and put back."""
+    (tmp_path / "old.txt").write_text("old\n")
+    (tmp_path / "gone.txt").write_text("gone\n")
+    workspace = Workspace(tmp_path)
+    shell_tool_in(workspace)(command="echo new > new.txt; echo more >> old.txt; mv gone.txt moved.txt")
+    assert {"+new", "+more", "-gone"} <= set(workspace.changes.splitlines())
+    workspace.undo()
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"old.txt": "old\n", "gone.txt": "gone\n"}
+
+
+def test_a_command_in_a_dry_run_changes_nothing(tmp_path):
+    """In a dry run a command sees a workspace that cannot be written, and the result says so."""
+    shell = shell_tool_in(Workspace(tmp_path, dry_run=True))
+    result = shell(command="echo x > x.txt || echo no")
+    assert "no\n" in result["output"]
+    assert "dry run" in result["note"]
+    assert list(tmp_path.iterdir()) == []
+    assert "note" not in shell(command="ls")
+
+
+def test_a_dry_run_that_could_not_be_kept_is_a_no(tmp_path):
+    """Where nothing can keep a command from writing, a dry run allows only commands that read."""
+    weak = shell_tool_in(Workspace(tmp_path, dry_run=True), Confinement(available=SECCOMP_ONLY))
+    assert weak.judge({"command": "touch x.txt"}).rule == "shell.dry-run"
+    assert weak.judge({"command": "ls"}).verdict is Verdict.ALLOW
+
+
+def test_network_makes_results_untrusted(tmp_path):
+    """Who grants a shell the network gets text of strangers in its results."""
+    granted = shell_tool_in(Workspace(tmp_path), Confinement(network=True))
+    assert granted.labels == {Label.PRIVATE, Label.UNTRUSTED}
+    assert shell_tool.labels == {Label.PRIVATE}
+    assert python_tool.labels == set()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [(shell_tool, {"command": "sleep 29"}), (python_tool, {"code": "while True: pass"})],
+    ids=["run_shell", "run_python"],
+)
+def test_cancelled_calls_end_what_they_started(tool, arguments):
+    """A call that is cancelled is over at once, and leaves no process behind."""
+
+    async def cancel():
+        task = asyncio.create_task(tool.ainvoke(arguments))
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    started = time.monotonic()
+    asyncio.run(cancel())
+    assert time.monotonic() - started < 8
+    assert not [
+        found for found in psutil.process_iter(["cmdline"]) if "sleep 29" in " ".join(found.info["cmdline"] or [])
+    ]
+
+
+def test_children_see_no_secrets(tmp_path, monkeypatch):
+    """No variable of the host reaches a command or code, and none of a host's processes can be looked into."""
+    monkeypatch.setenv("PLANTED_API_KEY", "planted-7f3a9c")
+    monkeypatch.setenv("PLANTED_HARMLESS_NAME", "planted-7f3a9c")
+    command = "env; set; cat /proc/*/environ /proc/self/environ 2>/dev/null | tr '\\0' '\\n'; ps aux"
+    told = shell_tool_in(Workspace(tmp_path)).function(command=command)
+    assert told["return_code"] == 0
+    assert "planted" not in told["output"].replace("PLANTED", "")
+    assert "PLANTED" not in told["output"]

@@ -1,0 +1,396 @@
+"""Does a request reach the address that was judged, and no other, and does it end?"""
+
+import asyncio
+import socket
+import time
+
+import httpx2
+import pytest
+
+from agentkit.safety.addresses import AddressRules
+from agentkit.tools.web.bodies import MAX_DECODED_BYTES, MAX_RAW_BYTES
+from agentkit.tools.web.connection import MAX_REDIRECTS, Connection, resolve
+from agentkit.tools.web.outcomes import Failure, Reply
+
+PUBLIC, OTHER = "93.184.215.14", "198.41.0.4"
+
+
+def local(server, **settings):
+    """A connection that may reach a server on this machine."""
+    return Connection(AddressRules([f"127.0.0.1:{server.port}"]), **settings)
+
+
+def answers(*rounds):
+    """A resolver that gives its answers in turn, and keeps the names it was asked for."""
+
+    def look_up(host, port):
+        look_up.asked.append((host, port))
+        return rounds[min(len(look_up.asked), len(rounds)) - 1]
+
+    look_up.asked = []
+    return look_up
+
+
+def failing(number):
+    """A resolver that raises what the machine's would."""
+
+    def look_up(host, port):
+        raise socket.gaierror(number, "no")
+
+    return look_up
+
+
+def test_reply_has_status_headers_and_body(serve, answered):
+    """A reply tells its final address, HTTP status, headers in lower case, and the whole body."""
+    server = serve(answered(b"hello", content_type=b"text/plain"))
+    reply = local(server).get(f"{server.url}/a?b=c#d")
+    assert (str(reply.url), reply.http_status, reply.body, reply.cut) == (f"{server.url}/a?b=c", 200, b"hello", "")
+    assert reply.headers["content-type"] == "text/plain"
+
+
+def test_request_carries_no_secrets(serve, answered, monkeypatch, tmp_path):
+    """No cookie, no credential, no referrer is sent, whatever the environment and ~/.netrc hold."""
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password secret\n", "utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    server = serve(answered(b"x", set_cookie=b"a=b"))
+    connection = local(server)
+    connection.get(f"{server.url}/1")
+    connection.get(f"{server.url}/2")
+    names = {line.split(":")[0].lower() for text in server.requests for line in text.split("\r\n")[1:] if line}
+    assert names == {"host", "user-agent", "accept", "accept-encoding", "connection"}
+    assert "agentkit/" in server.requests[0]
+    assert "https://" in server.requests[0]
+
+
+def test_environment_names_no_proxy(serve, answered, monkeypatch):
+    """Proxies of the environment are not asked."""
+    proxy, server = serve(answered(b"proxy")), serve(answered(b"server"))
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, proxy.url)
+    assert local(server).get(server.url).body == b"server"
+    assert proxy.requests == []
+
+
+def test_explicit_proxy_is_asked_for_the_judged_address(serve, answered):
+    """An explicit proxy gets the address that was judged, not a name to look up."""
+    proxy = serve(answered(b"proxy"))
+    connection = Connection(resolver=answers([PUBLIC]), proxy=proxy.url)
+    assert connection.get("http://good.example.org/x").body == b"proxy"
+    assert proxy.requests[0].startswith(f"GET http://{PUBLIC}/x ")
+    assert "Host: good.example.org\r\n" in proxy.requests[0]
+
+
+def test_name_is_resolved_once_and_pinned(serve, answered, rerouted):
+    """A name that leads elsewhere at the second look-up is connected to where the first, judged answer led."""
+    server = serve(answered(b"ok"))
+    transport, resolver = rerouted(server), answers([PUBLIC], ["127.0.0.1"])
+    assert Connection(resolver=resolver, transport=transport).get("http://flip.example.org/").body == b"ok"
+    assert (transport.targets, resolver.asked) == ([PUBLIC], [("flip.example.org", 80)])
+    assert "Host: flip.example.org\r\n" in server.requests[0]
+
+
+def test_rebinding_between_redirects_is_refused(serve, redirected, rerouted):
+    """A redirect to the same name is resolved and judged anew."""
+    transport = rerouted(serve(redirected("/again")))
+    connection = Connection(resolver=answers([PUBLIC], ["127.0.0.1"]), transport=transport)
+    failure = connection.get("http://flip.example.org/")
+    assert (failure.status, failure.decision.rule) == ("denied", "url.private-address")
+    assert transport.targets == [PUBLIC]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        ["127.0.0.1"],
+        ["0.0.0.0"],
+        ["::1"],
+        ["10.1.2.3"],
+        ["169.254.169.254"],
+        ["::ffff:10.0.0.1"],
+        [PUBLIC, "192.168.0.5"],
+        ["fe80::1%eth0"],
+        ["not an address"],
+    ],
+    ids=str,
+)
+def test_every_answer_is_judged(found):
+    """One private answer among those of a name is enough to refuse the name; nothing is connected to."""
+    failure = Connection(resolver=answers(found)).get("http://name.example.org/")
+    assert (failure.status, failure.decision.rule) == ("denied", "url.private-address")
+    assert "name.example.org" in failure.error
+
+
+def test_resolver_may_await():
+    """A resolver may be a coroutine function."""
+
+    async def look_up(host, port):
+        return ["10.0.0.1"]
+
+    assert Connection(resolver=look_up).get("http://name.example.org/").status == "denied"
+
+
+@pytest.mark.parametrize(
+    ("number", "hosts_exist", "status"),
+    [(socket.EAI_NONAME, False, "failed"), (socket.EAI_NONAME, True, "offline"), (socket.EAI_AGAIN, False, "offline")],
+)
+def test_failed_look_up_is_told(number, hosts_exist, status):
+    """A host that does not exist is told apart from a machine without network."""
+    connection = Connection(resolver=failing(number), hosts_exist=hosts_exist)
+    assert connection.get("http://name.example.org/").status == status
+
+
+def test_name_without_address_fails():
+    """A name that resolves to nothing is a failure."""
+    assert "no address" in Connection(resolver=answers([])).get("http://name.example.org/").error
+
+
+def test_look_up_that_hangs_is_given_up():
+    """A look-up that takes longer than five seconds is given up."""
+
+    def look_up(host, port):
+        time.sleep(12)
+
+    started = time.monotonic()
+    failure = Connection(resolver=look_up).get("http://name.example.org/")
+    assert (failure.status, time.monotonic() - started < 11) == ("timed_out", True)
+
+
+def test_machine_resolves_names():
+    """Without a resolver of one's own, the machine's is asked, and each address told once."""
+    assert "127.0.0.1" in resolve("localhost", 80)
+    assert len(resolve("127.0.0.1", 80)) == 1
+
+
+def test_next_address_is_tried(serve, answered):
+    """When the first address takes no connection, the next one is tried."""
+    server = serve(answered(b"ok"))
+    rules = AddressRules([f"name.example.org:{server.port}"])
+    connection = Connection(rules, resolver=answers(["127.0.0.2", "127.0.0.1"]))
+    assert connection.get(f"http://name.example.org:{server.port}/").body == b"ok"
+
+
+def test_nothing_listens(serve):
+    """A port where nothing listens is told so."""
+    server = serve(b"")
+    server.close()
+    failure = local(server).get(server.url)
+    assert failure.status == "failed"
+    assert "nothing answers" in failure.error
+
+
+@pytest.mark.parametrize(
+    ("cause", "status"),
+    [(OSError(101, "Network is unreachable"), "offline"), (OSError(110, "timed out"), "timed_out"), (None, "failed")],
+    ids=str,
+)
+def test_network_faults_are_told_apart(cause, status):
+    """No network, no answer in time and other faults are told apart."""
+
+    class Broken(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request):
+            raise httpx2.ConnectError("no", request=request) from cause
+
+    assert Connection(transport=Broken()).get("http://8.8.8.8/").status == status
+
+
+def test_connection_that_is_not_taken_times_out():
+    """A host that does not take the connection in time has timed out."""
+
+    class Silent(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request):
+            assert request.extensions["timeout"]["connect"] <= 5
+            raise httpx2.ConnectTimeout("")
+
+    assert Connection(transport=Silent()).get("http://8.8.8.8/").status == "timed_out"
+
+
+def test_certificate_is_checked_against_the_name(serve, answered, certified, trusting):
+    """TLS goes to the judged address, with the name of the URL in its handshake and checked against it."""
+    server = serve(answered(b"safe"), certified("good.example.org"))
+    names = AddressRules([f"{name}.example.org:{server.port}" for name in ("good", "evil")])
+    connection = Connection(names, resolver=answers(["127.0.0.1"]), tls=trusting)
+    reply = connection.get(f"https://good.example.org:{server.port}/")
+    assert (reply.body, server.hosts) == (b"safe", ["good.example.org"])
+    failure = connection.get(f"https://evil.example.org:{server.port}/")
+    assert (failure.status, "certificate" in failure.error.lower()) == ("failed", True)
+
+
+def test_unknown_authority_is_refused(serve, answered, certified):
+    """A certificate of an authority that the machine does not know is refused."""
+    server = serve(answered(b"safe"), certified("good.example.org"))
+    connection = Connection(AddressRules([f"good.example.org:{server.port}"]), resolver=answers(["127.0.0.1"]))
+    assert "certificate" in connection.get(f"https://good.example.org:{server.port}/").error.lower()
+
+
+def test_redirects_are_followed(serve, answered, redirected):
+    """Up to five redirects are followed, relative ones too; the reply tells where it came from."""
+    server = serve(lambda path: redirected(f"{int(path[1:]) + 1}") if path < "/5" else answered(b"end"))
+    reply = local(server).get(f"{server.url}/{5 - MAX_REDIRECTS}")
+    assert (reply.body, str(reply.url)) == (b"end", f"{server.url}/5")
+
+
+def test_redirects_end(serve, redirected):
+    """A sixth redirect, as in a loop, is a failure."""
+    server = serve(redirected("/loop"))
+    failure = local(server).get(server.url)
+    assert (failure.status, len(server.requests)) == ("failed", MAX_REDIRECTS + 1)
+
+
+def test_redirect_without_location_is_an_answer(serve, answered):
+    """A redirect that leads nowhere is the answer itself."""
+    server = serve(answered(b"x", b"302 Found"))
+    assert local(server).get(server.url).http_status == 302
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://127.0.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "//10.0.0.1/",
+        "file:///etc/passwd",
+        "gopher://10.0.0.1/",
+        "javascript:alert(1)",
+        "http://localhost:22/",
+        "http://evil.example.org/",
+        "http://user:password@other.example.net/",
+        "http:\\\\127.0.0.1\\",
+        "http://127.1/",
+        "http://other.example.net:6379/",
+        "/\t/127.0.0.1",
+        "http://[",
+    ],
+)
+def test_redirects_are_judged_like_the_first_request(location, serve, redirected, rerouted):
+    """A redirect passes the same gate as the URL that was asked for."""
+    names = {"good.example.org": PUBLIC, "other.example.net": OTHER, "evil.example.org": "10.0.0.5"}
+    transport = rerouted(serve(redirected(location)))
+    failure = Connection(resolver=lambda host, _: [names[host]], transport=transport).get("http://good.example.org/")
+    assert (failure.status, transport.targets) == ("denied", [PUBLIC])
+
+
+def test_downgrade_is_refused(serve, redirected, rerouted):
+    """A redirect from https to plain http is refused."""
+    transport = rerouted(serve(redirected("http://good.example.org/p")))
+    failure = Connection(resolver=answers([PUBLIC]), transport=transport).get("https://good.example.org/s")
+    assert failure.decision.rule == "url.downgrade"
+
+
+def test_upgrade_is_followed(serve, answered, redirected, rerouted):
+    """A redirect from http to https, and to another host, is followed."""
+    server = serve(lambda path: answered(b"ok") if path == "/p" else redirected("https://other.example.net/p"))
+    transport = rerouted(server)
+    connection = Connection(resolver=lambda host, _: [OTHER if "other" in host else PUBLIC], transport=transport)
+    assert str(connection.get("http://good.example.org/s").url) == "https://other.example.net/p"
+    assert transport.targets == [PUBLIC, OTHER]
+
+
+def drip(start, piece, pause=0.2):
+    """An answer that begins and then never ends."""
+
+    def answer(path):
+        yield start
+        while True:
+            yield piece
+            yield pause
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"), [(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"), (b"", b""), (b"HTTP/1.1 200 OK\r\n\r\n", b"")]
+)
+def test_deadline_covers_everything(start, piece, serve):
+    """Headers that trickle, and silence, end at the deadline."""
+    server = serve(drip(start, piece))
+    started = time.monotonic()
+    failure = local(server, deadline_seconds=1).get(server.url)
+    assert isinstance(failure, Failure)
+    assert failure.status == "timed_out"
+    assert time.monotonic() - started < 10
+
+
+def test_slow_body_is_kept_as_far_as_it_came(serve):
+    """A body that trickles is cut at the deadline, and what came is kept."""
+    server = serve(drip(b"HTTP/1.1 200 OK\r\n\r\nfirst", b"."))
+    reply = local(server, deadline_seconds=1).get(server.url)
+    assert reply.body.startswith(b"first.")
+    assert "in time" in reply.cut
+
+
+def test_endless_body_is_cut(serve):
+    """A body without end is read up to 2,000,000 bytes."""
+    server = serve(drip(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000, pause=0))
+    reply = local(server).get(server.url)
+    assert (len(reply.body), "2,000,000" in reply.cut) == (MAX_RAW_BYTES, True)
+
+
+@pytest.mark.parametrize("line", [b"X: " + b"y" * 70_000 + b"\r\n", b"X: y\r\n" * 20_000, b"X: " + b"y" * 10_000_000])
+def test_headers_are_bounded(line, serve):
+    """More than 64,000 bytes of headers are a failure."""
+    server = serve(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\nx")
+    assert local(server).get(server.url).status == "failed"
+
+
+@pytest.mark.parametrize("encoding", [b"gzip, gzip, gzip", b"br", b"deflate", b"zstd", b"gzip, identity"])
+def test_only_plain_and_gzip_are_read(encoding, serve, answered):
+    """An encoding that was not asked for is refused before the body is read."""
+    server = serve(answered(b"x", content_encoding=encoding))
+    failure = local(server).get(server.url)
+    assert (failure.status, encoding.decode() in failure.error) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", b"abc"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n", b"abc"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", b"abc"),
+    ],
+)
+def test_what_came_before_a_break_is_kept(answer, body, serve):
+    """When a server breaks off, what came is kept, and the break is told."""
+    reply = local(server := serve(answer)).get(server.url)
+    assert isinstance(reply, Reply)
+    assert (reply.body, "broke off" in reply.cut) == (body, True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+    ],
+)
+def test_broken_answers_are_failures(answer, serve):
+    """What is no answer of HTTP is a failure in words that are not the server's."""
+    failure = local(server := serve(answer)).get(server.url)
+    assert (failure.status, bool(failure.error), "SSH" in failure.error) == ("failed", True, False)
+
+
+def test_event_loop_is_not_blocked(serve):
+    """Awaited, a slow server holds up nobody else."""
+    server = serve(drip(b"HTTP/1.1 200 OK\r\n\r\nx", b"."))
+
+    async def both():
+        slow = asyncio.create_task(local(server, deadline_seconds=1).aget(server.url))
+        ticks = 0
+        while not slow.done():
+            await asyncio.sleep(0.05)
+            ticks += 1
+        return ticks
+
+    assert asyncio.run(both()) > 3
+
+
+def test_limits_are_those_of_the_manual():
+    """The limits are 2 MB as sent, 5 MB unfolded, five redirects."""
+    assert (MAX_RAW_BYTES, MAX_DECODED_BYTES, MAX_REDIRECTS) == (2_000_000, 5_000_000, 5)

@@ -1,0 +1,81 @@
+"""Does web_search give what was found in the promised keys?"""
+
+import json
+
+import pytest
+
+from agentkit.decisions import Verdict
+from agentkit.levels import SafetyLevel
+from agentkit.tools.web.search import search_tool, web_search_tool
+
+
+@pytest.fixture(autouse=True)
+def _no_server(monkeypatch):
+    """No variable of the machine that runs the tests names a search server."""
+    monkeypatch.delenv("AGENTKIT_SEARXNG_URL", raising=False)
+
+
+@pytest.fixture
+def server(serve, answered):
+    """A search server with many results, one of them hostile."""
+    rows = [{"title": f"T{n}\u202e", "url": f"https://example.com/{n}", "content": "x" * 5_000} for n in range(40)]
+    return serve(answered(json.dumps({"results": rows}).encode()))
+
+
+def test_results_have_the_promised_keys(server):
+    """A search gives query, status and results of title, url and snippet, marked as written by others."""
+    result = search_tool(searxng=server.url)(query=" many  words ")
+    assert list(result) == ["query", "status", "results", "untrusted", "notice"]
+    assert (result["query"], result["status"], len(result["results"])) == (" many  words ", "ok", 8)
+    assert result["results"][0] == {"title": "T0", "url": "https://example.com/0", "snippet": "x" * 1_000}
+    assert "q=many+words&" in server.requests[0]
+
+
+@pytest.mark.parametrize(("wish", "count"), [(3, 3), (0, 1), (-1, 1), (1000, 25)])
+def test_number_of_results_is_bounded(wish, count, server):
+    """Between 1 and 25 results are given."""
+    assert len(search_tool(searxng=server.url)(query="x", max_results=wish)["results"]) == count
+
+
+def test_environment_names_the_server(server, monkeypatch):
+    """AGENTKIT_SEARXNG_URL names the server when the program does not."""
+    monkeypatch.setenv("AGENTKIT_SEARXNG_URL", server.url)
+    assert web_search_tool(query="x")["status"] == "ok"
+
+
+def test_nothing_found_is_empty(serve, answered):
+    """Nothing found is an empty list with the status empty."""
+    server = serve(answered(b'{"results": []}'))
+    assert search_tool(searxng=server.url)(query="x") == {"query": "x", "status": "empty", "results": []}
+
+
+def test_refusal_has_an_error(serve, answered):
+    """A refused search has query, error, status and no results."""
+    result = search_tool(searxng=serve(answered(b"", b"429 Slow down")).url)(query="x")
+    assert (result["status"], result["results"], result["query"]) == ("rate_limited", [], "x")
+    assert result["error"]
+
+
+def test_duckduckgo_is_asked_without_a_server():
+    """Without a server of one's own, DuckDuckGo is asked; its absence is told."""
+    result = search_tool(proxy="http://127.0.0.1:1")(query="x")
+    assert (result["status"], result["results"]) == ("offline", [])
+
+
+@pytest.mark.parametrize("query", ["", "  ", "x" * 401])
+def test_words_are_bounded(query):
+    """A search without words, or with more than 400 characters, is not sent."""
+    result = web_search_tool(query=query)
+    assert (result["status"], result["results"], "400" in result["error"]) == ("failed", [], True)
+
+
+def test_search_is_no_way_out():
+    """The words go to the search service only: allowed at the level of the network."""
+    decision = web_search_tool.judge({"query": "x"})
+    assert (decision.verdict, decision.rule, decision.level, decision.egress) == (
+        Verdict.ALLOW,
+        "web.search",
+        SafetyLevel.NETWORK,
+        False,
+    )
+    assert (web_search_tool.name, web_search_tool.parameters["required"]) == ("web_search", ["query"])

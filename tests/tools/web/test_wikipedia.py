@@ -1,0 +1,237 @@
+"""Does wikipedia find the article, tell a choice from nothing, and keep the manners of the service?"""
+
+import json
+import threading
+import time
+
+import pytest
+
+from agentkit.decisions import Verdict
+from agentkit.levels import SafetyLevel
+from agentkit.tools.web.wikipedia import MAX_CONCURRENT, encyclopedia_tool, wikipedia_tool
+
+
+def article(title, index=1, extract="Some words.", **more):
+    """One page of an answer."""
+    url = f"https://en.wikipedia.org/wiki/{title.replace(' ', '_')}"
+    return {"title": title, "index": index, "extract": extract, "fullurl": url, **more}
+
+
+def answer(*pages, **more):
+    """An answer of the API."""
+    return json.dumps({"batchcomplete": True, "query": {**({"pages": pages} if pages else {}), **more}}).encode()
+
+
+@pytest.fixture
+def look_up(serve, answered, rerouted):
+    """Looks up where a server on this machine stands for Wikipedia: a function from answers to the tool."""
+
+    def make(*bodies, deadline_seconds=20.0):
+        waiting = list(bodies)
+
+        def reply(path):
+            body = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+            return body if body.startswith(b"HTTP") else answered(body, content_type=b"application/json")
+
+        make.server = serve(reply)
+        make.transport = rerouted(make.server)
+
+        def resolver(host, port):
+            make.hosts.append(host)
+            return ["8.8.8.8"]
+
+        return encyclopedia_tool(resolver=resolver, transport=make.transport, deadline_seconds=deadline_seconds)
+
+    make.hosts = []
+    return make
+
+
+def test_article_is_found(look_up):
+    """The article that fits best is told by title, summary and address."""
+    tool = look_up(answer(article("Second", 2), article("Python (language)", 1, "A language.\u200b")))
+    assert tool(query=" python  language ") == {
+        "title": "Python (language)",
+        "summary": "A language.",
+        "url": "https://en.wikipedia.org/wiki/Python_(language)",
+        "status": "ok",
+        "untrusted": True,
+        "notice": tool(query="x")["notice"],
+    }
+
+
+def test_one_request_with_manners(look_up):
+    """One request does it, with a User-Agent that names a contact, and maxlag."""
+    tool = look_up(answer(article("A")))
+    tool(query="a & b", lang="zh-min-nan")
+    request, *headers = look_up.server.requests[0].split("\r\n")
+    assert (len(look_up.server.requests), look_up.hosts) == (1, ["zh-min-nan.wikipedia.org"])
+    assert "Host: zh-min-nan.wikipedia.org" in headers
+    assert any("agentkit/" in header and "https://" in header for header in headers)
+    assert "gsrsearch=a+%26+b" in request
+    assert "maxlag=5" in request
+
+
+def test_exact_title_is_preferred(look_up):
+    """An article with the very title that was asked for comes before one that ranks higher."""
+    assert look_up(answer(article("Ha Noi city", 1), article("Hanoi", 2)))(query="hanoi")["title"] == "Hanoi"
+
+
+def test_choice_is_listed(look_up):
+    """When the words mean several things, these are listed with what they are."""
+    tool = look_up(
+        answer(
+            article("Mercury (planet)", 2, description="planet"),
+            article("Mercury", 1, pageprops={"disambiguation": ""}),
+            article("Mercury (element)", 3),
+        )
+    )
+    result = tool(query="mercury")
+    assert (result["query"], result["status"], "title" in result) == ("mercury", "empty", False)
+    assert result["options"] == [
+        {"title": "Mercury (planet)", "description": "planet"},
+        {"title": "Mercury (element)", "description": ""},
+    ]
+    assert "several things" in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "suggestions"),
+    [
+        (answer(), []),
+        (answer(searchinfo={"suggestion": "albert einstein"}), ["albert einstein"]),
+        (b'{"batchcomplete": 1}', []),
+    ],
+)
+def test_nothing_found_is_told(body, suggestions, look_up):
+    """Nothing found is the status empty, with what may have been meant."""
+    result = look_up(body)(query="albrt einstin")
+    assert (result["status"], result["suggestions"], bool(result["error"])) == ("empty", suggestions, True)
+
+
+@pytest.mark.parametrize(
+    ("extract", "status", "length"), [("x" * 10_000, "truncated", 8_000), ("", "empty", 0), ("x", "ok", 1)]
+)
+def test_summary_is_bounded(extract, status, length, look_up):
+    """A summary has at most 8,000 characters."""
+    result = look_up(answer(article("A", extract=extract)))(query="a")
+    assert (result["status"], len(result["summary"])) == (status, length)
+
+
+@pytest.mark.parametrize(
+    "lang",
+    ["", "e", "EN/", "en.evil.com", "en@evil.com", "en.", "../x", "en\nx", "e n", "x" * 50, "en-", "127.0.0.1", "a#"],
+)
+def test_language_never_chooses_the_host(lang, look_up):
+    """What is no code of a Wikipedia is refused before it touches a host name."""
+    tool = look_up(answer(article("A")))
+    result = tool(query="x", lang=lang)
+    assert (result["status"], look_up.hosts) == ("failed", [])
+
+
+@pytest.mark.parametrize("lang", ["en", "VI", " de ", "simple", "be-tarask", "zh-min-nan", "roa-rup"])
+def test_languages_of_wikipedia_are_taken(lang, look_up):
+    """The codes of Wikipedias are taken, in any case."""
+    look_up(answer(article("A")))(query="x", lang=lang)
+    assert look_up.hosts == [f"{lang.strip().lower()}.wikipedia.org"]
+
+
+@pytest.mark.parametrize("query", ["", " ", "x" * 301])
+def test_query_is_bounded(query):
+    """A look-up without words, or with more than 300 characters, is not sent."""
+    assert "300" in wikipedia_tool(query=query)["error"]
+
+
+BUSY = b"HTTP/1.1 429 Slow\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+LAGGED_BODY = b'{"error": {"code": "maxlag", "info": "Waiting"}}'
+LAGGED = b"HTTP/1.1 200 OK\r\nRetry-After: 1\r\nContent-Length: %d\r\n\r\n" % len(LAGGED_BODY) + LAGGED_BODY
+
+
+@pytest.mark.parametrize("busy", [BUSY, LAGGED])
+def test_busy_service_is_asked_once_more(busy, look_up):
+    """A service that asks to wait a little is waited for, once."""
+    started = time.monotonic()
+    assert look_up(busy, answer(article("A")))(query="a")["status"] == "ok"
+    assert time.monotonic() - started >= 1
+    assert look_up(busy)(query="a")["status"] == "rate_limited"
+    assert len(look_up.server.requests) == 2
+
+
+def test_long_wait_is_told(look_up):
+    """A wait beyond the time limit is told, not waited for."""
+    result = look_up(BUSY.replace(b"1\r\n", b"900\r\n", 1).replace(b"HTTP/900", b"HTTP/1.1"))(query="a")
+    assert len(look_up.server.requests) == 1
+    assert result["status"] in {"rate_limited", "failed"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"error": {"code": "badvalue", "info": "Unrecognized"}}', "failed"),
+        (b"<html>", "failed"),
+        (b"[]", "failed"),
+        (b"{}", "failed"),
+        (b"[" * 100_000, "failed"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "failed"),
+        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "blocked"),
+    ],
+)
+def test_other_answers_are_failures(body, status, look_up):
+    """What is no answer of Wikipedia is a failure with query and error."""
+    result = look_up(body)(query="a")
+    assert (result["status"], result["query"], bool(result["error"])) == (status, "a", True)
+
+
+def test_no_network_is_told():
+    """A name that cannot be looked up means that there is no network, for Wikipedia surely exists."""
+
+    def look_up(host, port):
+        raise OSError("no")
+
+    assert encyclopedia_tool(resolver=look_up)(query="a")["status"] == "offline"
+
+
+def test_three_at_a_time(serve, answered, rerouted):
+    """At most three look-ups run at once; the others wait for their turn."""
+    running, most, lock = [], [], threading.Lock()
+
+    def reply(path):
+        with lock:
+            running.append(path)
+            most.append(len(running))
+        time.sleep(0.2)
+        with lock:
+            running.pop()
+        return answered(answer(article("A")))
+
+    tool = encyclopedia_tool(resolver=lambda *_: ["8.8.8.8"], transport=rerouted(serve(reply)))
+    threads = [threading.Thread(target=tool, kwargs={"query": "a"}) for _ in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(most), max(most)) == (9, MAX_CONCURRENT)
+
+
+def test_turn_that_never_comes_is_given_up(serve, answered, rerouted):
+    """A look-up does not wait for its turn longer than its time limit."""
+    transport = rerouted(serve(lambda _: [1.5, answered(b"{}")]))
+    tool = encyclopedia_tool(resolver=lambda *_: ["8.8.8.8"], transport=transport, deadline_seconds=0.7)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(tool(query="a"))) for _ in range(2 * MAX_CONCURRENT)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {result["status"] for result in found} == {"timed_out"}
+
+
+def test_look_up_is_no_way_out():
+    """The words go to Wikipedia only: allowed at the level of the network."""
+    decision = wikipedia_tool.judge({"query": "x"})
+    assert (decision.verdict, decision.rule, decision.level, decision.egress) == (
+        Verdict.ALLOW,
+        "web.wikipedia",
+        SafetyLevel.NETWORK,
+        False,
+    )
+    assert (wikipedia_tool.name, wikipedia_tool.parameters["properties"]["lang"]["default"]) == ("wikipedia", "en")

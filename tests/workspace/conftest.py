@@ -1,0 +1,18 @@
+"""What the tests of the workspace share: a small disk."""
+
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 64 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "agentkit-test", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("a disk can be mounted only by root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -1,0 +1,345 @@
+"""What was changed by which run, and how was it before?"""
+
+import copy
+import os
+import pickle
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from agentkit.errors import ConfigError, ToolError
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.root import Root
+from agentkit.workspace.states import ABSENT, Change, State
+from agentkit.workspace.workspace import Workspace
+
+
+@pytest.fixture(params=["memory", "files"])
+def journal(request, tmp_path):
+    """A journal in memory, and one in files."""
+    return Journal(tmp_path / "journal" if request.param == "files" else None)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A workspace's folder with a few files."""
+    folder = tmp_path / "ws"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("one\ntwo\n")
+    (folder / "sub/b.txt").write_text("b\n")
+    return folder
+
+
+def contents(folder):
+    """Every place below a folder, with its kind, content and permissions."""
+    return {
+        str(place.relative_to(folder)): (
+            stat.S_IMODE(place.lstat().st_mode),
+            place.readlink() if place.is_symlink() else place.read_bytes() if place.is_file() else None,
+        )
+        for place in folder.rglob("*")
+    }
+
+
+def test_run_is_recorded_and_undone_as_one(journal, folder):
+    """All that a run changed is one diff, and goes back together."""
+    before = contents(folder)
+    run = Workspace(folder, journal=journal).for_run("r1", "tidy up")
+    run.write("a.txt", "one\nTWO\n")
+    run.write("a.txt", "one\nTHREE\n")
+    run.write("new/deep/c.txt", "c\n")
+    run.edit("sub/b.txt", "b", "B")
+    record = journal.last()
+    assert (record.id, record.label) == ("r1", "tidy up")
+    assert [change.path for change in record.changes] == ["a.txt", "new", "new/deep", "new/deep/c.txt", "sub/b.txt"]
+    assert "-two\n+THREE\n" in record.diff
+    assert "TWO" not in record.diff
+
+    undone = record.undo()
+    assert contents(folder) == before
+    assert (undone.restored, undone.removed) == (("a.txt", "sub/b.txt"), ("new/deep/c.txt",))
+    assert str(undone) == "Restored 'a.txt', 'sub/b.txt' and removed 'new/deep/c.txt'."
+    assert journal.last() is None
+    with pytest.raises(ToolError, match="undone already"):
+        record.undo()
+
+
+def test_nothing_is_undone_when_something_was_changed_since(journal, folder):
+    """When one file was changed since, undo names it and changes nothing at all."""
+    run = Workspace(folder, journal=journal).for_run()
+    run.write("a.txt", "mine")
+    run.write("sub/b.txt", "mine")
+    (folder / "sub/b.txt").write_text("somebody else's")
+    before = contents(folder)
+    with pytest.raises(ToolError, match=r"Nothing was undone: 'sub/b.txt' was changed since"):
+        run.undo()
+    assert contents(folder) == before
+    (folder / "sub/b.txt").write_text("mine")
+    run.undo()
+    assert (folder / "a.txt").read_text() == "one\ntwo\n"
+
+
+def test_folder_that_others_use_stays(journal, folder):
+    """A folder that a run made stays when something else is in it by now."""
+    run = Workspace(folder, journal=journal).for_run()
+    run.write("new/c.txt", "c")
+    (folder / "new/other.txt").write_text("other")
+    run.undo()
+    assert contents(folder)["new/other.txt"][1] == b"other"
+    assert not (folder / "new/c.txt").exists()
+
+
+def test_change_that_failed_is_none(journal, folder):
+    """A change that could not be made is not recorded, and the folders made for it are gone."""
+    (folder / "l").symlink_to("a.txt")
+    run = Workspace(folder, journal=journal).for_run()
+    with pytest.raises(ToolError):
+        run.write("l", "x")
+    assert (run.changes, run.record.changes) == ("", ())
+    run.write("a.txt", "new")
+    assert [change.path for change in run.record.changes] == ["a.txt"]
+
+
+def test_runs_are_listed_in_order(journal, folder):
+    """Runs that changed something are listed, the oldest first, and found by their id."""
+    workspace = Workspace(folder, journal=journal)
+    for number in range(3):
+        workspace.for_run(f"r{number}").write("a.txt", f"{number}")
+    workspace.for_run("idle")
+    assert [record.id for record in journal.runs()] == ["r0", "r1", "r2"]
+    assert journal.find("r1").changes[0].after.content == b"1"
+    with pytest.raises(ToolError, match="no run 'idle'"):
+        journal.find("idle")
+
+
+@pytest.mark.parametrize("run_id", ["", "../x", "a/b", "x" * 101, "é"])
+def test_id_of_a_run_is_a_plain_name(run_id, tmp_path):
+    """An id that could not be the name of a file is refused."""
+    journal = Journal(tmp_path)
+    if run_id:
+        with pytest.raises(ConfigError, match="cannot be the id of a run"):
+            journal.begin("", run_id)
+    else:
+        assert journal.begin("", run_id).id
+
+
+def test_journal_is_private(tmp_path, folder):
+    """Only its owner can read a journal, for it holds what files held."""
+    journal = Journal(tmp_path / "j/k")
+    Workspace(folder, journal=journal).for_run("r").write("a.txt", "x")
+    assert stat.S_IMODE((tmp_path / "j/k").stat().st_mode) == 0o700
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "j/k").iterdir()] == [0o600]
+
+
+def test_journal_needs_a_folder(folder):
+    """Where the journal cannot be kept nothing is changed, and a run that changes nothing is not disturbed."""
+    before = contents(folder)
+    workspace = Workspace(folder, journal=Journal(folder / "a.txt")).for_run("r")
+    assert workspace.read("a.txt").size
+    with pytest.raises(ToolError, match="journal cannot be kept"):
+        workspace.write("b.txt", "x")
+    assert contents(folder) == before
+
+
+def test_run_without_changes_leaves_no_journal(tmp_path, folder):
+    """Nothing is written, not even a folder, until a run changes something."""
+    Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r").read("a.txt")
+    assert not (tmp_path / "j").exists()
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))])
+def test_record_travels(tmp_path, folder, duplicate):
+    """A copy of a record, in this process or another, shows and undoes the same changes."""
+    before = contents(folder)
+    workspace = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
+    workspace.write("a.txt", "x")
+    record = duplicate(workspace.record)
+    assert record.diff == workspace.changes
+    record.undo()
+    assert contents(folder) == before
+
+
+def test_journal_outlives_its_process(tmp_path, folder):
+    """What one process has changed, another can see and undo."""
+    before = contents(folder)
+    Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r", "first").write("a.txt", "x")
+    later = Journal(tmp_path / "j").find("r")
+    assert later.label == "first"
+    later.undo()
+    assert contents(folder) == before
+    assert Journal(tmp_path / "j").find("r").is_undone
+
+
+def test_file_that_is_no_record_is_passed_over(tmp_path, folder):
+    """Something else in the journal's folder does no harm."""
+    journal = Journal(tmp_path / "j")
+    Workspace(folder, journal=journal).for_run("r").write("a.txt", "x")
+    (tmp_path / "j/0.journal").write_text("nonsense")
+    (tmp_path / "j/1.journal").write_text('{"note": "x", "sizes": []}\n\n')
+    assert [record.id for record in journal.runs()] == ["r"]
+
+
+def test_oldest_runs_are_forgotten(tmp_path, folder):
+    """At most so many runs are kept, but not one that may still go on is lost."""
+    journal = Journal(tmp_path / "j", most_runs=3)
+    workspace = Workspace(folder, journal=journal)
+    for number in range(6):
+        workspace.for_run(f"r{number}").write("a.txt", f"{number}")
+    assert len(journal.runs()) == 6
+    for file in (tmp_path / "j").iterdir():
+        os.utime(file, (1, 1))
+    workspace.for_run("last").write("a.txt", "x")
+    assert [record.id for record in journal.runs()] == ["r3", "r4", "r5", "last"]
+    for file in (tmp_path / "j").iterdir():
+        os.utime(file, (1, 1))
+    Journal(tmp_path / "j", most_bytes=1).begin(run_id="new").note("x")
+    assert [record.id for record in journal.runs()] == ["new"]
+
+
+def test_memory_keeps_the_latest_runs(folder):
+    """In memory, too, only so many runs are kept."""
+    journal = Journal(most_runs=2)
+    workspace = Workspace(folder, journal=journal)
+    for number in range(4):
+        workspace.for_run(f"r{number}").write("a.txt", f"{number}")
+    assert [record.id for record in journal.runs()] == ["r2", "r3"]
+
+
+CRASH = """
+import os, signal, sys
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.workspace import Workspace
+run = Workspace(sys.argv[1], journal=Journal(sys.argv[2])).for_run("r")
+run.write("a.txt", "changed")
+"""
+
+
+def run_until_killed(folder, journal, rest):
+    """Run a program that is killed at its end."""
+    program = CRASH + rest + "\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    done = subprocess.run([sys.executable, "-c", program, str(folder), str(journal)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    return Journal(journal).find("r")
+
+
+def test_change_of_a_killed_process_is_undone(tmp_path, folder):
+    """What a process has changed before it was killed can be undone."""
+    before = contents(folder)
+    record = run_until_killed(folder, tmp_path / "j", "")
+    assert "+changed" in record.diff
+    record.undo()
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("was_made", [True, False])
+def test_disk_tells_whether_the_last_change_was_made(was_made, tmp_path, folder):
+    """When a process was killed between writing a change down and having made it, the disk tells whether it was."""
+    before = contents(folder)
+    rest = f"""
+from agentkit.workspace.states import ABSENT, Change, State
+change = Change({str(folder)!r}, "n.txt", ABSENT, State.of("file", b"n"), "write_file", 1.0)
+with run.record.making([change]):
+    if {was_made}:
+        open({str(folder / "n.txt")!r}, "w").write("n")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    record = run_until_killed(folder, tmp_path / "j", rest)
+    assert ("n.txt" in [change.path for change in record.changes]) is was_made
+    record.undo()
+    assert contents(folder) == before
+
+
+def test_torn_note_of_a_killed_process_does_no_harm(tmp_path, folder):
+    """A note that was not written to its end belongs to a change that was not made."""
+    before = contents(folder)
+    record = run_until_killed(folder, tmp_path / "j", "")
+    (file,) = (tmp_path / "j").iterdir()
+    with file.open("ab") as stream:
+        stream.write(b'{"root": "/", "path": "x", "si')
+    assert [change.path for change in record.changes] == ["a.txt"]
+    record.undo()
+    assert contents(folder) == before
+    assert Journal(tmp_path / "j").find("r").is_undone
+
+
+def test_command_of_a_killed_process_is_undone(tmp_path, folder):
+    """What a command had changed when its whole process was killed is known from the snapshot, and undone."""
+    before = contents(folder)
+    rest = f"""
+with run.observing("run_shell"):
+    os.remove({str(folder / "sub/b.txt")!r})
+    open({str(folder / "made.txt")!r}, "w").write("made")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    record = run_until_killed(folder, tmp_path / "j", rest)
+    assert sorted(change.path for change in record.changes) == ["a.txt", "made.txt", "sub/b.txt"]
+    record.undo()
+    assert contents(folder) == before
+
+
+def test_lost_snapshot_is_not_taken_for_an_empty_folder(tmp_path, folder):
+    """When the snapshot of a command is lost, what stands in the folder is not taken for new."""
+    record = run_until_killed(
+        folder, tmp_path / "j", 'with run.observing("x"):\n    os.kill(os.getpid(), signal.SIGKILL)'
+    )
+    assert record.notes == ("x was cut off: all that has changed since it began counts as its doing",)
+    (spool,) = (tmp_path / "j").glob("*.before")
+    spool.write_bytes(spool.read_bytes()[:-20])
+    assert [change.path for change in record.changes] == ["a.txt"]
+    record.undo()
+    assert (folder / "sub/b.txt").exists()
+
+
+def test_command_whose_folder_is_gone_changes_nothing_else(tmp_path, folder):
+    """When the workspace itself is gone, the rest of the record can still be read."""
+    record = run_until_killed(
+        folder, tmp_path / "j", 'with run.observing("x"):\n    os.kill(os.getpid(), signal.SIGKILL)'
+    )
+    folder.rename(tmp_path / "elsewhere")
+    assert [change.path for change in record.changes] == ["a.txt"]
+
+
+def test_change_in_a_folder_that_is_gone_did_not_happen(tmp_path):
+    """A change that nobody saw made, in a workspace that is gone, does not count."""
+    record = Journal(tmp_path / "j").begin()
+    change = Change(str(tmp_path / "gone"), "a", ABSENT, State.of("file", b"a"))
+    with pytest.raises(RuntimeError), record.making([change]):
+        raise RuntimeError
+    assert record.changes == ()
+
+
+def test_content_too_large_to_keep_cannot_come_back(folder):
+    """A change whose content before was not kept cannot be undone, and that is said before anything is done."""
+    record = Journal().begin()
+    root = Root(folder)
+    before = root.inspect("a.txt", 2)
+    with record.making([Change(str(folder), "a.txt", before, State.of("file", b"x"))]):
+        root.write("a.txt", b"x")
+    with pytest.raises(ToolError, match=r"what 'a.txt' was before is not kept"):
+        record.undo()
+
+
+def test_runs_in_threads_do_not_mix(journal, folder):
+    """Several runs change files at the same time, and each is undone by itself."""
+    before = contents(folder)
+    workspace = Workspace(folder, journal=journal)
+    runs = [workspace.for_run(f"r{number}") for number in range(4)]
+
+    def work(number):
+        for index in range(15):
+            runs[number].write(f"{number}/{index % 5}.txt", f"{number} {index}")
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in (2, 0, 3, 1):
+        assert len(runs[number].record.changes) == 6
+        runs[number].undo()
+        assert not (folder / str(number)).exists()
+    assert contents(folder) == before

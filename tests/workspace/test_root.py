@@ -1,0 +1,297 @@
+"""How are files below one folder read, written and listed?"""
+
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentkit.errors import Blocked, ConfigError, ToolError
+from agentkit.workspace.opening import open_beneath, open_by_component
+from agentkit.workspace.root import MOST_KEPT_BYTES, Entry, Root
+
+
+@pytest.fixture(params=[open_beneath, open_by_component])
+def root(request, tmp_path):
+    """A folder, seen with and without the kernel's help."""
+    return Root(tmp_path, opener=request.param)
+
+
+def names(folder):
+    """The names in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_folder_must_exist(tmp_path):
+    """A workspace that is not a folder is a mistake of the developer."""
+    with pytest.raises(ConfigError, match="is not a folder"):
+        Root(tmp_path / "missing")
+
+
+def test_folder_may_vanish(tmp_path):
+    """When the folder is removed meanwhile, every access says so."""
+    (tmp_path / "ws").mkdir()
+    root = Root(tmp_path / "ws")
+    (tmp_path / "ws").rmdir()
+    for access in (root.read, root.locate, root.missing_folders, root.entries):
+        with pytest.raises(ToolError, match=r"is gone|There is no"):
+            access("a.txt")
+
+
+def test_folder_may_be_named_through_a_link(tmp_path):
+    """Absolute paths are accepted in the spelling of the workspace and in its real one."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    root = Root(tmp_path / "link")
+    root.write("a.txt", b"a")
+    for folder in ("real", "link"):
+        assert root.read(f"{tmp_path}/{folder}/a.txt").path == "a.txt"
+
+
+def test_folder_that_was_moved_behind_a_link_is_refused(tmp_path):
+    """When the workspace's own path has come to lead elsewhere, nothing is read there."""
+    (tmp_path / "x/ws").mkdir(parents=True)
+    (tmp_path / "x/ws/a").write_text("a")
+    root = Root(tmp_path / "x/ws", opener=open_beneath)
+    (tmp_path / "x").rename(tmp_path / "y")
+    (tmp_path / "x").symlink_to("y")
+    with pytest.raises(Blocked, match="outside the workspace"):
+        root.read("a")
+
+
+@pytest.mark.parametrize(("path", "problem"), [(".", "is the workspace itself"), ("a/", "names a folder")])
+def test_only_a_file_can_be_written(path, problem, root):
+    """The workspace itself, and a path that ends with a slash, are no files."""
+    with pytest.raises(ToolError, match=problem):
+        root.write(path, b"x")
+
+
+def test_reading_gives_as_much_as_was_asked_for(root, tmp_path):
+    """A file's beginning, its whole size, and how many names it has."""
+    (tmp_path / "a").write_bytes(b"x" * 3_000_000)
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    found = root.read("a", 2_500_000)
+    assert (len(found.content), found.size, found.links) == (2_500_000, 3_000_000, 2)
+    assert len(root.read("a").content) == 3_000_000
+
+
+def test_real_place_is_told_and_checked_before_reading(root, tmp_path):
+    """Whoever reads may refuse the real place of a file."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a").write_text("a")
+    places = []
+    assert root.read("./sub/../sub/a", check=places.append).path == "sub/a"
+    root.entries("sub", check=places.append)
+    assert places == ["sub/a", "sub"]
+
+
+def test_link_that_stays_inside_is_followed(tmp_path):
+    """With the kernel's help a link inside is followed, and its real place is known."""
+    root = Root(tmp_path, opener=open_beneath)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a").write_text("a")
+    (tmp_path / "l").symlink_to("sub/a")
+    (tmp_path / "d").symlink_to("sub")
+    assert root.read("l").path == root.read("d/a").path == "sub/a"
+    assert root.locate("d/new/x") == ("d/new/x", "sub/new/x")
+    assert root.missing_folders("d/new/x") == ("sub/new/x", ["sub/new"])
+    assert root.entries(".")[1] == [Entry("d", "folder"), Entry("l", "link"), Entry("sub", "folder")]
+    assert root.entries("d")[0] == "sub"
+
+
+def test_no_link_is_followed_without_the_kernel(tmp_path):
+    """Without the kernel's help no link is followed, and it says so."""
+    root = Root(tmp_path, opener=open_by_component)
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "l").symlink_to("a")
+    with pytest.raises(Blocked, match="symbolic link"):
+        root.read("l")
+    assert root.entries(".")[1][1] == Entry("l", "link")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "device"])
+def test_special_file_is_refused_at_once(kind, root, tmp_path):
+    """What is no regular file is neither read nor replaced, and nothing waits for it."""
+    place = tmp_path / "s"
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "device":
+        with contextlib.suppress(PermissionError):
+            os.mknod(place, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(place))
+    if not place.exists():
+        pytest.skip("devices cannot be made here")
+    for access in (root.read, lambda path: root.write(path, b"x")):
+        with pytest.raises(ToolError, match=r"not a file"):
+            access("s")
+    assert root.inspect("s").kind == ("folder" if kind == "folder" else "other")
+    assert root.entries(".")[1][0].kind == ("folder" if kind == "folder" else "other")
+
+
+def test_link_is_not_written_through(root, tmp_path):
+    """A link stands in the way of writing; the file it leads to is to be named."""
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "l").symlink_to("a")
+    with pytest.raises(Blocked, match="name the file that it leads to"):
+        root.write("l", b"new")
+    assert (tmp_path / "a").read_text() == "a"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755, 0o444])
+def test_permissions_are_kept(mode, root, tmp_path):
+    """A file that is replaced keeps its permissions."""
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "a").chmod(mode)
+    root.write("a", b"new")
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_new_file_has_the_usual_permissions(root, tmp_path):
+    """A new file has the permissions that any program would give it, or those that were asked for."""
+    (tmp_path / "usual").write_text("")
+    root.write("new", b"")
+    root.write("private", b"", 0o600)
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_owner_is_kept(root, tmp_path):
+    """A file that is replaced keeps its owner."""
+    (tmp_path / "a").write_text("a")
+    os.chown(tmp_path / "a", 65_534, 65_534)
+    root.write("a", b"new")
+    assert (tmp_path / "a").stat().st_uid == 65_534
+
+
+def test_other_names_of_a_file_keep_the_old_content(root, tmp_path):
+    """Writing makes a new file in place of the old one, whose other names stay as they are."""
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    root.write("a", b"new")
+    assert (tmp_path / "b").read_text() == "old"
+
+
+def test_failed_write_leaves_nothing(root, tmp_path):
+    """When a file cannot be put in place, the folder is as it was."""
+    (tmp_path / "a").write_text("a")
+    with pytest.raises(ToolError, match=r"goes through something that is not a folder"):
+        root.write("a/b", b"x")
+    with pytest.raises(ToolError, match=r"There is no"):
+        root.write("missing/b", b"x")
+    assert names(tmp_path) == ["a"]
+
+
+def test_file_system_that_takes_no_files_says_so():
+    """Where no file can be made at all, the reason of the operating system is told."""
+    with pytest.raises(ToolError, match=r"'agentkit-test'"):
+        Root("/proc/self", opener=open_beneath).write("agentkit-test", b"x")
+
+
+@pytest.mark.parametrize("opener", [open_beneath, open_by_component])
+def test_full_disk_leaves_the_old_file(opener, small_disk):
+    """When the disk is full, the old content stays and no remains are left."""
+    root = Root(small_disk, opener=opener)
+    root.write("a", b"old")
+    with pytest.raises(ToolError, match="The disk is full"):
+        root.write("a", b"x" * 200_000)
+    assert (small_disk / "a").read_bytes() == b"old"
+    assert names(small_disk) == ["a"]
+
+
+def test_read_only_disk_is_explained(small_disk):
+    """On a file system that is read-only nothing is written, and the reason is told."""
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(ToolError, match="read-only"):
+        Root(small_disk).write("a", b"x")
+
+
+WRITER = """
+import sys
+from agentkit.workspace.root import Root
+root = Root(sys.argv[1])
+number = 0
+print("ready", flush=True)
+while True:
+    number += 1
+    root.write("a", b"%d" % (number % 10) * 2_000_000)
+"""
+
+
+def test_killed_writer_leaves_one_whole_file(tmp_path):
+    """A process that is killed while it writes leaves the old file or the new one, never a mixture."""
+    for round_number in range(6):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout.readline() == b"ready\n"
+            time.sleep(0.05 + 0.013 * round_number)
+            writer.send_signal(signal.SIGKILL)
+        if (tmp_path / "a").exists():
+            content = (tmp_path / "a").read_bytes()
+            assert len(content) == 2_000_000
+            assert len(set(content)) == 1
+        assert len(names(tmp_path)) <= 2
+
+
+def test_states_tell_what_stands_there(root, tmp_path):
+    """What stands at a place is told without following it."""
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "l").symlink_to("nowhere")
+    (tmp_path / "d").mkdir()
+    kinds = {name: root.inspect(name).kind for name in ("a", "l", "d", "missing", "missing/x")}
+    assert kinds == {"a": "file", "l": "link", "d": "folder", "missing": "absent", "missing/x": "absent"}
+    assert root.inspect("l").content == b"nowhere"
+
+
+def test_large_file_is_known_by_its_number_and_time(root, tmp_path):
+    """A file too large to keep is told apart without being read."""
+    (tmp_path / "a").write_bytes(b"12345")
+    state = root.inspect("a", 4)
+    assert (state.content, state.size, state.was_read) == (None, 5, False)
+    assert root.inspect("a", 4).is_like(state)
+    os.utime(tmp_path / "a", (1, 1))
+    assert not root.inspect("a", 4).is_like(state)
+    assert MOST_KEPT_BYTES > 10_000_000
+
+
+def test_folders_and_links_are_made_and_removed(root, tmp_path):
+    """Folders and links are made and removed; a folder that is not empty stays."""
+    root.make_folder("d")
+    root.link("d/l", b"../x")
+    with pytest.raises(ToolError, match="not empty"):
+        root.remove("d")
+    with pytest.raises(ToolError, match="in the way"):
+        root.make_folder("d")
+    root.remove("d/l")
+    root.remove("d")
+    with pytest.raises(ToolError, match="There is no"):
+        root.remove("d")
+    assert names(tmp_path) == []
+
+
+def test_every_file_below_is_found(root, tmp_path):
+    """Files are listed below all folders but those that are skipped; links are not followed."""
+    for path in ("b/x", "a", "b/c/y", "skip/z"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("12")
+    (tmp_path / "loop").symlink_to(".")
+    assert list(root.files(skip={"skip"})) == [("a", 2), ("b/x", 2), ("b/c/y", 2)]
+    assert list(root.files("b/c")) == [("b/c/y", 2)]
+    assert list(root.files("missing")) == []
+    assert "loop" in dict(root.walk())
+
+
+def test_huge_folder_is_listed_to_a_bound(root, tmp_path):
+    """Names come sorted, however many there are."""
+    for number in range(500):
+        (tmp_path / f"{number:03}").touch()
+    assert [entry.name for entry in root.entries(".")[1]] == [f"{number:03}" for number in range(500)]

@@ -1,0 +1,125 @@
+"""Which text do these bytes hold, and which of its lines were asked for?"""
+
+import codecs
+
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.workspace.text import MOST_SHOWN_BYTES, decode, select
+
+GREETING = "Xin chào, thế giới\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        (GREETING.encode(), "utf-8"),
+        (codecs.BOM_UTF8 + GREETING.encode(), "utf-8"),
+        (codecs.BOM_UTF16_LE + GREETING.encode("utf-16-le"), "utf-16-le"),
+        (codecs.BOM_UTF16_BE + GREETING.encode("utf-16-be"), "utf-16-be"),
+        (codecs.BOM_UTF32_LE + GREETING.encode("utf-32-le"), "utf-32-le"),
+        (GREETING.encode("utf-16-le"), "utf-16-le"),
+        (GREETING.encode("utf-16-be"), "utf-16-be"),
+    ],
+)
+def test_encoding_is_found_and_kept(content, encoding):
+    """The text is read by its mark, as UTF-8 or as UTF-16, and can be written again to the same bytes."""
+    text = decode(content, "f")
+    assert (text.text, text.encoding) == (GREETING, encoding)
+    assert text.encode(text.text) == content
+
+
+@pytest.mark.parametrize(("content", "text"), [(b"caf\xe9 \x80", "café €"), (b"caf\xe9 \x81", "café \x81")])
+def test_western_text_is_read(content, text):
+    """Text that is not UTF-8 is read as Windows or Latin text, and says so."""
+    read = decode(content, "f")
+    assert (read.text, read.encoding in {"cp1252", "latin-1"}) == (text, True)
+
+
+def test_character_that_an_encoding_lacks_is_refused():
+    """A text in an old encoding takes no character that the encoding lacks."""
+    with pytest.raises(ToolError, match=r"cp1252, which has no '世'"):
+        decode(b"caf\xe9", "f").encode("世")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(
+            b"\x7fELF\x02\x01\x01\0\0\0",
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+            bytes(range(256)),
+            b"\xff\x01\x02\x03\x04" * 9,
+        ),
+        *(b"\0" * 100, b"a\0b", b"a\0b\0\x01\0\x02\0"),
+    ],
+)
+def test_binary_content_is_refused(content):
+    """Binary content is refused with its size."""
+    with pytest.raises(ToolError, match=r"f is a binary file of [\d,]+ bytes"):
+        decode(content, "f")
+
+
+def test_beginning_of_a_file_may_end_within_a_character():
+    """When only the beginning of a file is read, a character that was cut in two does no harm."""
+    assert decode("né".encode()[:2], "f", size=3).text == "n"
+    assert decode("né".encode()[:2], "f").encoding == "cp1252"
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "content", "following"),
+    [
+        (None, None, "1\n2\n3\n4", None),
+        (2, None, "2\n3\n4", None),
+        (1, 2, "1\n2\n", 3),
+        (3, 2, "3\n4", None),
+        (4, 9, "4", None),
+    ],
+)
+def test_lines_are_counted_from_one(offset, limit, content, following):
+    """`limit` lines from line `offset` on, and where to go on."""
+    lines = select("1\n2\n3\n4", offset, limit)
+    assert (lines.content, lines.next_offset, lines.total_lines) == (content, following, 4)
+
+
+@pytest.mark.parametrize(("text", "total"), [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("a\r\nb", 2)])
+def test_line_break_at_the_end_begins_no_line(text, total):
+    """A text has as many lines as line breaks, and one more when it does not end with one."""
+    lines = select(text, None, None)
+    assert (lines.content, lines.total_lines) == (text, total)
+
+
+@pytest.mark.parametrize(("offset", "limit"), [(0, None), (-1, None), (None, 0), (5, None)])
+def test_line_that_does_not_exist_is_explained(offset, limit):
+    """A line before the first or after the last is refused in a sentence."""
+    with pytest.raises(ToolError, match="line"):
+        select("1\n2\n3\n4", offset, limit)
+
+
+def test_long_text_comes_in_parts():
+    """All parts together are the text, each within the bound."""
+    text = "é" * 99 + "\n"
+    text *= 5_000
+    parts, offset = [], 1
+    while offset:
+        lines = select(text, offset, None)
+        assert len(lines.content.encode()) <= MOST_SHOWN_BYTES
+        parts.append(lines.content)
+        offset = lines.next_offset
+    assert "".join(parts) == text
+    assert len(parts) == 4
+
+
+def test_endless_line_is_shown_by_its_beginning():
+    """A line longer than a part is cut, with a note, and the next one can be read."""
+    lines = select("é" * 200_000 + "\nend", None, None)
+    assert len(lines.content) == MOST_SHOWN_BYTES // 2
+    assert "Line 1 is longer" in lines.note
+    assert select("é" * 200_000 + "\nend", lines.next_offset, None).content == "end"
+
+
+def test_file_beyond_what_is_read_says_so():
+    """When a file goes on beyond what is read, the last part says so."""
+    assert "goes on after line 2" in select("a\nb\n", 2, None, complete=False).note
+    with pytest.raises(ToolError, match="in the part of it that can be read"):
+        select("a\n", 7, None, complete=False)

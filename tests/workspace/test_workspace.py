@@ -1,0 +1,202 @@
+"""What may tools touch?"""
+
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import Blocked, ConfigError, ToolError
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.root import MOST_WRITTEN_BYTES, Entry
+from agentkit.workspace.searching.search import Query
+from agentkit.workspace.workspace import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A workspace with one file."""
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/a.txt").write_text("one\ntwo\nthree\n")
+    return Workspace(tmp_path / "ws")
+
+
+def test_default_is_the_current_folder(tmp_path):
+    """Without a folder the workspace is the one the process is in at each call."""
+    workspace = Workspace()
+    assert workspace.folder == str(Path.cwd())
+    assert workspace.folder == Workspace(".").folder
+    with pytest.raises(Blocked):
+        workspace.read(str(tmp_path / "a"))
+    with pytest.raises(ConfigError):
+        Workspace(tmp_path / "missing")
+
+
+def test_file_is_read_by_lines(workspace):
+    """Reading gives lines, sizes and encoding."""
+    reading = workspace.read("a.txt", 2, 1)
+    assert (reading.lines.content, reading.lines.next_offset) == ("two\n", 3)
+    assert (reading.size, reading.encoding) == (14, "utf-8")
+
+
+def test_file_is_written_with_its_folders(workspace, tmp_path):
+    """Writing makes the folders that are missing and tells what was before."""
+    written = workspace.write("x/y/b.txt", "é")
+    assert (written.path, written.size, written.before.kind) == ("x/y/b.txt", 2, "absent")
+    assert (tmp_path / "ws/x/y/b.txt").read_text() == "é"
+    assert workspace.list("x/y") == [Entry("b.txt", "file")]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [("x" * (MOST_WRITTEN_BYTES + 1), "10,000,000 can be written"), ("\ud800", "surrogates")]
+)
+def test_content_has_its_bounds(content, problem, workspace):
+    """What is too long, or no text at all, is not written."""
+    with pytest.raises(ToolError, match=problem):
+        workspace.write("b.txt", content)
+
+
+def test_read_only_file_is_not_replaced(workspace, tmp_path):
+    """A file that nobody may write stays as it is, even for root."""
+    (tmp_path / "ws/a.txt").chmod(0o444)
+    with pytest.raises(ToolError, match="is read-only"):
+        workspace.write("a.txt", "x")
+
+
+def test_writing_the_same_changes_nothing(workspace, tmp_path):
+    """Writing what stands there already is no change."""
+    before = (tmp_path / "ws/a.txt").stat()
+    assert workspace.write("a.txt", "one\ntwo\nthree\n").diff == ""
+    assert (tmp_path / "ws/a.txt").stat().st_ino == before.st_ino
+    assert workspace.record.changes == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("two", "2", "one\n2\nthree\n"),
+        ("one\ntwo\n", "", "three\n"),
+        ("three\n", "three\nfour\n", "one\ntwo\nthree\nfour\n"),
+    ],
+)
+def test_piece_of_a_file_is_replaced(old, new, text, workspace, tmp_path):
+    """Editing replaces the one place where the old text stands."""
+    edited = workspace.edit("a.txt", old, new)
+    assert (tmp_path / "ws/a.txt").read_text() == text
+    assert edited.diff.startswith("diff --git a/a.txt b/a.txt")
+
+
+def test_editing_keeps_encoding_and_line_ends(workspace, tmp_path):
+    """A file keeps its encoding, its byte order mark and its line ends when it is edited."""
+    place = tmp_path / "ws/w.txt"
+    place.write_bytes("\ufeffmột\r\nhai\r\nba\r\n".encode("utf-16-le"))
+    workspace.edit("w.txt", "một\nhai\n", "1\n2\n")
+    assert place.read_bytes() == "\ufeff1\r\n2\r\nba\r\n".encode("utf-16-le")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "problem"),
+    [
+        ("a\nb\na\n", "a", r"stands 2 times in 'f' \(lines 1, 3\)"),
+        ("a\n" * 50, "a", r"stands 50 times in 'f' \(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more\)"),
+        ("def main():\n    pass\n", "def mian():", "closest lines are:\n1: def main"),
+        ("abc\n", "xyz", "No line is like its first one"),
+        ("abc\n", "\n\n", "No line is like"),
+        ("abc\n", "", "old_text is empty"),
+        ("a\r\n", "a\nb", "does not stand"),
+    ],
+)
+def test_edit_that_is_not_clear_is_explained(text, old, problem, workspace, tmp_path):
+    """When the old text does not stand there exactly once, the error helps to find the right one."""
+    (tmp_path / "ws/f").write_text(text)
+    with pytest.raises(ToolError, match=problem):
+        workspace.edit("f", old, "new")
+    assert (tmp_path / "ws/f").read_bytes() == text.encode()
+
+
+def test_path_is_located(workspace):
+    """A path is told by its name and by the place that it leads to."""
+    Path(workspace.folder, "l").symlink_to("a.txt")
+    assert workspace.locate("./l") == ("l", "a.txt")
+
+
+def test_failed_write_leaves_no_folders(small_disk):
+    """When a file does not fit on the disk, the folders made for it are gone again."""
+    workspace = Workspace(small_disk)
+    with pytest.raises(ToolError, match="disk is full"):
+        workspace.write("x/y/b.txt", "b" * 200_000)
+    assert list(small_disk.iterdir()) == []
+
+
+def test_large_file_is_not_edited(workspace, tmp_path):
+    """A file too large to be written is not edited."""
+    (tmp_path / "ws/f").write_bytes(b"x" * (MOST_WRITTEN_BYTES + 1))
+    with pytest.raises(ToolError, match="can be edited"):
+        workspace.edit("f", "x", "y")
+
+
+def test_direct_changes_are_undone_together(workspace, tmp_path):
+    """What is changed without a run is one record of its own."""
+    workspace.write("a.txt", "new")
+    workspace.write("b.txt", "b")
+    assert "+new" in workspace.changes
+    assert str(workspace.undo()) == "Restored 'a.txt' and removed 'b.txt'."
+    assert [place.name for place in (tmp_path / "ws").iterdir()] == ["a.txt"]
+
+
+def test_nothing_changed_is_nothing_to_undo(workspace):
+    """Undoing nothing is no error."""
+    assert str(workspace.undo()) == "Nothing was to be undone."
+
+
+def test_many_undone_files_are_not_all_named(workspace):
+    """What was undone is told in a bounded sentence."""
+    for number in range(13):
+        workspace.write(f"{number:02}.txt", "x")
+    assert str(workspace.undo()).endswith("'09.txt', 3 more.")
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_dry_run_leaves_the_disk(fixed, workspace, tmp_path):
+    """A dry run shows what would change; the disk and the journal stay as they are."""
+    journal = Journal(tmp_path / "j")
+    workspace = Workspace(tmp_path / "ws" if fixed else None, journal=journal)
+    name = "a.txt" if fixed else "pyproject.toml"
+    content = (tmp_path / "ws/a.txt").read_text() if fixed else workspace.read(name).lines.content
+    run = workspace.for_run("r", "try", dry_run=True)
+    run.edit(name, content, "new\n")
+    run.write("made/by/dry-run.txt", "b\n")
+    assert run.read(name).lines.content == "new\n"
+    assert [match.path for match in run.search(Query("b", "made")).matches] == ["made/by/dry-run.txt"]
+    assert "+new" in run.changes
+    assert workspace.read(name).lines.content == content
+    assert journal.runs() == []
+    assert not (tmp_path / "ws/made").exists()
+    with pytest.raises(ToolError, match="dry run"), run.observing("run_shell"):
+        raise AssertionError
+    run.undo()
+    assert run.read(name).lines.content == content
+    assert run.changes
+
+
+def test_whole_workspace_can_be_dry(tmp_path, workspace):
+    """A workspace that is dry makes dry runs."""
+    dry = Workspace(tmp_path / "ws", dry_run=True)
+    dry.write("b.txt", "b")
+    assert dry.for_run().list() == [Entry("a.txt", "file")]
+    assert dry.list() == [Entry("a.txt", "file"), Entry("b.txt", "file")]
+    assert [place.name for place in (tmp_path / "ws").iterdir()] == ["a.txt"]
+
+
+def test_check_may_refuse(workspace, tmp_path):
+    """Whoever gives a check is asked with the real place before anything is touched."""
+
+    def refuse(place):
+        raise Blocked(f"not {place}")
+
+    for act in (
+        lambda: workspace.read("a.txt", check=refuse),
+        lambda: workspace.write("./a.txt", "x", check=refuse),
+        lambda: workspace.edit("a.txt", "one", "1", check=refuse),
+    ):
+        with pytest.raises(Blocked, match=r"not a.txt"):
+            act()
+    assert (tmp_path / "ws/a.txt").read_text() == "one\ntwo\nthree\n"
