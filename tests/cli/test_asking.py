@@ -1,0 +1,48 @@
+"""Is a person at the terminal asked, and does the run do what was answered?"""
+
+import os
+import pty
+
+import pytest
+
+from agentkit.testing import FakeServer, call
+
+WRITE = call("write_file", path="note.txt", content="hello")
+
+
+@pytest.fixture
+def typed(spawn, tmp_path):
+    """Run a command line in a folder of its own, with these keys typed at its terminal."""
+
+    def run(keys, *arguments, server):
+        keyboard, screen = pty.openpty()
+        with os.fdopen(keyboard, "wb", buffering=0) as fingers:
+            process = spawn(*arguments, server=server, stdin=screen, cwd=tmp_path)
+            os.close(screen)
+            fingers.write(keys)
+            out, err = process.communicate(timeout=120)
+        return out, err, process.returncode
+
+    return run
+
+
+@pytest.mark.parametrize(("keys", "written"), [(b"y\n", True), (b"n\n", False), (b"\n", False)])
+def test_person_decides(typed, tmp_path, keys, written):
+    """Writing is asked about on stderr; a yes lets it happen and shows the change, a no is told to the model."""
+    with FakeServer(WRITE, "Done.") as server:
+        out, err, code = typed(keys, "Write it.", server=server)
+        told = server.requests[-1].body.decode()
+    assert (out.strip(), code) == ("Done.", 0)
+    assert "agentkit wants to call write_file" in err
+    assert (tmp_path / "note.txt").exists() is written
+    assert ("+hello" in err) is written
+    assert ("Approval was refused" in told) is not written
+
+
+def test_dry_run_shows_and_changes_nothing(command, tmp_path, monkeypatch):
+    """With --dry-run the difference is shown on stderr and the folder stays as it is."""
+    monkeypatch.chdir(tmp_path)
+    with FakeServer(WRITE, "Done.") as server:
+        _, err, code = command("--dry-run", "--safety", "system", "Write it.", server=server)
+    assert (code, "+hello" in err) == (0, True)
+    assert list(tmp_path.iterdir()) == []
