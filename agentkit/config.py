@@ -54,16 +54,17 @@ def _can_be_told(value: str) -> bool:
     return len(value) >= _WORD_CHARS or (len(value) >= _SHORT and not value.isalpha())
 
 
-def state_folder() -> Path:
+def state_folder(platform: str = sys.platform) -> Path:
     """Where what must outlive a process is kept: `AGENTKIT_STATE`, or `agentkit` in the platform's state folder."""
-    named = environment().get("AGENTKIT_STATE")
+    variables, home = environment(), Path.home()
+    named = variables.get("AGENTKIT_STATE")
     if named:
         return Path(named)
-    if sys.platform == "win32":
-        return Path(environment().get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "agentkit"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "agentkit"
-    return Path(environment().get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "agentkit"
+    folders = {
+        "win32": variables.get("LOCALAPPDATA") or home / "AppData/Local",
+        "darwin": home / "Library/Application Support",
+    }
+    return Path(folders.get(platform) or variables.get("XDG_STATE_HOME") or home / ".local/state") / "agentkit"
 
 
 class Secret:

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 
 import pytest
 
@@ -69,3 +70,23 @@ def test_a_secret_is_revealed_only_on_request():
 def test_a_secret_is_struck_out_of_a_text(value, text, expected):
     """A secret is struck out wherever it stands; a short one only as a word of its own."""
     assert Secret(value).scrub(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "folder"),
+    [
+        ("linux", {}, "~/.local/state/agentkit"),
+        ("linux", {"XDG_STATE_HOME": "/x"}, "/x/agentkit"),
+        ("darwin", {"XDG_STATE_HOME": "/x"}, "~/Library/Application Support/agentkit"),
+        ("win32", {}, "~/AppData/Local/agentkit"),
+        ("win32", {"LOCALAPPDATA": "/x"}, "/x/agentkit"),
+        ("linux", {"AGENTKIT_STATE": "/y", "XDG_STATE_HOME": "/x"}, "/y"),
+    ],
+)
+def test_state_has_the_folder_of_the_platform(platform, variables, folder, monkeypatch):
+    """What outlives a process is kept where the platform keeps such things, or where a variable says."""
+    for name in ("AGENTKIT_STATE", "XDG_STATE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert config.state_folder(platform) == Path(folder).expanduser()
