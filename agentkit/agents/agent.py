@@ -171,7 +171,7 @@ class Agent:
 
     def _steps(self, prompt: Prompt) -> Steps:
         content = _content(prompt)
-        workspace = self.workspace.for_run(label=self.name, dry_run=self.dry_run)
+        workspace = self.workspace.for_run(label=self.name, dry_run=self.dry_run or self.workspace.dry_run)
         bench = Bench(self.tools.within(workspace), self.policy, self._grants.for_run(), workspace)
         specs = tuple(tool.spec for tool in bench.tools)
         plan = Plan(self.name, self.instruction, specs, self.max_iterations, bench)

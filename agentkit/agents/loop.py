@@ -132,11 +132,14 @@ def _approved(plan: Plan, judged: JudgedCall) -> Generator[Event | Question, Non
 
     The person sees a copy of the arguments: what runs is what was judged.
     """
-    decision = plan.bench.grants.applied(judged.call.name, judged.arguments, judged.decision)
-    if decision.verdict is not Verdict.ASK:
+    if judged.decision.verdict is not Verdict.ASK:
+        return judged
+    kept, shown = copied(judged.arguments), copied(judged.arguments)
+    request = ApprovalRequest(plan.agent, judged.call.name, kept, judged.decision, plan.bench.workspace.folder)
+    decision = plan.bench.grants.applied(request)
+    if decision.allowed:
         return replace(judged, decision=decision)
-    request = ApprovalRequest(plan.agent, judged.call.name, judged.arguments, decision, plan.bench.workspace.folder)
-    question = AskPerson(replace(request, arguments=copied(judged.arguments)))
+    question = AskPerson(replace(request, arguments=shown))
     yield question
     plan.bench.grants.enter(request, question.answer)
     return replace(judged, decision=answered(decision, question.answer))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentkit.decisions import Decision, Label, Verdict
@@ -13,7 +13,7 @@ from agentkit.messages import Message, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.flow import judge_flow
 from agentkit.safety.policy import Policy
-from agentkit.tooling.result import UNKNOWN_TOOL, denial, failure
+from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
@@ -74,11 +74,17 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
     except UnknownTool as error:
         return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:_EVIDENCE_CHARS]))
     arguments, own = tool.decide(call.arguments)
-    if bench.workspace.dry_run and not tool.is_in_workspace and (own.level or tool.level) is SafetyLevel.SYSTEM:
-        return JudgedCall(call, _not_in_dry_run(tool.name))
-    decision = bench.policy.judge(tool.name, tool.level, own, arguments)
-    if bench.policy.flow:
-        decision = judge_flow(read, arguments, decision)
+    if bench.workspace.dry_run:
+        level = own.level or tool.level
+        if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
+            return JudgedCall(call, _not_in_dry_run(tool.name))
+        own = replace(own, level=min(level, bench.policy.level))  # nothing is changed, so nothing must be asked for
+    try:
+        decision = bench.policy.judge(tool.name, tool.level, own, arguments)
+        if bench.policy.flow:
+            decision = judge_flow(read, tool.name, arguments, decision)
+    except RecursionError:
+        return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     return JudgedCall(call, decision, tool, arguments)
 
 

@@ -70,7 +70,8 @@ def _agent(*, offline: bool, model: str | None, tools: Toolset, safety: str, dry
     if offline and model:
         raise ConfigError("Use --offline or --model, not both: the offline model is a model of its own.")
     llm = LLM(provider="offline" if offline else None, model=model)
-    return Agent("agentkit", tools, llm=llm, safety=safety, dry_run=dry_run, approve=TerminalApprover())
+    approve = TerminalApprover() if sys.stdin is not None and sys.stdin.isatty() else None
+    return Agent("agentkit", tools, llm=llm, safety=safety, dry_run=dry_run, approve=approve)
 
 
 def _tools(names: tuple[str, ...], *, no_tools: bool) -> Toolset:

@@ -51,6 +51,8 @@ def call_line(used: ToolCallFinished) -> str:
 def value_text(result: ToolResult) -> str:
     """A tool's value for a person: a flat dictionary as lines, anything else as the text a model gets."""
     value = result.value
+    if isinstance(value, dict) and "output" in value:  # which has both streams in it
+        value = {key: item for key, item in value.items() if key not in {"stdout", "stderr"}}
     if isinstance(value, dict) and all(isinstance(item, str | int | float | None) for item in value.values()):
         return clean("\n".join(f"{key}: {item}" for key, item in value.items()))
     if isinstance(value, dict | list) and _is_shallow(value):

@@ -55,10 +55,11 @@ def show_tool(name: str) -> None:
 
 @tools.command("run")
 @click.argument("name")
-@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with result, status and decision.")
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
-    """Run the tool NAME with KEY=VALUE arguments."""
+    """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
+    from agentkit.cli.arguments import named_arguments
     from agentkit.cli.display import clean, json_text, result_document, value_text
     from agentkit.tools.catalog import find
     from agentkit.workspace.journal import Journal
@@ -66,7 +67,7 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
 
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label=f"tools run {name}")
     tool = find(name).within(workspace)
-    result = tool.invoke(_pairs(arguments))
+    result = tool.invoke(named_arguments(tool, arguments))
     if as_json:
         click.echo(json_text(result_document(result)))
     elif result.ok:
@@ -83,15 +84,3 @@ def exit_code(result: ToolResult) -> int:
     if was_refused(result):
         return REFUSED
     return ANSWERED if result.ok else FAILED
-
-
-def _pairs(arguments: tuple[str, ...]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        if not equals or not key:
-            raise click.UsageError(f'{argument!r} is no KEY=VALUE; write it as in expression="2+2".')
-        if key in pairs:
-            raise click.UsageError(f"{key!r} is given twice; give each argument once.")
-        pairs[key] = value
-    return pairs

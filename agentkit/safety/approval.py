@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
-from urllib.parse import urlsplit
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.rules import Rule
+from agentkit.safety.flow import FLOW
+from agentkit.safety.rules import Rule, origin
 
-_SUBCOMMANDS = frozenset({"git", "npm", "pip", "uv", "poetry", "yarn", "pnpm", "cargo", "go", "gh"})
-"""Programs whose first two words say what they will do, so that these two can be approved for always."""
-
-_TRICKY = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
+_MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+"""Characters without a shape that have the category of a letter or mark."""
 
 
 class Approval(StrEnum):
@@ -29,7 +29,7 @@ class Approval(StrEnum):
     NO = "no"
     ONCE = "once"
     RUN = "run"
-    """For calls of this pattern until the run ends."""
+    """For calls of this pattern until the run ends; what the flow rule asks about is for one call only."""
     ALWAYS = "always"
     """For calls of this pattern as long as the agent lives."""
 
@@ -52,16 +52,15 @@ class ApprovalRequest:
 
     @property
     def pattern(self) -> Rule:
-        """The calls that `Approval.RUN` and `Approval.ALWAYS` are for: this one, and those like it."""
-        where = next(filter(None, map(_pattern, self.arguments.items())), None)
-        exact = {argument: {"equals": value} for argument, value in self.arguments.items()}
-        return Rule(Verdict.ALLOW, self.tool, where or exact, name=f"approved {self.tool}")
+        """The calls that `Approval.RUN` and `Approval.ALWAYS` are for: exactly this one, or one to the same origin."""
+        return Rule(Verdict.ALLOW, self.tool, {name: _like(name, value) for name, value in self.arguments.items()})
 
     def __str__(self) -> str:
-        """The question as a person reads it, with every character that could deceive made visible."""
-        arguments = "\n".join(f"  {name}: {visible(_shown(value))}" for name, value in self.arguments.items())
-        why = visible(self.decision.reason)
-        return f"{visible(self.agent)} wants to call {visible(self.tool)}\n{arguments}\nThis must be asked for: {why}"
+        """The question as a person reads it: what could deceive is made visible, what is long is cut in the middle."""
+        lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}"]
+        lines += [f"in {_quoted(self.folder)}"] if self.folder else []
+        lines += [f"  {_quoted(name)}: {_quoted(_text(value))}" for name, value in self.arguments.items()]
+        return "\n".join([*lines, f"This must be asked for: {_quoted(self.decision.reason)}"])
 
 
 Approver = Callable[[ApprovalRequest], bool | Approval | Awaitable[bool | Approval]]
@@ -72,12 +71,29 @@ ends a program (KeyboardInterrupt, SystemExit) ends the run.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An approval for later calls: those of the pattern, with no other arguments, in the folder, asked by the rule."""
+
+    pattern: Rule
+    rule: str
+    folder: str
+
+    def covers(self, request: ApprovalRequest) -> bool:
+        """Whether what was approved includes this call."""
+        return (
+            (self.rule, self.folder) == (request.decision.rule, request.folder)
+            and self.pattern.where.keys() == request.arguments.keys()
+            and self.pattern.fits(request.tool, request.arguments)
+        )
+
+
 @dataclass(slots=True)
 class Grants:
     """What has been approved for later calls: for one run, and as long as the agent lives."""
 
-    lasting: list[tuple[Rule, str]] = field(default_factory=list)
-    run: list[tuple[Rule, str]] = field(default_factory=list)
+    lasting: list[Grant] = field(default_factory=list)
+    run: list[Grant] = field(default_factory=list)
 
     def for_run(self) -> Grants:
         """The same lasting grants for a new run."""
@@ -86,18 +102,18 @@ class Grants:
     def enter(self, request: ApprovalRequest, answer: object) -> None:
         """Remember an answer that is for more than one call."""
         kept = {Approval.RUN: self.run, Approval.ALWAYS: self.lasting}.get(approval_of(answer))
-        if kept is not None:
-            kept.append((request.pattern, request.decision.rule))
+        if kept is not None and request.decision.rule != FLOW:
+            kept.append(Grant(request.pattern, request.decision.rule, request.folder))
 
-    def applied(self, tool: str, arguments: Mapping[str, Any], decision: Decision) -> Decision:
-        """The decision, allowed when calls like this one were approved where the same rule asked."""
-        if decision.verdict is not Verdict.ASK:
+    def applied(self, request: ApprovalRequest) -> Decision:
+        """The decision in the request, allowed when it asks and calls like it were approved."""
+        decision = request.decision
+        if decision.verdict is not Verdict.ASK or not any(
+            grant.covers(request) for grant in (*self.run, *self.lasting)
+        ):
             return decision
-        for pattern, rule in (*self.run, *self.lasting):
-            if rule == decision.rule and pattern.fits(tool, arguments):
-                reason = f"Approved earlier for calls like it. {decision.reason}"
-                return replace(decision, verdict=Verdict.ALLOW, reason=reason, remedy="")
-        return decision
+        reason = f"Approved earlier for calls like it. {decision.reason}"
+        return replace(decision, verdict=Verdict.ALLOW, reason=reason, remedy="")
 
 
 def approval_of(answer: object) -> Approval:
@@ -121,30 +137,30 @@ def answered(decision: Decision, answer: object) -> Decision:
 
 
 def visible(text: str) -> str:
-    """The text with control, direction and invisible characters as escapes: what is read is what is meant."""
-    return _TRICKY.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
+    """The text with characters that have no shape, or change that of others, as escapes: it reads as what it is."""
+    return "".join(f"\\u{{{ord(letter):x}}}" if _is_unseen(letter) else letter for letter in text)
 
 
-def _pattern(argument: tuple[str, Any]) -> dict[str, Any] | None:
-    """The tests that calls like one with this argument pass, when the argument says what a call is about."""
-    name, value = argument
-    if name == "command" and isinstance(value, str):
-        words = value.split()[:2]
-        rule = {name: {"words": words}}
-        if len(words) == 2 and words[0] in _SUBCOMMANDS and words[1].isalpha():
-            return rule if Rule(Verdict.ALLOW, "", rule).fits("", {name: value}) else None
-    if name == "url" and isinstance(value, str):
-        host = _host(value)
-        return {name: {"host": host}} if host else None
-    return None
+def _is_unseen(letter: str) -> bool:
+    if " " <= letter <= "~" or letter in "\n\t":
+        return False
+    return unicodedata.category(letter) in _UNSEEN_CATEGORIES or _UNSEEN.match(letter) is not None
 
 
-def _host(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
+def _quoted(text: str) -> str:
+    """A text inside the question: cut in the middle, and with a mark before each further line."""
+    if len(text) > _MOST_SHOWN_CHARS:
+        left_out = len(text) - _MOST_SHOWN_CHARS
+        head, tail = text[: _MOST_SHOWN_CHARS - _TAIL_CHARS], text[-_TAIL_CHARS:]
+        text = f"{head}\n[… {left_out:,} characters are not shown …]\n{tail}"
+    return visible(text).replace("\n", "\n  │ ")
 
 
-def _shown(value: Any) -> str:
+def _like(name: str, value: Any) -> dict[str, Any]:
+    """What an argument of calls like this one must be: the same, or a URL of the same origin."""
+    found = origin(value) if name == "url" else None
+    return {"origin": found} if found else {"equals": value}
+
+
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
+FLOW = "flow"
+"""The rule that asks because of what was read."""
+
 _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
+_MOST_LEAVES, _MOST_NUMBERS, _MOST_SAID_CALLS = 8, 3, 5
 _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
 
 
-def judge_flow(messages: Sequence[Message], arguments: Mapping[str, Any], decision: Decision) -> Decision:
-    """The decision, or `ask` when the call could carry out what a run with both labels has read.
+def judge_flow(messages: Sequence[Message], tool: str, arguments: Mapping[str, Any], decision: Decision) -> Decision:
+    """The decision, or `ask` when the call could carry out what a conversation with both labels has read.
 
-    A call whose arguments are the person's own words cannot: what is in them was there before anything was read.
+    A call whose arguments are the person's own words carries next to nothing; a few such calls are let through.
     """
-    if decision.denied or not decision.egress or _is_said(messages, arguments):
+    if decision.denied or not decision.egress:
         return decision
     causes = [_cause(messages, label) for label in _CAUSES]
     if None in causes:
         return decision
+    if _is_said(messages, arguments) and _calls_of(messages, tool) < _MOST_SAID_CALLS:
+        return decision
     reason = (
-        f"The call could carry data out of a run that has read untrusted text, by {causes[0]}, "
+        f"The call could carry data out of a conversation that has read untrusted text, by {causes[0]}, "
         f"and private data, by {causes[1]}."
     )
     if not decision.allowed:
         reason = f"{reason} {decision.reason}"
     remedy = "A person must approve it; or start a new conversation that has not read both."
-    return replace(decision, verdict=Verdict.ASK, rule="flow", reason=reason, remedy=remedy)
+    return replace(decision, verdict=Verdict.ASK, rule=FLOW, reason=reason, remedy=remedy)
+
+
+def _calls_of(messages: Sequence[Message], tool: str) -> int:
+    """How often the tool was used since both kinds had been read."""
+    seen: set[Label] = set()
+    count = 0
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            count += message.name == tool and seen.issuperset(_CAUSES)
+            seen |= message.labels
+    return count
 
 
 def _cause(messages: Sequence[Message], label: Label) -> str | None:
@@ -52,10 +70,23 @@ def _arguments_of(messages: Sequence[Message], call_id: str) -> str:
 
 
 def _is_said(messages: Sequence[Message], arguments: Mapping[str, Any]) -> bool:
-    """Whether everything that could leave was written by the person: each text and number of the arguments."""
-    said = "\n".join(_words(messages))
-    leaving = list(_leaves(list(arguments.values())))
-    return bool(leaving) and all(text in said for text in leaving)
+    """Whether the person wrote everything that could leave, each text as a whole; few numbers, and small ones, pass."""
+    leaves = list(islice(_leaves(list(arguments.values())), _MOST_LEAVES + 1))
+    texts = [leaf for leaf in leaves if isinstance(leaf, str)]
+    others = [leaf for leaf in leaves if not isinstance(leaf, str)]
+    if not texts or len(leaves) > _MOST_LEAVES or len(others) > _MOST_NUMBERS:
+        return False
+    said = list(_words(messages))
+    return all(map(_is_small, others)) and all(any(_stands_in(text, words) for words in said) for text in texts)
+
+
+def _is_small(value: object) -> bool:
+    return value is None or (isinstance(value, int) and abs(value) < _CARRIES_NOTHING)
+
+
+def _stands_in(text: str, words: str) -> bool:
+    """Whether the text stands there as a whole, not as a part of longer words."""
+    return re.search(rf"(?<![\w/?&=%.@+-]){re.escape(text)}(?![\w/?&=%@+-])", words) is not None
 
 
 def _words(messages: Sequence[Message]) -> Iterator[str]:
@@ -65,8 +96,8 @@ def _words(messages: Sequence[Message]) -> Iterator[str]:
             yield from (part for part in parts if isinstance(part, str))
 
 
-def _leaves(value: Any) -> Iterator[str]:
-    """Every text and number in a value, as it would be written; not what is too small to carry anything."""
+def _leaves(value: Any) -> Iterator[Any]:
+    """Every text, number and other single value in a value, keys included."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)
@@ -74,5 +105,5 @@ def _leaves(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _leaves(item)
-    elif not (isinstance(value, int | None) and abs(value or 0) < _CARRIES_NOTHING):
-        yield value if isinstance(value, str) else json.dumps(value, default=str)
+    else:
+        yield value

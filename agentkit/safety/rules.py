@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
@@ -29,8 +30,9 @@ class Rule:
     - `equals`, `one_of`: the value itself, or one of a list
     - `matches`, `contains`: a regular expression, for the whole text or for any part of it
     - `words`: the first words of a plain command, one without operators, quotes or expansions
-    - `host`: the host of a URL, or a domain above it
-    - `below`: an absolute folder that an absolute path lies in
+    - `host`: the host of a URL that was asked for, or a domain above it; redirects are not looked at
+    - `origin`: scheme, host and port of a URL, such as `https://example.com`
+    - `below`: a folder that a path lies in; of the file tools, relative to the workspace
     - `at_most`, `at_least`: a number
 
     `match` and `not_match` are arguments of calls that the rule must and must not fit; they are checked at once.
@@ -63,11 +65,14 @@ class Rule:
     @property
     def label(self) -> str:
         """The rule's name, or what it is about."""
-        return self.name or f"{self.verdict} {self.tool}"
+        where = f" {json.dumps(self.where, default=repr, ensure_ascii=False)}" if self.where else ""
+        return self.name or f"{self.verdict} {self.tool}{where}"
 
     def fits(self, tool: str, arguments: Arguments) -> bool:
         """Whether this rule is about a call of `tool` with these checked arguments."""
-        return tool == self.tool and all(
+        if tool != self.tool or (self.verdict is Verdict.ALLOW and any(map(_is_nan, arguments.values()))):
+            return False
+        return all(
             argument in arguments and _TESTS[test][0](arguments[argument], operand)
             for argument, wanted in self.where.items()
             for test, operand in _tests(wanted)
@@ -126,16 +131,36 @@ def _begins(command: Any, words: Sequence[str]) -> bool:
 
 
 def _is_host(url: Any, host: str) -> bool:
-    try:
-        found = (urlsplit(url).hostname or "") if isinstance(url, str) else ""
-    except ValueError:
-        return False
+    parts = _split(url)
+    found = (parts.hostname or "").rstrip(".") if parts else ""
     return found == host.lower() or found.endswith(f".{host.lower()}")
 
 
+def origin(url: Any) -> str | None:
+    """Scheme, host and port of a URL in one spelling; None for what is no URL."""
+    parts = _split(url)
+    if parts is None or not parts.hostname:
+        return None
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{parts.hostname.rstrip('.')}:{port}"
+
+
+def _split(url: Any) -> SplitResult | None:
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        _ = parts and parts.port
+    except ValueError:
+        return None
+    return parts
+
+
 def _is_below(path: Any, folder: str) -> bool:
-    resolved = resolve(path, "/") if isinstance(path, str) and path.startswith("/") else None
-    return resolved is not None and inside(resolved, folder)
+    resolved = resolve(path, "/") if isinstance(path, str) else None
+    return resolved is not None and inside(resolved, f"/{folder.strip('/')}")
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -172,8 +197,9 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     ),
     "words": (_begins, _is_texts, "a list of words"),
     "host": (_is_host, _is_text, "a host name"),
-    "below": (_is_below, lambda value: _is_text(value) and value.startswith("/"), "an absolute folder"),
-    "at_most": (lambda value, most: _is_number(value) and value <= most, _is_number, "a number"),
-    "at_least": (lambda value, least: _is_number(value) and value >= least, _is_number, "a number"),
+    "origin": (lambda url, wanted: origin(url) == origin(wanted), lambda value: origin(value) is not None, "an origin"),
+    "below": (_is_below, _is_text, "a folder"),
+    "at_most": (lambda value, most: _is_number(value) and not value > most, _is_number, "a number"),
+    "at_least": (lambda value, least: _is_number(value) and not value < least, _is_number, "a number"),
 }
 """Each test of an argument: whether a value passes it, and what its operand must be, as a test and in words."""

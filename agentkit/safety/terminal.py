@@ -7,7 +7,9 @@ import threading
 from typing import TextIO
 
 from agentkit.safety.approval import Approval, ApprovalRequest, visible
+from agentkit.safety.flow import FLOW
 
+_MOST_SHOWN_CHARS = 100
 _ANSWERS = {
     "y": Approval.ONCE,
     "yes": Approval.ONCE,
@@ -34,16 +36,24 @@ class TerminalApprover:
         if source is None or target is None or not source.isatty():
             return Approval.NO
         with self._one_at_a_time:
+            _forget_typed(source)
             target.write(f"\n{request}\n{_choices(request)} ")
             target.flush()
             return _ANSWERS.get(source.readline().strip().lower(), Approval.NO)
 
 
+def _forget_typed(source: TextIO) -> None:
+    """Drop what was typed before the question was seen: it cannot be an answer to it."""
+    try:
+        import termios
+    except ImportError:  # where terminals are none of POSIX's
+        return
+    termios.tcflush(source, termios.TCIFLUSH)
+
+
 def _choices(request: ApprovalRequest) -> str:
-    like = ", ".join(f"{name} {test} {operand!r}" for name, test, operand in _described(request))
-    return f"[y] once  [r] this run  [a] always ({visible(like)})  [N] no:"
-
-
-def _described(request: ApprovalRequest) -> list[tuple[str, str, object]]:
-    where = request.pattern.where
-    return [(name, test, operand) for name, tests in where.items() for test, operand in tests.items()]
+    if request.decision.rule == FLOW:
+        return "[y] once  [N] no:"
+    origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
+    like = f"with addresses at {visible(origins[0])[:_MOST_SHOWN_CHARS]}" if origins else "exactly this call"
+    return f"[y] once  [r] this run  [a] always ({like})  [N] no:"

@@ -169,6 +169,8 @@ class Tool(Generic[P, R]):
             arguments, decision = self.decide(self._parameters.bind(args[self.lacks_instance :], kwargs))
             if decision.denied:
                 return self._denied(arguments, decision)
+            judged: Callable[..., R] = self.function
+            return judged(**arguments)
         return self.function(*args, **kwargs)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:

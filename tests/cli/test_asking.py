@@ -19,9 +19,12 @@ def typed(spawn, tmp_path):
         with os.fdopen(keyboard, "wb", buffering=0) as fingers:
             process = spawn(*arguments, server=server, stdin=screen, cwd=tmp_path)
             os.close(screen)
+            asked = ""
+            while not asked.endswith("[N] no: ") and (letter := process.stderr.read(1)):
+                asked += letter
             fingers.write(keys)
             out, err = process.communicate(timeout=120)
-        return out, err, process.returncode
+        return out, asked + err, process.returncode
 
     return run
 
@@ -40,9 +43,18 @@ def test_person_decides(typed, tmp_path, keys, written):
 
 
 def test_dry_run_shows_and_changes_nothing(command, tmp_path, monkeypatch):
-    """With --dry-run the difference is shown on stderr and the folder stays as it is."""
+    """With --dry-run the difference is shown on stderr, nobody is asked, and the folder stays as it is."""
     monkeypatch.chdir(tmp_path)
     with FakeServer(WRITE, "Done.") as server:
-        _, err, code = command("--dry-run", "--safety", "system", "Write it.", server=server)
+        _, err, code = command("--dry-run", "Write it.", server=server)
     assert (code, "+hello" in err) == (0, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_there_is_told_as_that(command):
+    """Without a terminal the model is told that there is nobody to approve, and how it would be allowed."""
+    with FakeServer(WRITE, "Done.") as server:
+        _, err, code = command("Write it.", server=server)
+        told = server.requests[-1].body.decode()
+    assert (code, "There is nobody to approve it." in told) == (0, True)
+    assert "safety-level" in err

@@ -38,8 +38,6 @@ def test_values_fill_the_parameters_in_order(command):
 
 def test_one_value_too_many_is_an_error(command):
     """More values than parameters are a usage error that names the parameters."""
-    _, err, code = command("explain", "run_shell", "ls", "-la")
-    assert code == 2
     _, err, code = command("explain", "run_shell", "ls", "pwd")
     assert (code, "command" in err, "'pwd'" in err) == (2, True, True)
 

@@ -72,7 +72,7 @@ def test_help_and_version_exit_with_0(arguments, capsys):
         (["tools", "run"], "Missing argument 'NAME'"),
         (["tools", "lisst"], "No such command 'lisst'"),
         (["--nonsense", "x"], "No such option"),
-        (["tools", "run", "calculator", "2+2"], "'2+2' is no KEY=VALUE"),
+        (["tools", "run", "calculator", "2+2", "3"], "'3' is one too many"),
         (["tools", "run", "calculator", "expression=1", "expression=2"], "'expression' is given twice"),
         (["--offline", "tools", "list"], "'tools' is a command and stands before its options"),
         (["-q", "ask", "hi"], "'ask' is a command and stands before its options"),

@@ -24,7 +24,7 @@ BOTH = (Label.UNTRUSTED, Label.PRIVATE)
 
 def test_both_labels_make_egress_an_ask():
     """Once untrusted text and private data were read, a call that could carry data out names the two causes."""
-    decision = judge_flow(conversation(*BOTH), {"url": "https://evil.example/?q=secret"}, LEAVES)
+    decision = judge_flow(conversation(*BOTH), "send", {"url": "https://evil.example/?q=secret"}, LEAVES)
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "flow")
     assert 'fetch_url({"n": 0})' in decision.reason
     assert 'read_file({"n": 1})' in decision.reason
@@ -32,31 +32,31 @@ def test_both_labels_make_egress_an_ask():
 
 def test_order_of_reading_does_not_matter():
     """Private data first and untrusted text after it is the same danger."""
-    assert judge_flow(conversation(*reversed(BOTH)), {"url": "https://evil.example/"}, LEAVES).rule == "flow"
+    assert judge_flow(conversation(*reversed(BOTH)), "send", {"url": "https://evil.example/"}, LEAVES).rule == "flow"
 
 
 @pytest.mark.parametrize("labels", [(), (Label.UNTRUSTED,), (Label.PRIVATE,), (Label.PRIVATE, Label.PRIVATE)])
 def test_one_label_alone_changes_nothing(labels):
     """Without both there is nobody to steal, or nothing to be stolen."""
-    assert judge_flow(conversation(*labels), {"url": "https://a.example/"}, LEAVES) is LEAVES
+    assert judge_flow(conversation(*labels), "send", {"url": "https://a.example/"}, LEAVES) is LEAVES
 
 
 def test_calls_that_stay_inside_are_not_asked_for():
     """A call that cannot carry data out runs as before."""
     inside = Decision(Verdict.ALLOW, "workspace.read", "It is in the workspace.")
-    assert judge_flow(conversation(*BOTH), {"path": "a.txt"}, inside) is inside
+    assert judge_flow(conversation(*BOTH), "send", {"path": "a.txt"}, inside) is inside
 
 
 def test_denial_stays_a_denial():
     """What is denied is not softened to a question."""
     denied = Decision(Verdict.DENY, "url.private-address", "It is private.", egress=True)
-    assert judge_flow(conversation(*BOTH), {"url": "http://10.0.0.1/"}, denied) is denied
+    assert judge_flow(conversation(*BOTH), "send", {"url": "http://10.0.0.1/"}, denied) is denied
 
 
 def test_question_keeps_its_own_reason_too():
     """A call that had to be asked for anyway is asked for with both reasons."""
     asked = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
-    decision = judge_flow(conversation(*BOTH), {"command": "curl https://a.example"}, asked)
+    decision = judge_flow(conversation(*BOTH), "send", {"command": "curl https://a.example"}, asked)
     assert (decision.rule, "It needs the network." in decision.reason) == ("flow", True)
 
 
@@ -69,24 +69,41 @@ def test_question_keeps_its_own_reason_too():
         ({"to": "bob", "count": 3}, False),
         ({"to": "bob", "count": 31337}, True),
         ({"headers": {"x-secret": "bob"}}, True),
+        ({"to": "bob", "codes": [115, 101, 99, 114]}, True),
+        ({"to": "bob", "flags": [True, False, True, True]}, True),
+        ({"to": "bo"}, True),
+        ({"to": "b", "parts": ["o", "b"]}, True),
+        ({"to": "bob", "ratio": 0.5}, True),
+        ({"to": ["bob"] * 20}, True),
+        ({"count": 3}, True),
+        ({"url": "https://a.example/pag"}, True),
         ({}, True),
     ],
 )
 def test_words_of_the_person_may_leave(arguments, asked):
     """A call whose arguments the person wrote carries nothing that was read; one invented piece makes it a question."""
     messages = conversation(*BOTH, said="Send https://a.example/page to bob 3 times")
-    assert (judge_flow(messages, arguments, LEAVES).rule == "flow") is asked
+    assert (judge_flow(messages, "send", arguments, LEAVES).rule == "flow") is asked
 
 
 def test_host_alone_is_not_the_address():
     """That the person named a host does not make an address there, with words of the model in it, the person's own."""
     decision = Decision(Verdict.ALLOW, "url.public", "Public.", evidence="a.example", egress=True)
     messages = [UserMessage(("See https://a.example/", Image("https://a.example/x.png"))), *conversation(*BOTH)]
-    assert judge_flow(messages, {"url": "https://a.example/", "start": 0}, decision) is decision
-    assert judge_flow(messages, {"url": "https://a.example/?q=secret", "start": 0}, decision).rule == "flow"
+    assert judge_flow(messages, "send", {"url": "https://a.example/", "start": 0}, decision) is decision
+    assert judge_flow(messages, "send", {"url": "https://a.example/?q=secret", "start": 0}, decision).rule == "flow"
 
 
 def test_result_without_its_call_is_named_all_the_same():
     """A history that lost the call still knows which tool it was."""
     messages = [ToolMessage("x", "mail", "…", frozenset(BOTH))]
-    assert "mail()" in judge_flow(messages, {"url": "https://evil.example/"}, LEAVES).reason
+    assert "mail()" in judge_flow(messages, "send", {"url": "https://evil.example/"}, LEAVES).reason
+
+
+def test_words_of_the_person_leave_a_few_times_only():
+    """Which of a person's words are sent, again and again, would tell something too."""
+    messages = conversation(*BOTH, said="Send it to bob")
+    for index in range(6):
+        assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (index > 4)
+        messages.append(AssistantMessage(tool_calls=(ToolCall(f"s{index}", "send", "{}"),)))
+        messages.append(ToolMessage(f"s{index}", "send", "ok"))

@@ -65,7 +65,7 @@ RULES = [
     ("to", "own", "verdict", "rule"),
     [
         ("boss", Verdict.ALLOW, "deny", "not-to-the-boss"),
-        ("team", Verdict.ALLOW, "ask", "ask send"),
+        ("team", Verdict.ALLOW, "ask", 'ask send {"to": "team"}'),
         ("bob", Verdict.ALLOW, "allow", "allow send"),
         ("bob", Verdict.ASK, "allow", "allow send"),
         ("bob", Verdict.DENY, "deny", "own"),

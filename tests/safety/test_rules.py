@@ -18,6 +18,10 @@ FITS = [
     ({"url": {"host": "example.com"}}, {"url": "https://EXAMPLE.com:443/a?b"}),
     ({"url": {"host": "example.com"}}, {"url": "https://docs.example.com/"}),
     ({"path": {"below": "/srv/data"}}, {"path": "/srv/data/x/../y.txt"}),
+    ({"path": {"below": "src"}}, {"path": "src/deep/x.py"}),
+    ({"url": {"host": "example.com"}}, {"url": "https://example.com./"}),
+    ({"url": {"origin": "https://example.com"}}, {"url": "https://EXAMPLE.com:443/a"}),
+    ({"n": {"at_least": 1000}}, {"n": float("nan")}),
     ({"n": {"at_most": 5}}, {"n": 5}),
     ({"n": {"at_least": 0.5}}, {"n": 1}),
     ({"n": {"at_least": 1, "at_most": 5}}, {"n": 2}),
@@ -44,6 +48,11 @@ DOES_NOT_FIT = [
     ({"path": {"below": "/srv/data"}}, {"path": "/srv/data/../secret"}),
     ({"path": {"below": "/srv/data"}}, {"path": "/srv/database/x"}),
     ({"path": {"below": "/srv/data"}}, {"path": "data/x"}),
+    ({"path": {"below": "src"}}, {"path": "src/../x"}),
+    ({"url": {"origin": "https://example.com"}}, {"url": "http://example.com/"}),
+    ({"url": {"origin": "https://example.com"}}, {"url": "https://example.com:444/"}),
+    ({"url": {"origin": "https://example.com"}}, {"url": "https://www.example.com/"}),
+    ({"n": {"at_least": 1}}, {"n": float("nan")}),
     ({"n": {"at_most": 5}}, {"n": 6}),
     ({"n": {"at_most": 5}}, {"n": "4"}),
     ({"n": {"at_most": 5}}, {"n": True}),
@@ -70,7 +79,11 @@ def test_decision_carries_the_rule_and_its_evidence():
     """What a rule says names the rule, its reason, and the argument that it looked at."""
     rule = Rule("ask", "send", {"to": {"contains": "@"}}, reason="Mail leaves the house.", remedy="Write a draft.")
     decision = rule.decision({"to": "a@b.example"})
-    assert (decision.verdict, decision.rule, decision.reason) == (Verdict.ASK, "ask send", "Mail leaves the house.")
+    assert (decision.verdict, decision.rule, decision.reason) == (
+        Verdict.ASK,
+        'ask send {"to": {"contains": "@"}}',
+        "Mail leaves the house.",
+    )
     assert (decision.evidence, decision.remedy) == ("a@b.example", "Write a draft.")
 
 
@@ -92,7 +105,8 @@ def test_examples_are_checked_when_the_rule_is_made():
         ({"verdict": "deny", "tool": "send", "where": {"n": {"matches": "("}}}, "regular expression"),
         ({"verdict": "deny", "tool": "send", "where": {"n": {"words": "git"}}}, "a list of words"),
         ({"verdict": "deny", "tool": "send", "where": {"n": {"at_most": "5"}}}, "a number"),
-        ({"verdict": "deny", "tool": "send", "where": {"n": {"below": "here"}}}, "an absolute folder"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"below": ""}}}, "a folder"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"origin": "here"}}}, "an origin"),
         ({"verdict": "deny", "tool": "send", "when": {}}, "no rule"),
         ({"verdict": "deny"}, "no rule"),
     ],

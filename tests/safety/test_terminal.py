@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +24,19 @@ def terminal():
         yield typed, read
 
 
+class Screen(io.StringIO):
+    """A screen before which somebody types as soon as the question is there."""
+
+    def __init__(self, keyboard, typed):
+        super().__init__()
+        self.keyboard, self.typed = keyboard, typed
+
+    def flush(self):
+        """The question is complete."""
+        self.keyboard.write(self.typed)
+        self.keyboard.flush()
+
+
 @pytest.mark.parametrize(
     ("typed", "answer"),
     [
@@ -39,13 +53,34 @@ def terminal():
 def test_one_letter_answers(terminal, typed, answer):
     """A y approves once, r for this run, a for always; anything else, and the end of input, is a no."""
     keyboard, screen = terminal
-    keyboard.write(typed)
-    keyboard.flush()
-    shown = io.StringIO()
+    shown = Screen(keyboard, typed)
     assert TerminalApprover(screen, shown)(REQUEST) is answer
     assert "helper wants to call run_shell" in shown.getvalue()
     assert "\x1b" not in shown.getvalue()
-    assert "always (command equals" in shown.getvalue()
+    assert "always (exactly this call)" in shown.getvalue()
+
+
+def test_what_was_typed_before_the_question_is_no_answer(terminal):
+    """Only who has seen the question can answer it."""
+    keyboard, screen = terminal
+    keyboard.write("a\n")
+    keyboard.flush()
+    assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) is Approval.NO
+
+
+def test_choices_say_what_calls_are_like_it(terminal):
+    """Calls to the same origin can be approved together; what the flow rule asks about only once."""
+    keyboard, screen = terminal
+    for request, choices in (
+        (
+            replace(REQUEST, arguments={"url": "https://a.example/x"}),
+            "always (with addresses at https://a.example:443)",
+        ),
+        (replace(REQUEST, decision=replace(REQUEST.decision, rule="flow")), "[y] once  [N] no:"),
+    ):
+        shown = Screen(keyboard, "n\n")
+        TerminalApprover(screen, shown)(request)
+        assert choices in shown.getvalue()
 
 
 def test_nobody_is_asked_without_a_terminal():
