@@ -15,10 +15,21 @@ DEFAULT_MODEL = "gpt-5.4-mini"
 DEFAULT_AZURE_API_VERSION = "2024-02-01"
 
 _SECRET_NAME = re.compile(
-    "KEYS?(?![A-Z])|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|(?<![A-Z])AUTH(?!OR)|DSN"
-    "|DATABASE_URL|REDIS_URL|CONNECTION_STRING"
+    "KEYS?(?![A-Z])|TOKEN|SECRET|PASSW(?:OR)?D|(?<![A-Z])PASS(?![A-Z])|_PWD(?![A-Z])|PASSPHRASE|CREDENTIAL"
+    "|(?<![A-Z])AUTH(?!OR)|DSN|DATABASE_URL|REDIS_URL|CONNECTION_STRING"
 )
-_NOT_THE_SECRET = re.compile("(?:_FILE|_PATH|_DIR|_SOCK|_HELPER|_ENDPOINT|_VERSION|_BASE_URL)$")
+_NOT_THE_SECRET = re.compile(
+    "_(?:FILE|PATH|DIR|SOCK|HELPER|ENDPOINT|VERSION|BASE_URL|MODEL|CLASS|BACKENDS?|NAME|USER|TYPE|ALGORITHM|ALG|MODE"
+    "|METHOD|SCHEME|REALM|ISSUER|AUDIENCE|HOST|PORT|HEADER|PREFIX|ENABLED|SECONDS|TTL|LENGTH|SIZE)$"
+)
+_PASSWORD_NAME = re.compile("PASS|PWD|SECRET")
+_SEGMENT = "[A-Za-z]?[a-z0-9_.-]+"
+_NO_SECRET = re.compile(
+    rf"[A-Za-z_]+(?:\.[A-Za-z_]+)+|(?:~|\.{{0,2}}|[A-Za-z]:)(?:[\\/]{_SEGMENT})+[\\/]?"
+    rf"|[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?::[0-9]+)?(?:/{_SEGMENT})*/?"
+)
+"""A dotted name, a path, or a URL that names nobody: what a setting says about a secret that is kept elsewhere."""
+
 _WORD_CHARS = 12
 
 _OURS = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
@@ -38,9 +49,11 @@ def empty_variables() -> tuple[str, ...]:
 def secret_values() -> tuple[str, ...]:
     """The values of the variables whose names say that they hold a secret, longest first.
 
-    Short values and plain words are left out: they would be found in texts that hold no secret.
+    Short values and plain words are left out: they would be found in texts that hold no secret. So are dotted names,
+    paths and URLs without a user, unless the variable is a password's.
     """
-    found = {value for name, value in os.environ.items() if _is_secret(name) and _can_be_told(value)}
+    secrets = ((name, os.environ[name].strip()) for name in os.environ if _is_secret(name))
+    found = {value for name, value in secrets if _can_be_told(value) and not _tells_none(name, value)}
     return tuple(sorted(found, key=len, reverse=True))
 
 
@@ -52,6 +65,10 @@ def _is_secret(name: str) -> bool:
 
 def _can_be_told(value: str) -> bool:
     return len(value) >= _WORD_CHARS or (len(value) >= _SHORT and not value.isalpha())
+
+
+def _tells_none(name: str, value: str) -> bool:
+    return _PASSWORD_NAME.search(name.upper()) is None and _NO_SECRET.fullmatch(value) is not None
 
 
 def state_folder(platform: str = sys.platform) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 from agentkit.config import secret_values
@@ -15,61 +16,91 @@ _SHORTEST_CHARS = 12
 _MOST_NODES = 100_000
 _MOST_LEVELS = 60
 
+
+def _mixed(characters: str) -> str:
+    """Characters among which a letter stands by a digit, as keys have it and words joined by hyphens have not."""
+    return rf"(?=[{characters}]{{0,200}}?(?:[A-Za-z]\d|\d[A-Za-z]))[{characters}]{{20,4096}}+"
+
+
+def _begun(start: str, rest: str) -> str:
+    """A shape that begins with these characters, and not within a word: the engine skips to where they are.
+
+    The n of a line break that is written as an escape is no word.
+    """
+    return rf"{start}(?:(?<![\w-]{start})|(?<=\\[nrt]{start})){rest}"
+
+
 _SHAPES: tuple[tuple[str, str, str], ...] = (
-    ("sk-", r"\bsk-(?:ant-|or-|proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}", "API key"),
-    ("_live_", r"\b[srp]k_live_[A-Za-z0-9]{10,}", "payment key"),
-    ("_test_", r"\b[sr]k_test_[A-Za-z0-9]{10,}", "payment key"),
-    ("gh", r"\bgh[pousr]_[A-Za-z0-9]{20,}", "GitHub token"),
-    ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{20,}", "GitHub token"),
-    ("glpat-", r"\bglpat-[A-Za-z0-9_-]{16,}", "GitLab token"),
-    ("xox", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}", "Slack token"),
-    ("hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}", "Slack webhook"),
-    ("KIA", r"\bAKIA[A-Z0-9]{16}\b", "AWS key"),
-    ("SIA", r"\bASIA[A-Z0-9]{16}\b", "AWS key"),
-    ("AIza", r"\bAIza[A-Za-z0-9_-]{30,}", "Google key"),
-    ("ya29.", r"\bya29\.[A-Za-z0-9_-]{20,}", "Google token"),
-    ("hf_", r"\bhf_[A-Za-z0-9]{20,}", "Hugging Face token"),
-    ("gsk_", r"\bgsk_[A-Za-z0-9]{20,}", "Groq key"),
-    ("npm_", r"\bnpm_[A-Za-z0-9]{30,}", "npm token"),
-    ("pypi-", r"\bpypi-[A-Za-z0-9_-]{40,}", "PyPI token"),
-    ("SG.", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "SendGrid key"),
-    ("dop_v1_", r"\bdop_v1_[a-f0-9]{40,}", "DigitalOcean token"),
-    ("eyJ", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", "JSON web token"),
-    ("AccountKey=", r"AccountKey=[A-Za-z0-9+/=]{40,}", "Azure storage key"),
+    ("sk-", _begun("sk-", _mixed("A-Za-z0-9_-")), "API key"),
+    ("k_live_", _begun("[srp]k_live_", "[A-Za-z0-9]{10,}"), "payment key"),
+    ("k_test_", _begun("[srp]k_test_", "[A-Za-z0-9]{10,}"), "payment key"),
+    ("gh", _begun("gh", "[pousr]_[A-Za-z0-9]{20,}"), "GitHub token"),
+    ("github_pat_", _begun("github_pat_", "[A-Za-z0-9_]{20,}"), "GitHub token"),
+    ("glpat-", _begun("glpat-", "[A-Za-z0-9_-]{16,}"), "GitLab token"),
+    ("xox", _begun("xox", "[abeoprs]-[A-Za-z0-9-]{10,}"), "Slack token"),
+    ("hooks.slack.com", _begun(r"hooks\.slack\.com", "/(?:services|workflows)/[A-Za-z0-9/_-]{20,}"), "Slack webhook"),
+    ("AKIA", _begun("AKIA", r"[A-Z0-9]{16}\b"), "AWS key"),
+    ("ASIA", _begun("ASIA", r"[A-Z0-9]{16}\b"), "AWS key"),
+    ("AIza", _begun("AIza", "[A-Za-z0-9_-]{30,}"), "Google key"),
+    ("ya29.", _begun(r"ya29\.", "[A-Za-z0-9_-]{20,}"), "Google token"),
+    ("hf_", _begun("hf_", "[A-Za-z0-9]{20,}"), "Hugging Face token"),
+    ("gsk_", _begun("gsk_", "[A-Za-z0-9]{20,}"), "Groq key"),
+    ("npm_", _begun("npm_", "[A-Za-z0-9]{30,}"), "npm token"),
+    ("pypi-", _begun("pypi-", "[A-Za-z0-9_-]{40,}"), "PyPI token"),
+    ("SG.", _begun(r"SG\.", r"[A-Za-z0-9_-]{16,200}+\.[A-Za-z0-9_-]{16,200}"), "SendGrid key"),
+    ("dop_v1_", _begun("dop_v1_", "[a-f0-9]{40,}"), "DigitalOcean token"),
+    (
+        "eyJ",
+        _begun("eyJ", r"[A-Za-z0-9_-]{8,4096}+\.eyJ[A-Za-z0-9_-]{8,4096}+\.[A-Za-z0-9_-]{8,4096}"),
+        "JSON web token",
+    ),
+    ("AccountKey=", _begun("AccountKey=", "[A-Za-z0-9+/=]{40,}"), "Azure storage key"),
     (
         "PRIVATE KEY",
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*-----|\Z)",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z0-9 ]{0,60}-----)?",
         "private key",
     ),
-    ("://", r"(?<=://)[^\s/:@'\"]{1,100}:[^\s/@'\"]{1,200}(?=@)", "name and password"),
+    ("://", r"(?P<before>://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)", "name and password"),
+)
+_SHAPES_OF_ANY_CASE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
-        "",
-        r"(?P<before>[Bb]earer )[A-Za-z0-9._~+/-]{20,}=*",
+        ("bearer ",),
+        rf"(?P<before>[Bb](?i:earer) ){_mixed('A-Za-z0-9._~+/-')}=*",
         "token",
     ),
     (
-        "",
-        r"""(?ix) (?<![\w-]) (?P<before> (?:[\w-]{0,40}[_-])?
-        (?:api_?key|access_?key|secret(?:_?key)?|auth_?token|access_?token|password|passwd)
-        ["']?\s{0,3}[=:]\s{0,3}["']?) (?=[^\s"']{0,200}\d)(?=[^\s"']{0,200}[A-Za-z]) [A-Za-z0-9+/_=-]{20,200}""",
+        ("key", "secret", "token", "passw"),
+        r"""(?x) (?P<before> [AaPpSs] (?=[PpCcUuAaEe][IiCcTtSs]) (?<![A-Za-z0-9][aps]) (?<![A-Z0-9][APS])
+        (?i: pi[_-]?key | ccess[_-]?(?:key|token) | uth[_-]?token | assw(?:or)?d | ecret(?:[_-]?key)? )
+        ["']?\s{0,3}[=:]\s{0,3}["']?)
+        (?=[A-Za-z+/_=-]{0,200}+\d)(?=[0-9+/_=-]{0,200}+[A-Za-z]) [A-Za-z0-9+/_=-]{20,4096}+ (?![(\[]|\.[A-Za-z_])""",
         "secret",
     ),
 )
-_NEEDLES_OF_ANY_CASE = ("bearer", "key", "secret", "token", "passw")
-_COMPILED = tuple(
-    (needle, re.compile(shape if "(?P<before>" in shape else f"(?P<before>){shape}", re.DOTALL), kind)
-    for needle, shape, kind in _SHAPES
-)
+
+
+@cache
+def _compiled(shape: str, kind: str) -> tuple[re.Pattern[str], str]:
+    """The shape ready to search with, and what stands in the place of what it finds."""
+    pattern = re.compile(shape)
+    before = r"\g<before>" if "before" in pattern.groupindex else ""
+    return pattern, f"{before}{MARK}{kind}]"
 
 
 def redact(text: str) -> str:
     """The text with `[redacted: what it was]` in the place of everything that is or looks like a secret."""
-    return _redacted_text(text, secret_values())
+    return redactor()(text)
+
+
+def redactor() -> Callable[[str], str]:
+    """A `redact` for many texts: it looks up the environment's secrets once, now."""
+    return partial(_redacted_text, secrets=secret_values())
 
 
 def redact_value(value: Any) -> Any:
     """The value with every text in its plain containers redacted; the same object when there is nothing to hide."""
-    return _redacted(value, secret_values(), [_MOST_NODES], _MOST_LEVELS)
+    return _redacted(value, redactor(), [_MOST_NODES], _MOST_LEVELS)
 
 
 def _redacted_text(text: str, secrets: Sequence[str]) -> str:
@@ -78,25 +109,30 @@ def _redacted_text(text: str, secrets: Sequence[str]) -> str:
             text = text.replace(secret, f"{MARK}value of a secret variable]")
     if len(text) < _SHORTEST_CHARS:
         return text
+    for needle, shape, kind in _SHAPES:
+        if needle in text:
+            pattern, replacement = _compiled(shape, kind)
+            text = pattern.sub(replacement, text)
     lowered = text.lower()
-    for needle, shape, kind in _COMPILED:
-        if needle in text if needle else any(word in lowered for word in _NEEDLES_OF_ANY_CASE):
-            text = shape.sub(rf"\g<before>{MARK}{kind}]", text)
+    for needles, shape, kind in _SHAPES_OF_ANY_CASE:
+        if any(needle in lowered for needle in needles):
+            pattern, replacement = _compiled(shape, kind)
+            text = pattern.sub(replacement, text)
     return text
 
 
-def _redacted(value: Any, secrets: Sequence[str], room: list[int], levels: int) -> Any:
+def _redacted(value: Any, clean: Callable[[str], str], room: list[int], levels: int) -> Any:
     """`room` holds how many more nodes may be visited, `levels` how much deeper it may go."""
     room[0] -= 1
     if type(value) is str:
-        hidden = _redacted_text(value, secrets)
+        hidden = clean(value)
         return value if hidden == value else hidden
     rebuild = _CONTAINERS.get(type(value))
     if rebuild is None or room[0] < 0 or levels == 0:
         return value
     items = list(value.items()) if type(value) is dict else list(value)
-    redacted = [_redacted(item, secrets, room, levels - 1) for item in items]
+    redacted = [_redacted(item, clean, room, levels - 1) for item in items]
     return rebuild(redacted) if any(new is not old for new, old in zip(redacted, items, strict=True)) else value
 
 
-_CONTAINERS: dict[type, Callable[[list[Any]], Any]] = {dict: dict, list: list, tuple: tuple}
+_CONTAINERS: dict[type, Callable[[list[Any]], Any]] = {kind: kind for kind in (dict, list, tuple, set, frozenset)}

@@ -90,3 +90,12 @@ def test_state_has_the_folder_of_the_platform(platform, variables, folder, monke
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert config.state_folder(platform) == Path(folder).expanduser()
+
+
+def test_secret_values_are_told_longest_first(monkeypatch):
+    """The values of secret variables come without blanks around them, the longest first, and each once."""
+    monkeypatch.setenv("SHOP_PASS", "swordfish-77\n")
+    monkeypatch.setenv("SHOP_PWD", "swordfish-77")
+    monkeypatch.setenv("SHOP_TOKEN", "swordfish-77-and-more")
+    found = [value for value in config.secret_values() if value.startswith("swordfish")]
+    assert found == ["swordfish-77-and-more", "swordfish-77"]

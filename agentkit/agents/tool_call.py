@@ -80,7 +80,7 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
             return JudgedCall(call, _not_in_dry_run(tool.name))
         own = replace(own, level=min(level, bench.policy.level))  # nothing is changed, so nothing must be asked for
     try:
-        decision = bench.policy.judge(tool.name, tool.level, own, arguments)
+        decision = bench.policy.judge(tool.name, tool.level, own, arguments, tool.canonical(arguments))
         if bench.policy.flow:
             decision = judge_flow(read, tool.name, arguments, decision)
     except RecursionError:

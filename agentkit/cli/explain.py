@@ -28,7 +28,9 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str, as_json: bool
 
     tool = find(name)
     checked, own = tool.decide(named_arguments(tool, arguments))
-    decision = Policy(SafetyLevel.of(safety)).judge(tool.name, tool.level, own, checked)
+    decision = Policy(SafetyLevel.of(safety)).judge(
+        tool.name, tool.level, own, checked, tool.canonical(checked) if checked else None
+    )
     if as_json:
         document = {"schema_version": SCHEMA_VERSION, "tool": tool.name, "arguments": checked, **decision.to_dict()}
         click.echo(json_text(document))

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import time
+from typing import TYPE_CHECKING
+
 import click
 
 from agentkit.cli.exit_codes import ANSWERED, FAILED
+
+if TYPE_CHECKING:
+    from agentkit.workspace.journal import Record
 
 
 @click.command()
@@ -12,22 +19,46 @@ from agentkit.cli.exit_codes import ANSWERED, FAILED
 @click.option("--list", "as_list", is_flag=True, help="List the runs that changed something, the latest first.")
 @click.option("--diff", "as_diff", is_flag=True, help="Show what the run changed, and undo nothing.")
 def undo(*, run: str | None, as_list: bool, as_diff: bool) -> int:
-    """Undo what the last run changed in its workspace, or the run with the id RUN.
+    """Undo what the last run changed in the current folder, or the run with the id RUN wherever it was.
 
     Nothing is touched when a file was changed since.
     """
     from agentkit.cli.display import clean
+    from agentkit.redaction import redact
     from agentkit.workspace.journal import Journal
 
     journal = Journal.of_this_machine()
+    records = [record for record in reversed(journal.runs()) if record.changes]
+    for problem in journal.damaged:
+        click.echo(clean(f"Passed over: {problem}"), err=True)
     if as_list:
-        for record in reversed(journal.runs()):
-            state = "undone" if record.is_undone else f"{len(record.changes)} changed"
-            click.echo(clean(f"{record.id}  {record.label}  {state}"))
+        click.echo(clean(redact("\n".join(map(_line, records)) or "No run has changed anything.")))
         return ANSWERED
-    found = journal.find(run) if run else journal.last()
+    found = journal.find(run) if run else _last_here(records)
     if found is None:
-        click.echo("There is nothing to undo: no run has changed anything.", err=True)
         return FAILED
-    click.echo(clean(found.diff if as_diff else str(found.undo())))
+    click.echo(clean(redact(found.diff) if as_diff else f"{found.undo()} In {_folder(found)}."))
     return ANSWERED
+
+
+def _last_here(records: list[Record]) -> Record | None:
+    """The latest run in the current folder that can be undone; says why there is none."""
+    here = os.path.realpath(os.curdir)
+    open_records = [record for record in records if not record.is_undone]
+    found = next((record for record in open_records if _folder(record) == here), None)
+    if found is None:
+        told = f"There is nothing to undo in {here}."
+        if open_records:
+            told += f" The latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
+        click.echo(told, err=True)
+    return found
+
+
+def _folder(record: Record) -> str:
+    return next(change.root for change in record.changes)
+
+
+def _line(record: Record) -> str:
+    state = "undone" if record.is_undone else f"{len(record.changes)} changed"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
+    return f"{record.id}  {when}  {state}  {_folder(record)}  {record.label}"

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import dataclass
 
 _HOME = re.compile(r"^(?:~[\w.-]*|\$home\b|\$\{home\})(?=/|$)")
 _PROC_LINK = re.compile(r"^/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?(?:root|cwd)(?=/|$)")
 _UNTOLD = re.compile(r"[$`\x00]")
 
-# Case-folded names, matched from a slash on to the end of the path.
+_TEMPLATE = r"([^/]*[._-])?(example|sample|template|dist|defaults?)$"
+
+# Case-folded names, matched from the slash on to the end of the path.
 _SECRET: tuple[tuple[str, str], ...] = (
     ("SSH keys", r"/\.ssh(/.*)?"),
     ("an SSH key", r"/id_(rsa|dsa|ecdsa|ed25519|xmss)(_sk)?(?!.*\.pub$)([._-][^/]*)?"),
     ("an SSH key", r"/etc/ssh/ssh_host_[^/]*_key"),
     ("a key or certificate file", r"/[^/]*\.(pem|key|p8|p12|pfx|pkcs12|kdbx?|jks|keystore|ppk|keytab|ovpn|agekey)"),
-    ("an environment file with keys", r"/([^/]+)?\.env(\.(?!example$|sample$|template$|dist$|defaults?$)[^/]*)?"),
+    (
+        "an environment file with keys",
+        r"/([^/]+\.env(\.(?!" + _TEMPLATE + r")[^/]*)?|\.env([._-](?!" + _TEMPLATE + r")[^/]*)?)",
+    ),
+    ("an environment file with keys", r"/\.dev\.vars(\.(?!" + _TEMPLATE + r")[^/]*)?"),
     ("an environment file with keys", r"/\.envrc"),
     ("a password file", r"/([._]netrc|\.pgpass|\.my\.cnf|\.mylogin\.cnf|\.htpasswd|\.authinfo(\.gpg)?)"),
     ("a password file", r"/passwords?\.(txt|csv|json|ya?ml|xlsx?|md)"),
@@ -25,6 +32,7 @@ _SECRET: tuple[tuple[str, str], ...] = (
     ("a source hosting token", r"/(\.git-credentials|\.config/(git/credentials|hub|gh(/.*)?|glab-cli(/.*)?))"),
     ("cloud credentials", r"/(\.aws|\.azure|\.gcloud|\.config/(gcloud|doctl|op|rclone)|\.oci|\.bluemix)(/.*)?"),
     ("cloud credentials", r"/(\.s3cfg|\.boto|\.vault-token|\.terraformrc|\.databrickscfg|[^/]+\.tfstate(\.backup)?)"),
+    ("cloud credentials", r"/([^/]+\.)?tfvars(\.json)?"),
     ("cloud credentials", r"/(\.terraform\.d/credentials\.tfrc\.json|\.snowsql/config|\.kaggle/kaggle\.json)"),
     ("a model provider's token", r"/(\.openai|\.anthropic|\.(cache/)?huggingface/(token|stored_tokens))"),
     ("a model provider's token", r"/(\.claude/\.credentials|\.codex/auth)\.json"),
@@ -36,7 +44,7 @@ _SECRET: tuple[tuple[str, str], ...] = (
         "service credentials",
         r"/(\.tokens?|\.?(access_?|api_?|auth_?)tokens?(\.(json|txt))?|token\.json|accesskeys?\.csv)",
     ),
-    ("service credentials", r"(/var)?/run/secrets(/.*)?"),
+    ("service credentials", r"/run/secrets(/.*)?"),
     ("encryption keys", r"/(\.gnupg|\.password-store|\.local/share/keyrings|library/keychains|\.age)(/.*)?"),
     (
         "encryption keys",
@@ -55,7 +63,7 @@ _SECRET: tuple[tuple[str, str], ...] = (
     ("a browser profile", r"/library/(application support/(google/chrome|firefox)|cookies)(/.*)?"),
     ("a browser profile", r"/(logins\.json|key[34]\.db|cookies(\.sqlite)?|login data|web data)"),
     ("a command history", r"/(\.[a-z_-]*_history|\.histfile|\.zhistory|\.lesshst|\.viminfo|fish_history)"),
-    ("private mail or messages", r"(/var(/spool)?/mail|/maildir|/library/(mail|messages))(/.*)?"),
+    ("private mail or messages", r"/(var/(spool/)?mail|maildir|library/(mail|messages))(/.*)?"),
     ("a login cookie", r"/\.(xauthority|iceauthority|esd_auth)"),
 )
 
@@ -96,42 +104,68 @@ _PROTECTED: tuple[tuple[str, str], ...] = (
 )
 
 
-_Table = tuple[re.Pattern[str], tuple[tuple[str, re.Pattern[str]], ...]]
+_ASIDE = re.compile(r"(?<=[^/])(?:~|\.~\d{1,9}~|\.(?:bak|old|orig|save|sav|sw[a-p])\d{0,9}){1,9}\Z")
+"""What editors and people put behind the name of a copy; a swap file and a lock also begin with a dot."""
+
+_IN_MARKS = re.compile(r"/(?:#([^/]+)#|\.#([^/]+))\Z")
 
 
-def _table(rows: tuple[tuple[str, str], ...]) -> _Table:
-    """One pattern for the question whether, and one a row for the question why."""
-    whether = re.compile(f"(?:.*)?(?:{'|'.join(pattern for _, pattern in rows)})")
-    return whether, tuple((reason, re.compile(f"(?:.*)?{pattern}")) for reason, pattern in rows)
+_MOST_CHARS = 4_096
+"""No system opens a longer path."""
+
+_CAPTURING = re.compile(r"(?<!\\)\((?!\?)")
 
 
-_SECRET_TABLE = _table(_SECRET)
-_PROTECTED_TABLE = _table(_PROTECTED)
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows as one pattern each for whether and for why: a path that matches no row is told quickest without groups."""
+
+    whether: re.Pattern[str]
+    why: re.Pattern[str]
+    reasons: dict[str, str]
+
+    @classmethod
+    def of(cls, rows: tuple[tuple[str, str], ...]) -> _Table:
+        """The table of these rows of a reason and a pattern, which begins with a slash."""
+        plain = "|".join(_CAPTURING.sub("(?:", pattern[1:]) for _, pattern in rows)
+        named = "|".join(f"(?P<row{number}>{pattern[1:]})" for number, (_, pattern) in enumerate(rows))
+        reasons = {f"row{number}": reason for number, (reason, _) in enumerate(rows)}
+        whether, why = (re.compile(rf"/(?:{rows})\Z", re.DOTALL) for rows in (plain, named))
+        return cls(whether, why, reasons)
+
+    def reason(self, plain: str) -> str | None:
+        """Why the path matches, None when it does not."""
+        if not self.whether.search(plain):
+            return None
+        found = self.why.search(plain)
+        return self.reasons[found.lastgroup or ""] if found else None
+
+
+_SECRET_TABLE = _Table.of(_SECRET)
+_PROTECTED_TABLE = _Table.of(_PROTECTED)
 
 
 def _plain(path: str) -> str:
     """The case-folded normal form from a slash on; a home's spelling is dropped, as are links through /proc."""
     folded = _HOME.sub("/home/user", path.strip().casefold().removeprefix("file://"))
     plain = re.sub("/+", "/", posixpath.normpath("/" + folded))
-    return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))
-
-
-def _why(path: str, table: _Table) -> str | None:
-    plain = _plain(path)
-    whether, rows = table
-    if not whether.fullmatch(plain):
-        return None
-    return next((reason for reason, pattern in rows if pattern.fullmatch(plain)), None)
+    return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))[-_MOST_CHARS:]
 
 
 def secret(path: str) -> str | None:
-    """Why nobody should read or write `path`, such as "SSH keys", or None; by its name in any spelling."""
-    return _why(path, _SECRET_TABLE)
+    """Why nobody should read or write `path`, such as "SSH keys", or None; by its name in any spelling, or a copy's."""
+    plain = _plain(path)
+    original = _ASIDE.sub("", _IN_MARKS.sub(r"/\1\2", plain) if "#" in plain else plain)
+    reason = _SECRET_TABLE.reason(original)
+    if reason is None and original != plain:
+        folder, _, name = original.rpartition("/")
+        return _SECRET_TABLE.reason(f"{folder}/{name.removeprefix('.')}")
+    return reason
 
 
 def protected(path: str) -> str | None:
     """Why `path` in a workspace should not be written unasked: it runs code or loosens rules later. None if neither."""
-    return _why(path, _PROTECTED_TABLE)
+    return _PROTECTED_TABLE.reason(_plain(path))
 
 
 def resolve(path: str, folder: str, home: str | None = None) -> str | None:

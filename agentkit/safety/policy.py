@@ -32,23 +32,33 @@ class Policy:
         object.__setattr__(self, "rules", rules_from(self.rules))
 
     def judge(
-        self, tool: str, level: SafetyLevel, own: Decision, arguments: Mapping[str, Any] | None = None
+        self,
+        tool: str,
+        level: SafetyLevel,
+        own: Decision,
+        arguments: Mapping[str, Any] | None = None,
+        canonical: Mapping[str, Any] | None = None,
     ) -> Decision:
         """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`.
 
-        The judge may have said that this call has a level of its own. Where both say the same, the tool's judge
-        explains it: it has seen the arguments.
+        Rules look at the arguments in their canonical spelling; those that tighten, also as they were written. The
+        judge may have said that this call has a level of its own. Where both say the same, the tool's judge explains
+        it: it has seen the arguments.
         """
         if own.denied:
             return own
         by_level = self._by_level(tool, level if own.level is None else own.level)
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
-        ruled = self._by_rules(tool, arguments or {})
+        ruled = self._by_rules(tool, arguments or {}, canonical or arguments or {})
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
         return replace(decision, level=own.level, egress=own.egress)
 
-    def _by_rules(self, tool: str, arguments: Mapping[str, Any]) -> Decision | None:
-        fitting = [rule.decision(arguments) for rule in rules_from(self.rules) if rule.fits(tool, arguments)]
+    def _by_rules(self, tool: str, arguments: Mapping[str, Any], canonical: Mapping[str, Any]) -> Decision | None:
+        fitting = [
+            rule.decision(arguments)
+            for rule in rules_from(self.rules)
+            if rule.fits(tool, canonical) or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, arguments))
+        ]
         return strictest(fitting) if fitting else None
 
     def _by_level(self, tool: str, level: SafetyLevel) -> Decision:

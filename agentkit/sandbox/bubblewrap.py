@@ -12,7 +12,7 @@ from io import FileIO
 from typing import NamedTuple
 
 from agentkit.errors import SandboxError
-from agentkit.sandbox.isolation import BUBBLEWRAP, NAMESPACES, RESOURCE_LIMITS, SECCOMP
+from agentkit.sandbox.isolation import BUBBLEWRAP, HOST_NAME, NAMESPACES, RESOURCE_LIMITS, SECCOMP
 from agentkit.sandbox.kernel import seccomp
 from agentkit.sandbox.supervision import ProcessLimits, attend, end
 
@@ -70,6 +70,7 @@ def started(command: Iterable[str], view: Iterable[str], chosen: frozenset[str])
         theirs.callback(os.close, their_status)
         arguments = [shutil.which("bwrap") or "bwrap", *_ALWAYS, "--json-status-fd", str(their_status)]
         arguments += [f"--unshare-{name}" for name in NAMESPACES if name in chosen and name != "mount"]
+        arguments += ["--hostname", HOST_NAME] if "uts" in chosen else []
         passed = [their_status]
         if SECCOMP in chosen:
             passed.append(_readable(seccomp.shell_filter(os.uname().machine)))

@@ -10,6 +10,9 @@ from agentkit.errors import ConfigError, SandboxError
 Isolation = Literal["auto", "required", "off"]
 """`auto`: the best there is, stated in the result. `required`: a strong boundary, or nothing is run. `off`: limits."""
 
+HOST_NAME = "sandbox"
+"""What the machine is called inside, lest its own name be told."""
+
 NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mount")
 BUBBLEWRAP, LANDLOCK, SECCOMP, RESOURCE_LIMITS = "bubblewrap", "landlock", "seccomp", "rlimits"
 MECHANISMS = frozenset({*NAMESPACES, BUBBLEWRAP, LANDLOCK, SECCOMP})

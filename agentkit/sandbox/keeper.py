@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agentkit.errors import SandboxError
 from agentkit.sandbox import protocol
+from agentkit.sandbox.isolation import HOST_NAME
 from agentkit.sandbox.supervision import end
 from agentkit.sandbox.worker import listed
 
@@ -67,7 +68,7 @@ class Keeper:
             raise SandboxError(f"The sandbox cannot be started: {error}") from error
         _close(task, report)
         self.stdout, self.stderr = (pipe.fileno() for pipe in (self.program.stdout, self.program.stderr) if pipe)
-        self.send(setup)
+        self.send({"host_name": HOST_NAME, **setup})
 
     def send(self, texts: Mapping[str, str]) -> None:
         """Give the worker a frame; that it has died meanwhile shows in what it reports."""
@@ -99,7 +100,7 @@ class Keeper:
 
 
 def _start(task: int, report: int) -> subprocess.Popen[bytes]:
-    arguments = [_interpreter(), "-I", "-S", "-X", "utf8", "-c", _BOOTSTRAP, _HOME, str(os.getpid()), str(report)]
+    arguments = [_interpreter(), "-I", "-S", "-u", "-X", "utf8", "-c", _BOOTSTRAP, _HOME, str(os.getpid()), str(report)]
     return subprocess.Popen(  # this interpreter and our own worker
         arguments,
         stdin=task,

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agentkit import config
@@ -20,7 +20,7 @@ from agentkit.sandbox.isolation import COMMAND_NEEDS, MECHANISMS, Boundary, chec
 from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.supervision import Cancellation, Capture, ProcessLimits, attend, run_cancellable
-from agentkit.sandbox.view import SCRATCH, View, command_view
+from agentkit.sandbox.view import OWN_SETTINGS, PROTECTED, SCRATCH, View, command_view
 
 SHELL_LIMITS = ProcessLimits()
 """What a command may use, unless its caller says otherwise."""
@@ -35,8 +35,10 @@ _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": 
 class ProcessOutcome:
     """What came of a command, in a word (ok, timed_out, failed), and where it ran.
 
-    `return_code` is None when it was ended from outside; then `error` says why. A command that a signal ended gives
-    128 plus its number. `output` is stdout and stderr together, in the order in which they came.
+    `appeared` names what now decides over later runs and was not there before, such as .git/hooks; settings of the
+    agent itself have been taken away again. `return_code` is None when it was ended from outside; then `error` says
+    why. A command that a signal ended gives 128 plus its number. `output` is stdout and stderr together, in the
+    order in which they came.
     """
 
     status: str
@@ -48,6 +50,7 @@ class ProcessOutcome:
     seconds: float
     boundary: Boundary
     error: str = ""
+    appeared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,8 @@ class Confinement:
     """How a command is confined: `writable=False` shows it the workspace, but lets it change nothing.
 
     `network=True` lets it talk to whatever its host can talk to. `available` are the mechanisms that may be used:
-    with some taken away it is as on a machine without them. Raises ConfigError for an unknown isolation.
+    with some taken away it is as on a machine without them. `hidden` are files and folders it is shown empty, where
+    a root can be built. Raises ConfigError for an unknown isolation.
     """
 
     isolation: str = "auto"
@@ -63,6 +67,7 @@ class Confinement:
     writable: bool = True
     limits: ProcessLimits = SHELL_LIMITS
     available: frozenset[str] = MECHANISMS
+    hidden: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_isolation(self.isolation)
@@ -108,8 +113,23 @@ def run_command(
     with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch:
         job = _Job(command, os.path.realpath(folder), scratch, confinement)
         start = _in_bubblewrap if bubblewrap.mechanisms(confinement.wanted) else _in_worker
+        missing = [name for name in PROTECTED if not os.path.lexists(os.path.join(job.folder, name))]
         with start(job) as running:
-            return _attended(running, confinement.limits, cancellation)
+            outcome = _attended(running, confinement.limits, cancellation)
+        return replace(outcome, appeared=_appeared(job.folder, missing))
+
+
+def _appeared(folder: str, missing: list[str]) -> tuple[str, ...]:
+    """What of this is there now. Settings of the agent itself are removed: they would loosen its next run."""
+    found = tuple(name for name in missing if os.path.lexists(os.path.join(folder, name)))
+    for name in {*found} & {*OWN_SETTINGS}:
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path)
+            else:
+                os.unlink(path)
+    return found
 
 
 async def arun_command(command: str, folder: str, confinement: Confinement = DEFAULT) -> ProcessOutcome:
@@ -193,6 +213,7 @@ def _setup(job: _Job) -> dict[str, str]:
         **_view(job).texts(),
         "task": "command",
         "folder": job.folder,
+        "output_bytes": "0",
         "network": "yes" if job.confinement.network else "",
         "resources": "\0".join(f"{name}={amount}" for name, amount in resources),
     }
@@ -201,7 +222,13 @@ def _setup(job: _Job) -> dict[str, str]:
 def _view(job: _Job) -> View:
     confinement = job.confinement
     scratch_bytes = confinement.limits.scratch_bytes
-    return command_view(job.folder, job.scratch, writable=confinement.writable, scratch_bytes=scratch_bytes)
+    return command_view(
+        job.folder,
+        job.scratch,
+        writable=confinement.writable,
+        scratch_bytes=scratch_bytes,
+        hidden=confinement.hidden,
+    )
 
 
 def _environment(home: str) -> dict[str, str]:

@@ -5,11 +5,13 @@ A frame is its length in four bytes, then for each name and each text its length
 
 from __future__ import annotations
 
+import math
 import os
 
 MAX_FRAME_BYTES = 8_000_000
 
 _LENGTH = 4
+_HEAD_SHARE = 0.8
 
 
 def encode(**texts: str) -> bytes:
@@ -74,3 +76,25 @@ def send(descriptor: int, data: bytes) -> None:
     """Write all of it. Raises OSError when nobody reads any more."""
     while data:
         data = data[os.write(descriptor, data) :]
+
+
+def rooms(most_bytes: int) -> tuple[int, int]:
+    """How much of its beginning and of its end is kept of what is too long."""
+    head = math.ceil(most_bytes * _HEAD_SHARE)
+    return head, most_bytes - head
+
+
+def abridged(head: bytes, tail: bytes, total_bytes: int) -> str:
+    """Beginning and end as text, with a line that says how many bytes are missing between them."""
+    missing = total_bytes - len(head) - len(tail)
+    note = f"\n… {missing:,} of {total_bytes:,} bytes left out …\n"
+    return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
+
+
+def shortened(text: str, most_bytes: int) -> str:
+    """The text if it is no longer than this; otherwise its beginning and its end."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= most_bytes:
+        return data.decode()
+    head, tail = rooms(most_bytes)
+    return abridged(data[:head], data[len(data) - tail :], len(data))

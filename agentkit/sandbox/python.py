@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import secrets
 import threading
 import time
 import weakref
@@ -27,7 +26,7 @@ from agentkit.sandbox.supervision import (
     run_cancellable,
 )
 from agentkit.sandbox.view import SCRATCH, python_view
-from agentkit.sandbox.worker import FAILED, SIGNAL_BASE, listed
+from agentkit.sandbox.worker import FAILED, listed
 
 PYTHON_LIMITS = ProcessLimits(
     timeout_seconds=10.0,
@@ -41,7 +40,8 @@ PYTHON_LIMITS = ProcessLimits(
 
 MAX_CODE_BYTES = 100_000
 
-_MOST_REPORT_BYTES = 1_000_000
+_MOST_DIGITS, _NOTE_BYTES = 10, 100
+_KINDS = ("syntax", "refused", "raised")
 _SIGNALS = {
     4: "SIGILL",
     6: "SIGABRT",
@@ -170,58 +170,64 @@ class _Verdict(NamedTuple):
     kind: str = "ok"
     line: int | None = None
     hint: str = ""
+    truncated: bool = False
 
 
 def _attended(
     keeper: Keeper, code: str, limits: ProcessLimits, boundary: Boundary, cancellation: Cancellation | None
 ) -> PythonOutcome:
     started = time.perf_counter()
-    nonce = secrets.token_hex(16)
-    keeper.send({"nonce": nonce, "code": code})
+    keeper.send({"code": code})
     together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
     report = bytearray()
     takers = {
         keeper.stdout: stdout.also(together),
         keeper.stderr: stderr.also(together),
-        keeper.report: lambda data: report.extend(data[: _MOST_REPORT_BYTES - len(report)]),
+        keeper.report: report.extend,
     }
     stop = attend(keeper.program, takers, limits, cancellation)
     if stop is None:
-        verdict = _verdict(protocol.split(bytes(report)), nonce, keeper.program.returncode, limits)
+        verdict = _verdict(protocol.split(bytes(report)), limits)
     else:
         verdict = _Verdict("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
     return PythonOutcome(
         output=together.text(),
         stdout=stdout.text(),
         stderr=stderr.text(),
-        truncated=together.truncated,
         seconds=time.perf_counter() - started,
         boundary=boundary,
-        **verdict._asdict(),
+        **verdict._replace(truncated=verdict.truncated or together.truncated)._asdict(),
     )
 
 
-def _verdict(frames: list[dict[str, str]], nonce: str, code: int, limits: ProcessLimits) -> _Verdict:
-    """What the worker says, if it is the worker who says it, and if it then ended as it does."""
-    signed = [frame for frame in frames if secrets.compare_digest(frame.get("nonce", "").encode(), nonce.encode())]
-    if code == 0 and signed:
-        return _told(signed[0], limits)
-    if code == FAILED:
-        failure = next((frame["failure"] for frame in frames if "failure" in frame), "it failed")
-        return _Verdict("failed", error=f"The sandbox broke down: {failure}", kind="sandbox")
-    if code < 0 or code > SIGNAL_BASE:
-        return _signalled(-code if code < 0 else code - SIGNAL_BASE, limits)
+def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
+    """What came of it: how it ended is the keeper's to report, and only after a good end does a claim count."""
+    if not frames:
+        return _Verdict("failed", error="The sandbox broke down: its keeper died.", kind="sandbox")
+    code = int(frames[-1]["code"])
+    claims = protocol.split(frames[-1]["claim"].encode("utf-8", "surrogateescape"))
+    most_bytes = limits.output_bytes + _NOTE_BYTES
+    claim = {name: protocol.shortened(text, most_bytes) for name, text in claims[0].items()} if claims else {}
+    if code == 0 and "kind" in claim:
+        return _told(claim, limits)
+    if code == FAILED and "failure" in claim:
+        return _Verdict("failed", error=f"The sandbox broke down: {claim['failure']}", kind="sandbox")
+    if code < 0:
+        return _signalled(-code, limits)
     return _Verdict("failed", error=f"It ended its process (exit code {code}) before it was done.", kind="raised")
 
 
-def _told(frame: dict[str, str], limits: ProcessLimits) -> _Verdict:
-    kind, message = frame.get("kind", ""), frame.get("message", "")
-    if kind == "ok":
-        return _Verdict(value=frame.get("value", ""))
-    line = frame.get("line", "")
-    if "MemoryError" in message:
+def _told(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
+    """What the process says of the code's end: words that the code may have written itself."""
+    is_cut = bool(claim.get("cut"))
+    if claim["kind"] == "ok":
+        return _Verdict(value=claim.get("value", ""), truncated=is_cut)
+    kind = claim["kind"] if claim["kind"] in _KINDS else "raised"
+    message, line = claim.get("message", ""), claim.get("line", "")
+    if claim.get("raised") == "MemoryError":
         message, kind = out_of_memory(limits), "limit"
-    return _Verdict("failed", "", message, kind, int(line) if line.isdecimal() else None, frame.get("hint", ""))
+    number = int(line) if line.isascii() and line.isdecimal() and len(line) < _MOST_DIGITS else None
+    return _Verdict("failed", "", message or "It failed.", kind, number, claim.get("hint", ""), is_cut)
 
 
 def _signalled(signal: int, limits: ProcessLimits) -> _Verdict:
@@ -249,6 +255,7 @@ def _setup(spec: Spec) -> dict[str, str]:
         "task": "python",
         "folder": SCRATCH,
         "network": "",
+        "output_bytes": str(spec.limits.output_bytes),
         "guard": "\0".join(packages[1:]),
         "resources": "\0".join(f"{name}={amount}" for name, amount in resources.items()),
     }

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from agentkit.errors import ConfigError
+from agentkit.sandbox import protocol
 from agentkit.sandbox.process_tree import descendants, kill_descendants
 
 T = TypeVar("T")
@@ -25,7 +26,6 @@ _TREE_TICK_SECONDS = 0.1
 _CANCELLING_SECONDS = 5.0
 _DRAIN_SECONDS = 0.5
 _READ_BYTES = 65_536
-_HEAD_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,7 @@ class Capture:
 
     def __init__(self, most_bytes: int) -> None:
         self.total_bytes = 0
-        self._head_room = math.ceil(most_bytes * _HEAD_SHARE)
-        self._tail_room = most_bytes - self._head_room
+        self._head_room, self._tail_room = protocol.rooms(most_bytes)
         self._head = bytearray()
         self._tail = bytearray()
 
@@ -106,9 +105,7 @@ class Capture:
         head, tail = bytes(self._head), bytes(self._tail)
         if not self.truncated:
             return (head + tail).decode("utf-8", "replace")
-        missing = self.total_bytes - len(head) - len(tail)
-        note = f"\n… {missing:,} of {self.total_bytes:,} bytes left out …\n"
-        return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
+        return protocol.abridged(head, tail, self.total_bytes)
 
 
 class Cancellation:

@@ -47,7 +47,8 @@ miniforge3 .juliaup .ghcup .opam .linuxbrew .dotnet .local/bin .local/lib .local
 """)
 """What programs below a home are made of: shown, though the home is not."""
 
-_PROTECTED = (".git/hooks", ".git/config", ".git/info/attributes", "agentkit.toml", ".agentkit", ".vscode", ".idea")
+OWN_SETTINGS = ("agentkit.toml", ".agentkit")
+PROTECTED = (".git/hooks", ".git/config", ".git/info/attributes", *OWN_SETTINGS, ".vscode", ".idea")
 """What decides what is run later, below a workspace: may be read and not be changed."""
 
 _HARMLESS_ENVIRONMENTS = (".example", ".sample", ".template", ".dist")
@@ -59,8 +60,19 @@ _SYSTEM_FOLDERS = _names("""
 """)
 """What programs need of the system, where nothing can be hidden and everything else must be refused."""
 
-_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/localtime")
+_LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib", "/lib64", "/lib", "/usr/local/lib")
+_LIBRARIES = _names("""
+libc libm libdl libpthread librt libutil libgcc_s libstdc++ libz libbz2 liblzma libzstd libcrypto libssl libsqlite3
+libffi libexpat libuuid libmpdec libb2
+""")
+"""The shared libraries that the standard library's modules are linked to, as far as they compute."""
+
+_LONG = 4  # characters of a version: shorter ones are asked for, longer ones are what they lead to
+_TIME_ZONES = ("/usr/share/zoneinfo", "/etc/localtime")
 SCRATCH = "/tmp"  # a folder of the sandbox, empty and its own
+_SHARED_MEMORY = "/dev/shm"  # the sandbox's own
+_SIDE_SCRATCHES, _SIDE_SHARE = ("/var/tmp", _SHARED_MEMORY), 4  # they are given empty, not used
+_NEXT_TO_NOTHING = "65536"
 
 Mount = tuple[str, str, str]
 """One part of a root: its kind (ro, rw, tmpfs, proc, dev, empty, seal), its path, and its source or its size."""
@@ -75,6 +87,7 @@ _BUBBLEWRAP: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "empty": lambda path, _: ("--ro-bind", os.devnull, path),
     "proc": lambda path, _: ("--proc", path),
     "dev": lambda path, _: ("--dev", path),
+    "seal": lambda path, _: ("--remount-ro", path),
 }
 
 
@@ -99,11 +112,11 @@ class View:
         return [word for kind, path, source in self.mounts for word in _BUBBLEWRAP[kind](path, source)]
 
 
-def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: int) -> View:
+def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: int, hidden: Iterable[str] = ()) -> View:
     """The whole system read-only but for `folder`, without homes, secrets and what others keep for a while.
 
-    `scratch` is an empty folder of the host for where nothing can be mounted. Raises SandboxError when `folder`
-    is none, or holds the whole system.
+    `hidden` are further files and folders that are shown empty. `scratch` is an empty folder of the host for where
+    nothing can be mounted. Raises SandboxError when `folder` is none, or holds the whole system.
     """
     place = os.path.realpath(folder)
     if not os.path.isdir(place) or place == "/":
@@ -113,13 +126,16 @@ def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: in
     environment = config.environment()
     homes = _homes(environment.get("HOME", ""))
     tools = _tools_below(homes, environment.get("PATH", ""))
-    size = str(scratch_bytes)
-    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", size), ("proc", "/proc", "")]
-    mounts += [("tmpfs", path, size) for path in (*_real_folders(_EMPTIED), *homes)]
+    sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
+    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
+    emptied = (*_real_folders(_EMPTIED), _SHARED_MEMORY, *homes)
+    mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
+    mounts += [("seal", "/dev", "")]
     mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
     mounts += [("rw" if writable else "ro", place, place)]
-    mounts += [("ro", path, path) for path in _existing(place, _PROTECTED)] if writable else []
-    mounts += [_hidden(path, size) for path in _secrets(place, homes)]
+    mounts += _protected(place) if writable else []
+    unseen = [*_secrets(place, homes), *_around(place, hidden)]
+    mounts += [part for path in dict.fromkeys(unseen) for part in _hidden(path)]
     may = "all" if writable else "run"
     devices = ("all", "/dev")
     return View(
@@ -135,20 +151,39 @@ def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: in
 
 
 def python_view(packages: Iterable[str], *, scratch_bytes: int) -> View:
-    """Nothing but the standard library, these folders of packages, and an empty folder to write to."""
+    """The standard library and the shared ones it computes with, these packages, and a folder to write to.
+
+    The folder comes first and is empty but for what of the others lies below it.
+    """
     library = os.path.dirname(os.path.realpath(os.__file__))
-    sources = [library, *(path for path in _LIBRARIES if os.path.exists(path) and not library.startswith(path + "/"))]
+    sources = [library, *_shared_libraries(os.path.dirname(library)), *filter(os.path.exists, _TIME_ZONES)]
     sites = [f"{library}/{name}" for name in ("site-packages", "dist-packages") if os.path.isdir(f"{library}/{name}")]
     folders = [os.path.realpath(path) for path in packages]
     size = str(scratch_bytes)
-    mounts: list[Mount] = [("tmpfs", "/", "1m")]
+    mounts: list[Mount] = [("tmpfs", "/", "1m"), ("tmpfs", SCRATCH, size)]
     mounts += [("ro", path, os.path.realpath(path)) for path in sources]
     mounts += [("tmpfs", path, "1m") for path in sites]
     mounts += [("ro", path, path) for path in folders]
     mounts += [("seal", path, "") for path in sites]
-    mounts += [("tmpfs", SCRATCH, size), ("seal", "/", "")]
+    mounts += [("seal", "/", "")]
     rules = tuple(("read", path) for path in (*sources, *folders))
     return View(tuple(mounts), (*rules, ("write", SCRATCH)), rules)
+
+
+def _shared_libraries(beside: str) -> list[str]:
+    """The files of the shared libraries that Python needs, in the folders in which they are looked for."""
+    machine = getattr(sys.implementation, "_multiarch", "")
+    folders = dict.fromkeys(f"{folder}/{name}" for folder in (*_LIBRARY_FOLDERS, beside) for name in (machine, ""))
+    own = [folder.rstrip("/") for folder in folders if os.path.isdir(folder)]
+    real = {os.path.realpath(folder): folder for folder in reversed(own)}
+    return [path for folder in real.values() for path in _libraries_in(folder)]
+
+
+def _libraries_in(folder: str) -> list[str]:
+    """Those under the names by which programs ask for them, such as libz.so.1."""
+    parts = {name: name.partition(".so.") for name in sorted(os.listdir(folder))}
+    asked = [name for name, (base, _, version) in parts.items() if base in _LIBRARIES and 0 < len(version) < _LONG]
+    return [f"{folder}/{name}" for name in asked if os.path.isfile(f"{folder}/{name}")]
 
 
 def _homes(home: str) -> list[str]:
@@ -205,5 +240,20 @@ def _secrets(folder: str, homes: list[str]) -> list[str]:
     ]
 
 
-def _hidden(path: str, size: str) -> Mount:
-    return ("tmpfs", path, size) if os.path.isdir(path) else ("empty", path, "")
+def _protected(folder: str) -> list[Mount]:
+    """What cannot be changed in a workspace; its repository neither be moved away, which is why it is mounted."""
+    repository = f"{folder}/.git"
+    is_plain = os.path.isdir(repository) and not os.path.islink(repository)
+    held: list[Mount] = [("rw" if is_plain else "ro", path, path) for path in _existing(folder, [".git"])]
+    return held + [("ro", path, path) for path in _existing(folder, PROTECTED)]
+
+
+def _around(folder: str, paths: Iterable[str]) -> list[str]:
+    """The paths that are there, but for those that hold the folder itself."""
+    return [path for path in _existing("/", paths) if not f"{folder}/".startswith(path.rstrip("/") + "/")]
+
+
+def _hidden(path: str) -> list[Mount]:
+    if os.path.isdir(path):
+        return [("tmpfs", path, _NEXT_TO_NOTHING), ("seal", path, "")]
+    return [("empty", path, "")]

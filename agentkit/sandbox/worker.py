@@ -1,12 +1,14 @@
 """What runs inside the sandbox? A process that isolates itself, says how far it got, and only then takes its task.
 
 The keeper stays outside of the process namespace it makes, watches whether the host still lives and whether the task
-does, and passes on how the task ended. All of this is a process of its own: what it sets, nobody else sees.
+does, and reports how the task ended, which it sees itself. The process that runs code has no way to the report: what
+it claims goes to the keeper, which passes it on as a claim. What is set here, nobody else sees.
 It imports little, because every start pays for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
@@ -18,19 +20,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-SIGNAL_BASE = 64
-"""A Python task that a signal ended ends the keeper with this number plus the signal; a command with 128 plus it."""
-
 FAILED = 63
-"""The keeper's own failure."""
+"""How a task ends that could not be begun or failed for the sandbox's own reasons."""
 
 _KILL = 9
 _HOST_WATCH_MILLISECONDS, _TASK_WATCH_MILLISECONDS = 500, 10
 _CONTROL = 0
 _ON_LINUX = sys.platform == "linux"
 
+_READ_BYTES = 65_536
+_CLAIM_TEXTS, _CLAIM_FRAME_BYTES = 5, 1_000
+"""A claim has so many texts of the length of an output, and so many bytes besides."""
+
 Setup = dict[str, str]
-"""What the host wishes: task (python, command), mechanisms, resources, mounts, rules, families; lists by NUL."""
+"""What the host wishes: task (python, command), mechanisms, resources, mounts, rules, host_name; lists by NUL."""
 
 
 def main(host: int, report: int) -> NoReturn:
@@ -40,18 +43,42 @@ def main(host: int, report: int) -> NoReturn:
     if setup is None:
         os._exit(0)
     left = _leave(setup)
+    reading, writing = os.pipe()
     task = os.fork()
     if task == 0:
-        _be_task(setup, left, report)
-    os.close(report)
-    for stream in (1, 2):
-        os.close(stream)
-    status = _watch(task, host)
+        os.close(reading)
+        _be_task(setup, left, report, writing)
+    for descriptor in (1, 2, writing):
+        os.close(descriptor)
+    claim = _Claim(reading, _CLAIM_TEXTS * (int(setup["output_bytes"]) + _CLAIM_FRAME_BYTES))
+    code = os.waitstatus_to_exitcode(_watch(task, host, claim))
     if _ON_LINUX and "pid" not in left:
         kill_descendants(os.getpid())
-    code = os.waitstatus_to_exitcode(status)
-    base = SIGNAL_BASE if setup["task"] == "python" else 128
-    os._exit(code if code >= 0 else base - code)
+    claim.take_rest()
+    with contextlib.suppress(OSError):  # the host has gone
+        protocol.send(report, protocol.encode(code=str(code), claim=claim.data.decode("utf-8", "surrogateescape")))
+    os._exit(code if code >= 0 else 128 - code)
+
+
+class _Claim:
+    """What the task's process says of itself, as far as it is worth keeping: the code may have written it."""
+
+    def __init__(self, descriptor: int, most_bytes: int) -> None:
+        self.descriptor, self.data = descriptor, bytearray()
+        self._most_bytes = most_bytes
+
+    def take(self) -> bool:
+        """Take in what is there; False at the end."""
+        data = os.read(self.descriptor, _READ_BYTES)
+        self.data += data[: self._most_bytes - len(self.data)]
+        return bool(data)
+
+    def take_rest(self) -> None:
+        """Take in what was written before the task ended; whoever else holds the pipe open is not waited for."""
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        while len(self.data) < self._most_bytes and poll.poll(0) and self.take():
+            pass
 
 
 def listed(text: str) -> list[str]:
@@ -64,47 +91,54 @@ def _leave(setup: Setup) -> list[str]:
         return []
     from agentkit.sandbox.kernel import namespaces
 
-    left = namespaces.leave(listed(setup["mechanisms"]))
+    left = namespaces.leave(listed(setup["mechanisms"]), setup["host_name"])
     if "pid" not in left:
         namespaces.adopt_orphans()
     return left
 
 
-def _watch(task: int, host: int) -> int:
+def _watch(task: int, host: int, claim: _Claim) -> int:
     """The task's status when it has ended; when the host has gone, the task is ended first."""
     watch = select.poll()
     watch.register(_CONTROL, 0)
-    exact = hasattr(os, "pidfd_open")
-    if exact:
+    watch.register(claim.descriptor, select.POLLIN)
+    patience = _TASK_WATCH_MILLISECONDS
+    if hasattr(os, "pidfd_open"):
         watch.register(os.pidfd_open(task), select.POLLIN)
+        patience = _HOST_WATCH_MILLISECONDS
     while True:
         ended, status = os.waitpid(task, os.WNOHANG)
         if ended:
             return status
-        events = watch.poll(_HOST_WATCH_MILLISECONDS if exact else _TASK_WATCH_MILLISECONDS)
-        if os.getppid() != host or any(descriptor == _CONTROL for descriptor, _ in events):
+        spoken = {descriptor for descriptor, _ in watch.poll(patience)}
+        if claim.descriptor in spoken and not claim.take():
+            watch.unregister(claim.descriptor)
+        if os.getppid() != host or _CONTROL in spoken:
             if _ON_LINUX:
                 kill_descendants(os.getpid())
             os.kill(task, _KILL)
             return os.waitpid(task, 0)[1]
 
 
-def _be_task(setup: Setup, left: list[str], report: int) -> NoReturn:
-    """Isolate, report, take the task and do it. Whatever fails ends this process, and so the sandbox."""
+def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoReturn:
+    """Isolate, report, let go of the report, take the task and do it. Whatever fails ends this process."""
+    told = report
     try:
         os.setsid()  # a group of its own, which can be ended as one
         nothing = os.open(os.devnull, os.O_RDONLY)
         work = _TASKS[setup["task"]](setup)
         achieved = _isolate(setup, left)
         protocol.send(report, protocol.encode(mechanisms="\0".join(achieved)))
+        told = claims
+        os.close(report)
         request = protocol.receive(_CONTROL)
         if request is None:
             os._exit(0)
         os.dup2(nothing, _CONTROL)  # from here on there is nothing to read and no host to hear from
         os.close(nothing)
-        work(request, report)
+        work(request, claims)
     except BaseException as error:  # nothing may run on past a failure here
-        os.write(report, protocol.encode(failure=f"{type(error).__name__}: {error}"))
+        os.write(told, protocol.encode(failure=f"{type(error).__name__}: {error}"))
     os._exit(FAILED)
 
 
@@ -126,7 +160,7 @@ def _isolate(setup: Setup, left: list[str]) -> list[str]:
         os.chdir(setup["folder"])
     rules = _pairs(setup["rules" if "mount" in left else "bare_rules"])
     if "landlock" in wanted and _works(lambda: landlock.restrict(rules, network=bool(setup["network"]))):
-        achieved.append("landlock")
+        achieved += ["landlock"] if landlock.is_complete(landlock.version(), own_root="mount" in left) else []
     if "seccomp" in wanted and machine in seccomp.MACHINES:
         strict = setup["task"] == "python"
         families = seccomp.INTERNET if setup["network"] or "net" in left else ()
@@ -173,9 +207,9 @@ def _command(_: Setup) -> Any:
     return _run_command
 
 
-def _run_command(request: dict[str, str], report: int) -> NoReturn:
+def _run_command(request: dict[str, str], claims: int) -> NoReturn:
     """Start the command, bury whatever dies meanwhile, and end as the command ended."""
-    os.close(report)
+    os.close(claims)
     child = os.fork()
     if child == 0:
         arguments = listed(request["command"])
@@ -189,42 +223,40 @@ def _run_command(request: dict[str, str], report: int) -> NoReturn:
 
 
 def _python(setup: Setup) -> Any:
-    """How Python code is run. The guard is loaded while its files can still be seen."""
+    """How Python code is run. The guard is loaded beforehand, with what it loads when it is first needed."""
+    most_bytes = int(setup["output_bytes"])
     if not setup["guard"]:
-        return _run_unguarded
+        return lambda request, claims: _run_unguarded(request["code"], claims, most_bytes)
     for folder in listed(setup["guard"]):  # a package without its own first module, which loads more than is needed
         package = type(sys)(os.path.basename(folder))
         package.__path__ = [folder]
         sys.modules[package.__name__] = package
     from agentkit.sandbox import guard
 
-    guard.run("0", _discard)  # loads all of it
+    guard.run("import copy\n0", _discard)
 
-    def work(request: dict[str, str], report: int) -> NoReturn:
-        nonce, code = request.pop("nonce"), request.pop("code")
+    def work(request: dict[str, str], claims: int) -> NoReturn:
         _forget_the_way_out()
-        ending = guard.run(code, _write)
+        ending = guard.run(request["code"], _write)
+        raised = ending.message.partition(":")[0] if ending.kind == "raised" else ""
         details = {"message": ending.text(), "line": ending.line, "hint": ending.hint, "value": ending.value}
-        _finish(report, nonce, ending.kind, details)
+        _finish(claims, most_bytes, {"kind": ending.kind, "raised": raised, **details})
 
     return work
 
 
-def _run_unguarded(request: dict[str, str], report: int) -> NoReturn:
+def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:
     """Run the code as plain Python, so that everything else can be tried without the guard."""
-    nonce, code = request.pop("nonce"), request.pop("code")
-    kind, message = "ok", ""
+    kind, raised, message = "ok", "", ""
     try:
         exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})  # the sandbox is there for this
     except SystemExit:
         message = "The code called exit()."
     except BaseException as error:  # whatever the code raises is told
-        kind, message = "raised", f"{type(error).__name__}: {error}"
-        sys.stdout.flush()
+        kind, raised = "raised", type(error).__name__
+        message = f"{raised}: {error}"
         _write("stderr", message + "\n")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    _finish(report, nonce, kind, {"message": message})
+    _finish(claims, most_bytes, {"kind": kind, "raised": raised, "message": message})
 
 
 def _forget_the_way_out() -> None:
@@ -243,10 +275,12 @@ def _discard(_stream: str, _text: str) -> None:
     """Where the output of a first, empty run goes."""
 
 
-def _finish(report: int, nonce: str, kind: str, details: dict[str, Any]) -> NoReturn:
-    """Tell how it went, signed, and end at once: no finalizer of the code may run after its result."""
-    texts = {name: "" if detail is None else str(detail) for name, detail in details.items()}
-    protocol.send(report, protocol.encode(nonce=nonce, kind=kind, **texts))
+def _finish(claims: int, most_bytes: int, details: dict[str, Any]) -> NoReturn:
+    """Tell how it went, in bounded texts, and end at once: no finalizer of the code may run after its result."""
+    whole = {name: "" if detail is None else str(detail) for name, detail in details.items()}
+    texts = {name: protocol.shortened(text, most_bytes) for name, text in whole.items()}
+    is_cut = any(texts[name] != text for name, text in whole.items())
+    protocol.send(claims, protocol.encode(**texts, cut="yes" if is_cut else ""))
     os._exit(0)
 
 

@@ -14,32 +14,37 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesVi
 from itertools import islice
 from typing import Any
 
+from agentkit.redaction import redactor
+
 _DEEPEST = 60
 _RECORD_KEYS = 32
 _MOST_SORTED = 10_000
 _MOST_BITS = 14_000
 _NOTE_CHARS = 60
 _MARK_CHARS = 30
+_SPARE_CHARS = 50_000
 _CUT = "…"
 
 
 def rendered(value: Any, max_chars: int) -> tuple[str, bool]:
-    """The value as text of at most `max_chars` characters, and whether something was left out.
+    """The value as text without secrets of at most `max_chars` characters, and whether something was left out.
 
     Text stays as it is; everything else becomes JSON. Where something is left out, the text says how much. JSON
     stays JSON: a dictionary gets the key `truncated`, anything else becomes `{"truncated": true, "value": …}`.
     NaN and infinities are written as text, bytes as UTF-8 text or base64. The work is bounded by `max_chars` too.
     """
+    clean = redactor()
     if isinstance(value, str) and not isinstance(value, enum.Enum):
-        return printable(cut_text(value, max_chars)), len(value) > max_chars
-    whole = _Renderer(fair=False)
+        text, was_cut = _bounded(str(value), max_chars, clean)
+        return printable(text), was_cut
+    whole = _Renderer(clean, fair=False)
     tree = whole.tree(value, max_chars)
     text = printable(_json(tree))
     if not whole.was_cut and len(text) <= max_chars:
         return text, False
     room = max_chars - _MARK_CHARS
     while True:
-        tree = _Renderer(fair=True).tree(value, room)
+        tree = _Renderer(clean, fair=True).tree(value, room)
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = printable(_json(marked))
         if len(text) <= max_chars:
@@ -47,11 +52,15 @@ def rendered(value: Any, max_chars: int) -> tuple[str, bool]:
         room = room * max_chars // (len(text) + _MARK_CHARS)
 
 
-def cut_text(text: str, max_chars: int) -> str:
-    """The text, or its head and tail (80 to 20) around a note of how much was left out."""
-    if len(text) <= max_chars:
+def cut_text(text: str, max_chars: int, more_chars: int = 0) -> str:
+    """The text, or its head and tail (80 to 20) around a note of how much was left out.
+
+    `more_chars` says how many characters are missing from its middle already.
+    """
+    whole = len(text) + more_chars
+    if whole <= max_chars:
         return text
-    note = f"\n[… {len(text) - max_chars:,} of {len(text):,} characters left out …]\n"
+    note = f"\n[… {whole - max_chars:,} of {whole:,} characters left out …]\n"
     room = max_chars - len(note)
     if room < len(note):
         return text[: max(max_chars - 1, 0)] + _CUT
@@ -76,6 +85,14 @@ def text_of(value: object) -> str:
         return f"({type(value).__name__}, whose text cannot be had: {type(error).__name__})"
 
 
+def _bounded(text: str, room: int, clean: Callable[[str], str]) -> tuple[str, bool]:
+    """The text in at most `room` characters, and whether it was cut: after its secrets, which a cut would disguise."""
+    reach = room + _SPARE_CHARS
+    ends = text if len(text) <= 2 * reach else text[:reach] + text[-reach:]
+    cleaned, missing = clean(ends), len(text) - len(ends)
+    return cut_text(cleaned, room, missing), len(cleaned) + missing > room
+
+
 class _Renderer:
     """Turns a value into a tree that JSON can write, spending about as much work as there is room for characters.
 
@@ -83,8 +100,9 @@ class _Renderer:
     Without it the room is spent in order, which tells whether everything fits.
     """
 
-    def __init__(self, *, fair: bool) -> None:
+    def __init__(self, clean: Callable[[str], str], *, fair: bool) -> None:
         self.was_cut = False
+        self._clean = clean
         self._fair = fair
         self._open: set[int] = set()
 
@@ -94,7 +112,9 @@ class _Renderer:
 
     def _tree(self, value: Any, room: int) -> tuple[Any, int]:
         """The tree, and about how many characters it takes."""
-        simple = self._bytes(value, room) if isinstance(value, bytes | bytearray | memoryview) else _simplified(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._bytes(value, room)
+        simple = _simplified(value)
         if isinstance(simple, str):
             return self._text(simple, max(room, 0))
         if _is_scalar(simple):
@@ -111,16 +131,18 @@ class _Renderer:
             self._open.remove(id(value))
 
     def _text(self, text: str, room: int) -> tuple[str, int]:
-        self.was_cut |= len(text) > room
-        text = cut_text(text, room)
+        text, was_cut = _bounded(text, room, self._clean)
+        self.was_cut |= was_cut
         return text, len(text) + 2
 
-    def _bytes(self, value: bytes | bytearray | memoryview, room: int) -> str:
+    def _bytes(self, value: bytes | bytearray | memoryview, room: int) -> tuple[str, int]:
         if len(value) <= room:
-            return _bytes_as_text(bytes(value))
+            return self._text(_bytes_as_text(bytes(value)), room)
         self.was_cut = True
         kept = max(room - _NOTE_CHARS, 0)
-        return f"{_bytes_as_text(bytes(value[:kept]))}… {len(value) - kept:,} of {len(value):,} bytes left out"
+        text = self._clean(_bytes_as_text(bytes(value[: kept + _SPARE_CHARS])))[:kept]
+        text = f"{text}… {len(value) - kept:,} of {len(value):,} bytes left out"
+        return text, len(text) + 2
 
     def _list(self, items: Sequence[Any], room: int) -> tuple[list[Any], int]:
         head, tail, used = self._ends(items, reversed(items), len(items), room, self._tree)

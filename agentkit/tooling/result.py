@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 from agentkit.decisions import Decision
@@ -31,7 +32,8 @@ def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | No
     status, error = _standing(value)
     content, was_cut = rendered(value, max_chars)
     content = redact(content)
-    return ToolResult(tool_name, "truncated" if was_cut and status == "ok" else status, content, value, error, decision)
+    status = "truncated" if was_cut and status == "ok" else status
+    return ToolResult(tool_name, status, content, value, error, _without_secrets(decision))
 
 
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
@@ -39,7 +41,7 @@ def failure(tool_name: str, error: str, status: Status, decision: Decision | Non
     error = printable(cut_text(redact(error), _MOST_ERROR_CHARS))
     name = printable(tool_name[:_MOST_NAME_CHARS])
     content = json.dumps({"error": error, "tool": name}, ensure_ascii=False)
-    return ToolResult(tool_name, status, content, error=error, decision=decision)
+    return ToolResult(tool_name, status, content, error=error, decision=_without_secrets(decision))
 
 
 def fault(tool_name: str, error: Exception, decision: Decision | None = None) -> ToolResult:
@@ -70,10 +72,19 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
+def _without_secrets(decision: Decision | None) -> Decision | None:
+    """The decision as it may be shown: its evidence quotes what a model wrote."""
+    if decision is None:
+        return None
+    texts = {name: getattr(decision, name) for name in ("reason", "evidence", "remedy")}
+    shown = redact_value(texts)
+    return decision if shown is texts else replace(decision, **shown)
+
+
 def _standing(value: Any) -> tuple[Status, str | None]:
     if not isinstance(value, dict):
         return "ok", None
-    error = printable(cut_text(text_of(value["error"]), _MOST_ERROR_CHARS)) if value.get("error") else None
+    error = printable(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
     if not isinstance(word, str) or word not in _STATUSES:
         return ("failed" if error else "ok"), error

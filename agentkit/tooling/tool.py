@@ -170,7 +170,7 @@ class Tool(Generic[P, R]):
             if decision.denied:
                 return self._denied(arguments, decision)
             judged: Callable[..., R] = self.function
-            return judged(**arguments)
+            return judged(*args[: self.lacks_instance], **arguments)
         return self.function(*args, **kwargs)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
@@ -231,6 +231,11 @@ class Tool(Generic[P, R]):
     def is_in_workspace(self) -> bool:
         """Whether the tool works in a workspace, and so can show what it would change."""
         return self._within is not None
+
+    def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Checked arguments in the one spelling by which rules know them; a judge that has `canonical` tells it."""
+        spelled = getattr(self._judge, "canonical", None)
+        return arguments if spelled is None else dict(spelled(arguments))
 
     def within(self, workspace: Any) -> Tool[..., Any]:
         """The same tool working in `workspace`; itself when it has nothing to do with files."""

@@ -7,14 +7,18 @@ leads there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, Literal
 
+from agentkit.config import state_folder
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import Blocked, ToolError
 from agentkit.levels import SafetyLevel
+from agentkit.redaction import MARK
 from agentkit.safety import paths
 from agentkit.workspace.opening import REMEDY, shown
 from agentkit.workspace.root import Check
@@ -26,6 +30,9 @@ _LEVELS = {"read": SafetyLevel.NETWORK, "write": SafetyLevel.SYSTEM}
 _EVIDENCE_CHARS = 200
 _MOST_REMEMBERED = 4_096
 _KEEP_OUT = "Work without it, or ask the user for the one value that is needed."
+_OWN = "agentkit's own records and keys"
+_UNSEEN = "It would overwrite a secret that you were not shown."
+_OTHER_LINES = "Use edit_file for the other lines."
 _NAME_IT = "Name the file itself, so that the user can be asked."
 
 secret: Callable[[str], str | None] = lru_cache(_MOST_REMEMBERED)(paths.secret)
@@ -43,7 +50,16 @@ class FileJudge:
         """The decision on a call."""
         path = arguments["path"]
         verdict, rule, reason, remedy = self._opinion(path)
+        if verdict is not Verdict.DENY and self._overwrites_unseen(arguments):
+            verdict, rule, reason, remedy = Verdict.DENY, "redacted", _UNSEEN, _OTHER_LINES
         return Decision(verdict, f"workspace.{rule}", reason, path[:_EVIDENCE_CHARS], remedy, _LEVELS[self.access])
+
+    def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments with the path as rules know it: relative to the workspace, in one spelling."""
+        try:
+            return {**arguments, "path": self.workspace.name(arguments["path"]) or "."}
+        except ToolError:
+            return arguments
 
     def _opinion(self, path: str) -> tuple[Verdict, str, str, str]:
         try:
@@ -52,7 +68,8 @@ class FileJudge:
             return _outside(path, error)
         except ToolError as error:
             return Verdict.ALLOW, self.access, f"Nothing can be touched by it: {error}", ""
-        hidden = secret(name) or secret(place)
+        why = hiding(self.workspace)
+        hidden = why(name) or why(place)
         if hidden:
             return Verdict.DENY, "secret", _secrecy(path, hidden), _KEEP_OUT
         later = protected(name) or protected(place) if self.access == "write" else None
@@ -62,12 +79,46 @@ class FileJudge:
             return Verdict.DENY, "protected", _led_astray(path, later), _NAME_IT
         return Verdict.ASK, "protected", f"{shown(path)} is protected: {later}.", "Write another file."
 
+    def _overwrites_unseen(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a mark that stands for a secret would be written where the secret itself stands."""
+        new, old = (
+            arguments.get(name) or "" for name in ("content" if "content" in arguments else "new_text", "old_text")
+        )
+        if self.access == "read" or MARK not in new:
+            return False
+        marks = {piece.partition("]")[0] for piece in new.split(MARK)[1:]}
+        stood = old.count if "old_text" in arguments else partial(self.workspace.count, arguments["path"])
+        return any(new.count(MARK + mark) > stood(MARK + mark) for mark in marks)
+
+
+def hiding(workspace: Workspace) -> Callable[[str], str | None]:
+    """Tells why a place in a workspace is secret, by its name or as a part of what agentkit itself keeps; else None."""
+    folder = workspace.folder
+    kept = {state_folder(), *filter(None, [workspace.journal.folder])}
+    inner = {place for each in kept for place in _below(folder, each)}
+
+    def why(place: str) -> str | None:
+        below = f"{place.casefold()}/" if place else ""
+        if any(below.startswith(each) for each in inner):
+            return _OWN
+        return secret(place)
+
+    return why
+
+
+def _below(folder: str, kept: Path) -> set[str]:
+    """Where a folder lies below another, as it is spelled and as it really is; "" when it is that one or around it."""
+    spellings = {os.path.normpath(kept.absolute()), os.path.realpath(kept)}
+    base = f"{folder.rstrip('/')}/"
+    inner = {f"{each}/"[len(base) :].casefold() for each in spellings if f"{each}/".startswith(base)}
+    return inner | {"" for each in spellings if base.startswith(f"{each}/")}
+
 
 def checking(workspace: Workspace, path: str, access: Access) -> Check:
     """What must hold of the real place when it is touched, whatever was moved about since the call was judged."""
 
     def check(place: str) -> None:
-        hidden = secret(place)
+        hidden = hiding(workspace)(place)
         if hidden:
             raise Blocked(f"{_secrecy(path, hidden)} {_KEEP_OUT}")
         later = protected(place) if access == "write" else None

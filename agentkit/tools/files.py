@@ -11,7 +11,7 @@ from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
 from agentkit.tools.denial import told_with
-from agentkit.tools.file_access import FileJudge, checking, secret
+from agentkit.tools.file_access import FileJudge, checking, hiding
 from agentkit.workspace.searching.search import Query
 from agentkit.workspace.workspace import Workspace, Written
 
@@ -41,8 +41,9 @@ class FileTool(Tool[..., Result]):
 def _file_tool(
     function: Callable[..., Result], judge: FileJudge, within: Within, *told_when_denied: str, **limits: Any
 ) -> FileTool:
+    denied = told_with(*told_when_denied, **({"success": False} if judge.access == "write" else {}))
     limits = {"level": SafetyLevel.SYSTEM, "timeout_seconds": None, **limits}
-    return FileTool(function, judge=judge, within=within, when_denied=told_with(*told_when_denied), **limits)
+    return FileTool(function, judge=judge, within=within, when_denied=denied, **limits)
 
 
 def read_file_in(workspace: Workspace) -> FileTool:
@@ -181,7 +182,7 @@ def search_files_in(workspace: Workspace) -> FileTool:
             pattern, path, matches (path, line and text of each, at most 200) and files_searched, with note and a
             status when that is not all; or pattern, path and error.
         """
-        query = Query(pattern, path, glob, _MOST_MATCHES, seconds=_SEARCH_SECONDS, skips=secret)
+        query = Query(pattern, path, glob, _MOST_MATCHES, seconds=_SEARCH_SECONDS, skips=hiding(workspace))
         try:
             found = workspace.search(query)
         except ToolError as error:

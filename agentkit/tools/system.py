@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from agentkit.config import state_folder
 from agentkit.decisions import Decision, Label, Verdict
-from agentkit.errors import SandboxError
+from agentkit.errors import SandboxError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
 from agentkit.sandbox.supervision import Cancellation, ProcessLimits, run_cancellable
+from agentkit.sandbox.view import OWN_SETTINGS
 from agentkit.tooling.tool import Tool
 from agentkit.tools.denial import told_with
 from agentkit.workspace.workspace import Workspace
 
 _NOT_RUN = "none: it was not run"
 _EVIDENCE_CHARS = 200
+_MOST_SEARCHED, _MOST_HIDDEN = 5_000, 200
+_UNSEARCHED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox"})
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
@@ -84,15 +91,23 @@ class _Shell:
         """Run a command; one that only reads cannot write, and one in a dry run neither."""
         folder, is_dry = self.workspace.folder, self.workspace.dry_run
         reads = _only_reads(self._read(command, contained=True))
-        confinement = replace(self.confinement, writable=False) if reads or is_dry else self.confinement
-        watch = self.workspace.observing("run_shell") if confinement.writable else nullcontext()
+        hidden = (*self.confinement.hidden, *_secrets_below(folder), str(state_folder()))
+        writable = self.confinement.writable and not (reads or is_dry)
+        confinement = replace(self.confinement, writable=writable, hidden=hidden)
+        notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
+        outcome = None
         try:
-            with watch:
+            with self.workspace.observing("run_shell") if writable else nullcontext():
                 outcome = run_command(command, folder, confinement, cancellation)
         except SandboxError as error:
             return {"command": command, "error": str(error), "status": "failed", "boundary": _NOT_RUN}
+        except ToolError as error:
+            if outcome is None:
+                raise
+            notes.append(f"What it changed could not be recorded, and cannot be undone: {error}")
         told = _told_command(command, outcome)
-        return told | {"note": "This was a dry run: nothing could be written."} if is_dry and not reads else told
+        notes += _appeared(outcome.appeared)
+        return told | {"note": " ".join(notes)} if notes else told
 
     def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
         from agentkit.safety.shell import judge_command
@@ -101,6 +116,35 @@ class _Shell:
         return judge_command(
             command, workspace=self.workspace.folder, contained=contained, network=network, agrees=agrees
         )
+
+
+def _secrets_below(folder: str) -> list[str]:
+    """The files and folders of a workspace whose names say that they hold keys, as far as it is small."""
+    found: list[str] = []
+    left = _MOST_SEARCHED
+    for parent, folders, files in os.walk(folder):
+        here = "" if parent == folder else Path(parent).name
+        names = [name for name in (*folders, *files) if _is_secret(f"{here}/{name}")]
+        found += [f"{parent}/{name}" for name in names if not Path(parent, name).is_symlink()]
+        folders[:] = [name for name in folders if name not in _UNSEARCHED and name not in names]
+        left -= len(folders) + len(files)
+        if left < 0 or len(found) > _MOST_HIDDEN:
+            break
+    return found[:_MOST_HIDDEN]
+
+
+@lru_cache(maxsize=20_000)
+def _is_secret(path: str) -> bool:
+    from agentkit.safety.paths import secret
+
+    return secret(path) is not None
+
+
+def _appeared(names: tuple[str, ...]) -> list[str]:
+    own = [name for name in names if name in OWN_SETTINGS]
+    others = [name for name in names if name not in OWN_SETTINGS]
+    removed = [f"It made {', '.join(own)}, settings of the agent itself, which were removed."] if own else []
+    return removed + ([f"It made {', '.join(others)}, which decides what is run later."] if others else [])
 
 
 def _only_reads(decision: Decision) -> bool:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,62 @@ _SIDES = ("before", "after")
 _MOST_AFTER_BYTES = 1_000_000
 _MOST_RUNS_IN_MEMORY = 10
 _YOUNG_SECONDS = 3_600
+_TEXT, _WHOLE, _NUMBER = (str,), (int,), (int, float)
+_KINDS_OF_NOTES: dict[str, dict[str, tuple[type, ...]]] = {
+    "run": {"run": _TEXT, "label": _TEXT, "started": _NUMBER},
+    "path": {"root": _TEXT, "path": _TEXT, "tool": _TEXT, "time": _NUMBER, "before": (dict,), "after": (dict,)},
+    "done": {"done": _WHOLE, "count": _WHOLE},
+    "watch": {"watch": _TEXT, "places": _WHOLE, "root": _TEXT, "tool": _TEXT},
+    "watched": {"watched": _TEXT},
+    "note": {"note": _TEXT},
+    "undone": {"undone": _NUMBER},
+}
+"""By its first key, what a note must have."""
+
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
+
+
+@dataclass(slots=True)
+class _History:
+    """What a record tells: changes in order, which of them were seen done or are undone, commands without an end."""
+
+    changes: list[Change] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)
+    undone: set[int] = field(default_factory=set)
+    watches: dict[str, Note] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    is_undone: bool = False
+
+    def add(self, note: Note, contents: Contents) -> None:
+        """Take a note in. Raises ToolError when it is none."""
+        kind = _kind(note)
+        if kind == "path":
+            self.changes.append(_change(note, contents))
+            self.is_undone = False
+        elif kind == "done":
+            self._finish(note)
+        elif kind == "watch":
+            self.watches[note["watch"]] = note
+        elif kind == "watched":
+            self.watches.pop(note["watched"], None)
+        elif kind == "note":
+            self.told.append(note["note"])
+        elif kind == "undone":
+            count = note["count"] if type(note.get("count")) is int else len(self.changes)
+            self.undone = set(range(len(self.changes))[:count]).difference(_indices(note.get("pending")))
+            self.is_undone = count == len(self.changes)
+
+    def _finish(self, note: Note) -> None:
+        """Changes are done; those that were pending when the run was undone, too, are now there to be undone."""
+        done = range(max(note["done"], 0), min(note["done"] + note["count"], len(self.changes)))
+        self.done.update(done)
+        if not self.undone.issuperset(done):
+            self.is_undone = False
+        modes = note.get("modes")
+        for index, mode in zip(done, modes if isinstance(modes, list) else (), strict=False):
+            change = self.changes[index]
+            if type(mode) is int and change.after.kind == "file":
+                self.changes[index] = replace(change, after=replace(change.after, mode=mode))
 
 
 class Record:
@@ -47,12 +103,16 @@ class Record:
     @classmethod
     def kept(cls, store: FileStore) -> Record:
         """The record in a file. Raises ToolError when it is none."""
-        notes = [note for note, _ in store.read()]
-        if not notes or "run" not in notes[0]:
-            raise ToolError(f"{store.path} is not the record of a run.")
-        record = cls(notes[0]["run"], notes[0]["label"], store)
-        record.started, record.is_begun = notes[0]["started"], True
-        record._count = sum("path" in note for note in notes)
+        header = next((note for note, _ in store.read()), {})
+        try:
+            is_header = _kind(header) == "run" and _ID.fullmatch(header["run"])
+            record = cls(header["run"], header["label"], store) if is_header else None
+            count = len(record._history().changes) if record else 0
+        except ToolError as error:
+            raise ToolError(f"{store.path.name!r} is not the record of a run: {error}") from None
+        if record is None:
+            raise ToolError(f"{store.path.name!r} is not the record of a run.")
+        record.started, record.is_begun, record._count = header["started"], True, count
         return record
 
     def __getstate__(self) -> dict[str, Any]:
@@ -68,7 +128,8 @@ class Record:
         with self._lock:
             first = self._write(changes)
             yield
-            self._add([({"done": first, "count": len(changes)}, ())])
+            modes = [change.after.mode or self._mode(change) for change in changes]
+            self._add([({"done": first, "count": len(changes), "modes": modes}, ())])
 
     @contextlib.contextmanager
     def observing(self, root: Root, tool: str) -> Iterator[None]:
@@ -99,24 +160,23 @@ class Record:
     @property
     def changes(self) -> tuple[Change, ...]:
         """What the run changed, one change a path; also what a command changed that its process did not survive."""
-        return tuple(net(self._made()))
+        history = self._history()
+        return tuple(net(change for _, change in self._made(history)))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What cannot be undone, or must be known before, and why."""
-        notes = [note for note, _ in self._store.read()]
-        ended = {note["watched"] for note in notes if "watched" in note}
-        cut = [note["tool"] for note in notes if "watch" in note and note["watch"] not in ended]
-        told = [note["note"] for note in notes if "note" in note]
+        history = self._history()
+        cut = [watch["tool"] for watch in history.watches.values()]
         return (
-            *told,
+            *history.told,
             *(f"{tool} was cut off: all that has changed since it began counts as its doing" for tool in cut),
         )
 
     @property
     def is_undone(self) -> bool:
-        """Whether the run was undone."""
-        return any("undone" in note for note, _ in self._store.read())
+        """Whether the run was undone, and has changed nothing since."""
+        return self._history().is_undone
 
     @property
     def diff(self) -> str:
@@ -126,16 +186,39 @@ class Record:
     def undo(self) -> Undone:
         """Put everything back as it was before the run, if nothing has been changed since; else change nothing.
 
-        Raises ToolError naming what has changed since, or that the run is undone already.
+        What was not kept stays, and is named. A run that goes on can be undone again, from where it was then. Raises
+        ToolError naming what has changed since, or that the run is undone already.
         """
         with self._lock:
-            if self.is_undone:
-                raise ToolError(f"The run {self.id} is undone already.")
             if isinstance(self._store, FileStore):
                 self._store.mend()
-            undone = undo(self._made(), self._roots, self.notes)
-            self._add([({"undone": time.time()}, ())])
+            history = self._history()
+            if history.is_undone:
+                raise ToolError(f"The run {self.id} is undone already.")
+            made = self._made(history)
+            seen = {index for index, _ in made}
+            pending = [index for index in range(len(history.changes)) if index not in seen | history.undone]
+            outstanding = [change for index, change in made if index not in history.undone]
+            undone = undo(outstanding, self._opened, self.notes)
+            self._add([({"undone": time.time(), "count": len(history.changes), "pending": pending}, ())])
             return undone
+
+    def _mode(self, change: Change) -> int:
+        with contextlib.suppress(AgentKitError):
+            return self._opened(change.root).inspect(change.path, 0).mode
+        return 0
+
+    def _opened(self, folder: str) -> Root:
+        try:
+            return self._roots(folder)
+        except (ValueError, OSError):
+            raise ToolError(f"{shown(folder)} cannot be the folder of a workspace.") from None
+
+    def _history(self) -> _History:
+        history = _History()
+        for note, contents in self._store.read():
+            history.add(note, contents)
+        return history
 
     def _add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         with self._lock:
@@ -169,40 +252,32 @@ class Record:
         self._add([(watch, ())])
         return spool
 
-    def _made(self) -> list[Change]:
-        """The changes that were made, in order. Of one that nobody saw done, the disk must say whether it was."""
-        changes: list[Change] = []
-        done: set[int] = set()
-        watches: dict[str, Note] = {}
-        for note, contents in self._store.read():
-            if "path" in note:
-                before, after = (
-                    State.from_dict(note[side], content) for side, content in zip(_SIDES, contents, strict=True)
-                )
-                changes.append(Change(note["root"], note["path"], before, after, note["tool"], note["time"]))
-            elif "done" in note:
-                done.update(range(note["done"], note["done"] + note["count"]))
-            elif "watch" in note:
-                watches[note["watch"]] = note
-            elif "watched" in note:
-                watches.pop(note["watched"], None)
-        made = [change for index, change in enumerate(changes) if index in done or self._happened(change)]
-        for watch in watches.values():
-            made += self._unwatched(watch)
-        return made
+    def _made(self, history: _History) -> list[tuple[int, Change]]:
+        """The changes that were made, in order, with their indices; -1 for what a command did whose end nobody saw.
+
+        Of a change that nobody saw done, the disk must say whether it was.
+        """
+        made = [
+            (index, change)
+            for index, change in enumerate(history.changes)
+            if index in history.done or self._happened(change)
+        ]
+        return made + [(-1, change) for watch in history.watches.values() for change in self._unwatched(watch)]
 
     def _happened(self, change: Change) -> bool:
         with contextlib.suppress(AgentKitError):
-            return stands(self._roots(change.root), change.path, change.after)
+            return stands(self._opened(change.root), change.path, change.after)
         return False
 
     def _unwatched(self, watch: Note) -> list[Change]:
         """What changed while a command ran whose end nobody saw."""
-        snapshot = Snapshot.kept(FileStore(Path(watch["watch"])))
+        if not isinstance(self._store, FileStore):
+            return []
+        snapshot = Snapshot.kept(FileStore(self._store.path.with_name(Path(watch["watch"]).name)))
         if len(snapshot.places) != watch["places"]:  # a part was lost: what stands there must not pass for new
             return []
         with contextlib.suppress(AgentKitError):
-            return differences(snapshot, self._roots(watch["root"]), watch["tool"])[0]
+            return differences(snapshot, self._opened(watch["root"]), watch["tool"])[0]
         return []
 
 
@@ -218,6 +293,7 @@ class Journal:
     ) -> None:
         self.folder = None if folder is None else Path(folder).absolute()
         self._most_runs, self._most_bytes = most_runs, most_bytes
+        self.damaged: tuple[str, ...] = ()
         self._in_memory: deque[Record] = deque(maxlen=min(most_runs, _MOST_RUNS_IN_MEMORY))
 
     @classmethod
@@ -238,13 +314,19 @@ class Journal:
         return Record(name, label, FileStore(path, self._prepare))
 
     def runs(self) -> list[Record]:
-        """The records of runs that changed something, the oldest first."""
+        """The records of runs that changed something, the oldest first.
+
+        Files that are none are passed over; `damaged` says afterwards which, and why.
+        """
         if self.folder is None:
             return [record for record in self._in_memory if record.is_begun]
-        records = []
+        records, damaged = [], []
         for path in self._files():
-            with contextlib.suppress(ToolError):
+            try:
                 records.append(Record.kept(FileStore(path)))
+            except ToolError as error:
+                damaged.append(str(error))
+        self.damaged = tuple(damaged)
         return records
 
     def last(self) -> Record | None:
@@ -276,9 +358,29 @@ class Journal:
         """Remove the oldest records beyond the limits; not the young ones, whose runs may still go on."""
         left, count = self._most_bytes, self._most_runs
         for path in reversed(self._files()):
-            with contextlib.suppress(FileNotFoundError):  # another process may be forgetting too
+            with contextlib.suppress(OSError):  # another process may be forgetting too
                 status = path.stat()
                 left, count = left - status.st_size, count - 1
                 if min(left, count) < 0 and time.time() - status.st_mtime > _YOUNG_SECONDS:
                     for each in path.parent.glob(f"{glob.escape(path.stem)}*"):
                         each.unlink(missing_ok=True)
+
+
+def _kind(note: Note) -> str:
+    """The key that tells what a note is for, "" for one without. Raises ToolError when the rest does not fit."""
+    kind = next((key for key in ("run", "watch", "path", *_KINDS_OF_NOTES) if key in note), "")
+    for name, types in _KINDS_OF_NOTES.get(kind, {}).items():
+        if type(note.get(name)) not in types:
+            raise ToolError(f"A note of the kind {kind!r} has no {name!r} of the right kind.")
+    return kind
+
+
+def _change(note: Note, contents: Contents) -> Change:
+    if len(contents) != len(_SIDES):
+        raise ToolError("A change has no two contents.")
+    before, after = (State.from_dict(note[side], content) for side, content in zip(_SIDES, contents, strict=True))
+    return Change(note["root"], note["path"], before, after, note["tool"], note["time"])
+
+
+def _indices(values: object) -> list[int]:
+    return [value for value in values if type(value) is int] if isinstance(values, list) else []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from agentkit.config import state_folder
 from agentkit.errors import ToolError
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import ABSENT, Change, State
@@ -57,9 +58,16 @@ class Snapshot:
     @classmethod
     def kept(cls, store: Store) -> Snapshot:
         """Read it again."""
-        places = {}
-        for note, (content,) in store.read():
-            places[note["path"]] = (tuple(note["signature"]), State.from_dict(note["state"], content))
+        places: dict[str, tuple[Signature, State]] = {}
+        for note, contents in store.read():
+            path, signature, state = (note.get(name) for name in ("path", "signature", "state"))
+            if (
+                isinstance(path, str)
+                and isinstance(signature, list | tuple)
+                and isinstance(state, dict)
+                and len(contents) == 1
+            ):
+                places[path] = (tuple(signature), State.from_dict(state, contents[0]))
         return cls(places)
 
 
@@ -67,7 +75,7 @@ def take(root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYT
     """Remember every file below the root. Raises ToolError when there is more than can be remembered."""
     signatures: dict[str, Signature] = {}
     left, young = most_bytes, time.time_ns() - _YOUNG_NANOSECONDS
-    for path, status in root.walk(skip=SKIPPED):
+    for path, status in _walk(root):
         signatures[path] = _signature(status) if status.st_ctime_ns < young else ()
         left -= status.st_size
         if len(signatures) > most_files or left < 0:
@@ -84,7 +92,7 @@ def differences(
     changes: list[Change] = []
     gone = dict(snapshot.places)
     unknown = 0
-    for count, (path, status) in enumerate(root.walk(skip=SKIPPED)):
+    for count, (path, status) in enumerate(_walk(root)):
         if count >= most_places:
             return changes, f"more than {most_places:,} files are there now; not all of them were compared"
         signature, before = gone.pop(path, ((), ABSENT))
@@ -97,6 +105,14 @@ def differences(
             changes.append(Change(root.folder, path, before, after, tool, now))
     changes += [Change(root.folder, path, before, ABSENT, tool, now) for path, (_, before) in gone.items()]
     return changes, f"{unknown:,} new files have names that cannot be recorded" if unknown else ""
+
+
+def _walk(root: Root) -> Iterator[tuple[str, os.stat_result]]:
+    """Every place but those where agentkit itself keeps its records."""
+    base, kept = root.folder.rstrip("/"), f"{os.path.realpath(state_folder())}/"
+    for place, status in root.walk(skip=SKIPPED):
+        if not f"{base}/{place}/".startswith(kept):
+            yield place, status
 
 
 def _signature(status: os.stat_result) -> Signature:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterator
 
-from agentkit.errors import ToolError
-from agentkit.workspace.opening import shown
+from agentkit.errors import Blocked, ToolError
+from agentkit.workspace.opening import explained, shown
 from agentkit.workspace.root import MOST_KEPT_BYTES, MOST_READ_BYTES, Check, Entry, Found, Root
 from agentkit.workspace.states import ABSENT, FOLDER, State
 
@@ -19,6 +20,7 @@ class Overlay(Root):
 
     def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> Found:
         """The first bytes of a file, as it would be."""
+        self.named(path)
         _, place = self.locate(path)
         state = self._states.get(place)
         if state is None:
@@ -37,14 +39,26 @@ class Overlay(Root):
     def missing_folders(self, path: str) -> tuple[str, list[str]]:
         """The real place of a path, and which folders would have to be made."""
         place, folders = super().missing_folders(path)
-        return place, [folder for folder in folders if self._states.get(folder, ABSENT).kind != "folder"]
+        kinds = {folder: self._states.get(folder, ABSENT).kind for folder in folders}
+        if not {*kinds.values()} <= {"absent", "folder"}:
+            raise explained(NotADirectoryError(errno.ENOTDIR, ""), path)
+        return place, [folder for folder in folders if kinds[folder] == "absent"]
 
     def write(self, place: str, content: bytes, mode: int | None = None) -> None:
         """Remember a file."""
-        self._states[place] = State.of("file", content, mode or self.inspect(place, 0).mode or 0o644)
+        old = self.inspect(place, 0)
+        if old.kind == "link":
+            raise Blocked(f"{shown(place)} is a symbolic link; name the file that it leads to.")
+        if old.kind not in ("absent", "file"):
+            raise ToolError(
+                f"{shown(place)} is {'a folder' if old.kind == 'folder' else 'a special file'}, not a file."
+            )
+        self._states[place] = State.of("file", content, mode or old.mode or 0o644)
 
     def make_folder(self, place: str) -> None:
         """Remember a folder."""
+        if self.inspect(place, 0).kind != "absent":
+            raise explained(FileExistsError(errno.EEXIST, ""), place)
         self._states[place] = FOLDER
 
     def remove(self, place: str) -> None:

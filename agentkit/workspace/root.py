@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -37,6 +38,8 @@ _MOST_NAMES = 100_000
 _PIECE_BYTES = 4_096
 _LIST_FOLDER = os.O_RDONLY | DIRECTORY | CLOEXEC
 _PERMISSIONS = 0o777
+_NAMES_OF_FOLDERS = ("", ".", "..")
+_COPIED_ATTRIBUTES = ("user.", "system.posix_acl_access")
 _KINDS: dict[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 _NO_FILES = {
     stat.S_IFDIR: "a folder",
@@ -87,13 +90,17 @@ class Root:
 
     def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> Found:
         """The first bytes of a regular file. Links are followed as long as they stay inside."""
-        with _translated(path), self._open(self._components(path), OPEN_FILE) as file:
+        with _translated(path), self._open(self.named(path), OPEN_FILE) as file:
             status = os.fstat(file)
             _refuse_special(status, path)
             place = self._place(file, path)
             if check:
                 check(place)
             return Found(place, _read(file, most_bytes, status.st_size), status.st_size, status.st_nlink)
+
+    def name(self, path: str) -> str:
+        """A path by its name alone, relative to the workspace, which itself is ""."""
+        return "/".join(self._components(path))
 
     def locate(self, path: str) -> tuple[str, str]:
         """A path by its name alone, and the real place that it leads to, all links followed.
@@ -109,7 +116,7 @@ class Root:
 
         With it the folders that must be made before, outermost first.
         """
-        names = self._named(path)
+        names = self.named(path)
         place, missing = self._existing(names, len(names) - 1, OPEN_FOLDER, path)
         *folders, whole = (_joined(place, *missing[:count]) for count in range(1, len(missing) + 1))
         return whole, folders
@@ -128,7 +135,7 @@ class Root:
             with contextlib.suppress(OSError), self._open(names, OPEN_FOLDER, open_by_component) as parent:
                 for place in group:
                     with contextlib.suppress(OSError, ToolError):
-                        yield place, _state(parent, self._named(place)[-1], most_bytes)
+                        yield place, _state(parent, self.named(place)[-1], most_bytes)
 
     def write(self, place: str, content: bytes, mode: int | None = None) -> None:
         """Put a file with this content in place, in one step: at any instant there is the old file or the new one.
@@ -148,7 +155,7 @@ class Root:
 
     def dress_folder(self, place: str, mode: int) -> None:
         """Give a folder these permissions."""
-        with _translated(place), self._open(self._named(place), _LIST_FOLDER, open_by_component) as folder:
+        with _translated(place), self._open(self.named(place), _LIST_FOLDER, open_by_component) as folder:
             os.fchmod(folder, mode)
 
     def link(self, place: str, target: bytes) -> None:
@@ -214,12 +221,13 @@ class Root:
     def _components(self, path: str) -> tuple[str, ...]:
         return opening.components(path, self.folder, self._spelled)
 
-    def _named(self, path: str) -> tuple[str, ...]:
+    def named(self, path: str) -> tuple[str, ...]:
+        """The names that lead to a file; `sub/`, `sub/.`, `sub/x/..` are none: they would hide its name from rules."""
         names = self._components(path)
         if not names:
             raise ToolError(f"{shown(path)} is the workspace itself; name a file in it.")
-        if path.endswith("/"):
-            raise ToolError(f"{shown(path)} ends with a slash and so names a folder; name a file.")
+        if path.rpartition("/")[2] in _NAMES_OF_FOLDERS:
+            raise ToolError(f"{shown(path)} ends like a folder and so names a folder; name a file.")
         return names
 
     @contextlib.contextmanager
@@ -237,7 +245,7 @@ class Root:
 
     @contextlib.contextmanager
     def _parent(self, place: str) -> Iterator[tuple[int, str]]:
-        *folders, name = self._named(place)
+        *folders, name = self.named(place)
         with self._open(folders, OPEN_FOLDER, open_by_component) as parent:
             yield parent, name
 
@@ -342,6 +350,8 @@ def _replace(parent: int, name: str, content: bytes, look: _Look) -> None:
         remaining = memoryview(content)
         while remaining:
             remaining = remaining[os.write(file, remaining) :]
+        if look.old is not None:
+            _copy_attributes(parent, name, file)
         _dress(file, look)
         if not is_named:
             os.link(f"/proc/self/fd/{file}", hidden, dst_dir_fd=parent)
@@ -363,6 +373,21 @@ def _new_file(parent: int, hidden: str, look: _Look) -> tuple[int, bool]:
         with contextlib.suppress(OSError):  # not every file system can
             return os.open(".", flags | os.O_TMPFILE, mode, dir_fd=parent), False
     return os.open(hidden, flags | os.O_CREAT | os.O_EXCL | NOFOLLOW, mode, dir_fd=parent), True
+
+
+def _copy_attributes(parent: int, name: str, file: int) -> None:
+    """Give a new file the extended attributes of the one that it replaces, as far as that may be done."""
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError):
+        old = os.open(name, OPEN_FILE | NOFOLLOW, dir_fd=parent)
+        try:
+            for attribute in os.listxattr(old):
+                if attribute.startswith(_COPIED_ATTRIBUTES):
+                    with contextlib.suppress(OSError):
+                        os.setxattr(file, attribute, os.getxattr(old, attribute))
+        finally:
+            os.close(old)
 
 
 def _dress(file: int, look: _Look) -> None:

@@ -6,10 +6,10 @@ import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agentkit.errors import ToolError
-from agentkit.workspace.text import decode
+from agentkit.workspace.text import decode, hidden
 
 Kind = Literal["absent", "file", "link", "folder", "other"]
 
@@ -53,13 +53,18 @@ class State:
 
     def to_dict(self) -> dict[str, str | int]:
         """Everything but the content, JSON-ready."""
-        return {name: getattr(self, name) for name in ("kind", "mode", "fingerprint", "size", "links")}
+        return {name: getattr(self, name) for name in _WRITTEN}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], content: bytes | None) -> State:
-        """The state that was written down with `to_dict`, and its content."""
+        """The state that was written down with `to_dict`, and its content. Raises ToolError for any other values."""
+        fits = set(values) == set(_WRITTEN) and all(type(values[name]) is kind for name, kind in _WRITTEN.items())
+        if not fits or values["kind"] not in get_args(Kind):
+            raise ToolError("What stood at a path is not written down as it should be.")
         return cls(content=content, **values)
 
+
+_WRITTEN = {"kind": str, "mode": int, "fingerprint": str, "size": int, "links": int}
 
 ABSENT = State()
 FOLDER = State("folder", mode=0o755)
@@ -153,12 +158,12 @@ def _described(state: State) -> str:
 
 
 def _text(state: State, name: str) -> str | None:
-    """The state's text, None when it is not kept or too long. Raises ToolError when it is binary."""
+    """The state's text, secrets hidden; None when it is not kept or too long. Raises ToolError when it is binary."""
     if state.kind != "file":
         return ""
     if state.content is None or len(state.content) > _MOST_TEXT_BYTES:
         return None
-    return decode(state.content, name).text
+    return hidden(decode(state.content, name).text)
 
 
 def _hunks(old: str, new: str) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Literal, Protocol
 
 from agentkit.errors import ToolError
 from agentkit.workspace.opening import CLOEXEC, DIRECTORY, NOFOLLOW
@@ -16,6 +17,8 @@ Note = dict[str, Any]
 """A few JSON values. The key `sizes` is the store's own."""
 
 Contents = tuple[bytes | None, ...]
+
+_MOST_NOTE_BYTES = 10_000_000
 
 
 class Store(Protocol):
@@ -79,6 +82,7 @@ class FileStore:
 
     def _append(self, whole: bytes, *, durable: bool) -> None:
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
+        _lock(file)
         size = os.fstat(file).st_size
         try:
             remaining = memoryview(whole)
@@ -95,18 +99,29 @@ class FileStore:
             _sync_folder(self.path.parent)
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
-        """The notes in order, up to the first that was not written to its end."""
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+        """The notes in order, up to the first that was not written to its end. Raises ToolError for what is no file."""
+        with contextlib.suppress(FileNotFoundError), self._open("rb") as file:
             while (read := _next(file)) is not None:
                 yield read
 
     def mend(self) -> None:
         """Cut off a note that was not written to its end, so that others can follow."""
-        with contextlib.suppress(FileNotFoundError), self.path.open("r+b") as file:
+        with contextlib.suppress(FileNotFoundError), self._open("r+b") as file:
+            _lock(file.fileno())  # what another process is writing just now is not torn
             end = 0
             while _next(file) is not None:
                 end = file.tell()
             file.truncate(end)
+
+    @contextlib.contextmanager
+    def _open(self, mode: Literal["rb", "r+b"]) -> Iterator[BinaryIO]:
+        try:
+            with self.path.open(mode) as file:
+                yield file
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise ToolError(f"The record {self.path.name!r} cannot be read ({error.strerror}).") from None
 
     def remove(self) -> None:
         """Forget everything."""
@@ -115,13 +130,26 @@ class FileStore:
 
 def _next(file: BinaryIO) -> tuple[Note, Contents] | None:
     try:
-        note = json.loads(file.readline())
-        sizes = note.pop("sizes")
-        contents = tuple(None if size is None else file.read(size) for size in sizes)
-    except (ValueError, AttributeError, KeyError, TypeError):
+        note = json.loads(file.readline(_MOST_NOTE_BYTES))
+    except (ValueError, RecursionError):
         return None
-    whole = all(size is None or len(content or b"") == size for size, content in zip(sizes, contents, strict=True))
-    return (note, contents) if whole and file.read(1) == b"\n" else None
+    sizes = note.pop("sizes", None) if isinstance(note, dict) else None
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    if not isinstance(sizes, list) or not all(size is None or (type(size) is int and size >= 0) for size in sizes):
+        return None
+    if sum(size or 0 for size in sizes) >= left:  # a line break follows
+        return None
+    contents = tuple(None if size is None else file.read(size) for size in sizes)
+    return (note, contents) if file.read(1) == b"\n" else None
+
+
+def _lock(file: int) -> None:
+    """Let no other process write to an open file until it is closed."""
+    if sys.platform != "win32":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # not every file system can
+            fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def _sync_folder(folder: Path) -> None:

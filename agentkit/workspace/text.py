@@ -6,7 +6,9 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from agentkit.config import secret_values
 from agentkit.errors import ToolError
+from agentkit.redaction import redact
 
 MOST_SHOWN_BYTES = 256_000
 """How much of a file one reading gives."""
@@ -17,6 +19,9 @@ _BOMS = (
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_KEY_BLOCK = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,100}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,100}-----|\Z)", re.DOTALL
 )
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _SAMPLE_BYTES = 8_000
@@ -70,6 +75,20 @@ def decode(content: bytes, name: str, size: int | None = None) -> Text:
     if wide is None:
         raise ToolError(f"{name} is a binary file of {size or len(content):,} bytes; it has no text to read.")
     return wide
+
+
+def hidden(text: str) -> str:
+    """The text without its secrets, line for line: what hides several lines is followed by as many line breaks."""
+
+    def in_lines(secret: str) -> str:
+        return redact(secret) + "\n" * secret.count("\n")
+
+    for value in secret_values():
+        if "\n" in value:
+            text = text.replace(value, in_lines(value))
+    if "-----BEGIN" in text:
+        text = _KEY_BLOCK.sub(lambda block: in_lines(block[0]), text)
+    return redact(text)
 
 
 def select(text: str, offset: int | None, limit: int | None, *, complete: bool = True) -> Lines:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentkit.errors import ToolError
 from agentkit.workspace.root import MOST_KEPT_BYTES, Root
@@ -35,47 +35,79 @@ class Undone:
 def undo(made: Sequence[Change], roots: Roots, notes: tuple[str, ...] = ()) -> Undone:
     """Put back what these changes, in the order in which they were made, have changed.
 
-    Does nothing and raises ToolError when something was changed since, or cannot be restored.
+    What is not kept stays as it is and is named in the notes. Does nothing and raises ToolError when something was
+    changed since, cannot be restored, or when nothing at all was kept.
     """
-    changes = [change for change in net(made) if not _is_nothing(change)]
+    wanted = [change for change in net(made) if not _is_nothing(change)]
+    changes = [change for change in wanted if _is_kept(change.before)]
+    lost = [f"what {change.path!r} was before is not kept" for change in wanted if not _is_kept(change.before)]
     opened = {root: roots(root) for root in {change.root for change in changes}}
-    problems = [problem for change in changes if (problem := _problem(change, made, opened[change.root]))]
-    if problems:
-        raise ToolError(f"Nothing was undone: {'; '.join(problems[:_MOST_NAMED])}.")
-    _restore(changes, opened)
+    problems = [f"{change.path!r} was changed since" for change in changes if _is_foreign(change, opened[change.root])]
+    if problems or (lost and not changes):
+        raise ToolError(f"Nothing was undone: {'; '.join([*problems, *lost][:_MOST_NAMED])}.")
+    notes = (*notes, *lost)
+    _restore_all(changes, opened)
     files = [change for change in changes if {change.before.kind, change.after.kind} != {"folder", "absent"}]
     restored = tuple(change.path for change in files if change.before.kind != "absent")
     return Undone(restored, tuple(change.path for change in files if change.before.kind == "absent"), notes)
 
 
 def stands(root: Root, path: str, state: State) -> bool:
-    """Whether this is what stands at the path now."""
-    return root.inspect(path, MOST_KEPT_BYTES if state.was_read else 0).is_like(state)
+    """Whether this is what stands at the path now, with these permissions if they are known."""
+    now = root.inspect(path, MOST_KEPT_BYTES if state.was_read else 0)
+    return now.is_like(state) and state.mode in (0, now.mode)
 
 
 def _is_nothing(change: Change) -> bool:
     return change.before.is_like(change.after) and change.before.mode == change.after.mode
 
 
-def _problem(change: Change, made: Sequence[Change], root: Root) -> str:
-    """Why a change cannot be undone, or ""."""
-    before = change.before
-    if before.kind == "other" or (before.kind in ("file", "link") and before.content is None):
-        return f"what {change.path!r} was before is not kept"
-    own = [each.before for each in made if (each.root, each.path) == (change.root, change.path)]
-    known = [change.after, *own, *([ABSENT, FOLDER] if FOLDER.kind in (before.kind, change.after.kind) else [])]
-    if any(stands(root, change.path, state) for state in known):
-        return ""
-    return f"{change.path!r} was changed since"
+def _is_kept(before: State) -> bool:
+    return before.kind != "other" and (before.kind not in ("file", "link") or before.content is not None)
+
+
+def _is_foreign(change: Change, root: Root) -> bool:
+    """Whether something else stands there than what the run left, or what was there before it."""
+    kinds = {change.before.kind, change.after.kind}
+    known = [change.after, change.before]
+    if FOLDER.kind in kinds and len(kinds) > 1:  # nothing is lost with an empty folder
+        known += [ABSENT, State(FOLDER.kind)]
+    return not any(stands(root, change.path, state) for state in known)
+
+
+def _restore_all(changes: Sequence[Change], roots: dict[str, Root]) -> None:
+    """Restore everything; when something cannot be, put back what was restored and raise ToolError."""
+    present = [replace(each, after=each.before, before=roots[each.root].inspect(each.path)) for each in changes]
+    try:
+        _restore(changes, roots)
+    except ToolError as error:
+        stuck = [change.path for change in _by_depth(present) if not _is_put_back(change, roots)]
+        if stuck:
+            raise ToolError(f"Only a part was undone, and {_listed(stuck)} cannot be put back: {error}") from None
+        raise ToolError(f"Nothing was undone: {error}") from None
+
+
+def _is_put_back(change: Change, roots: dict[str, Root]) -> bool:
+    root = roots[change.root]
+    with contextlib.suppress(ToolError):
+        if not stands(root, change.path, change.before):
+            _restore([change], roots)
+        return stands(root, change.path, change.before)
+    return False
 
 
 def _restore(changes: Sequence[Change], roots: dict[str, Root]) -> None:
     """Files go before the folders they are in, and come back after them."""
-    by_depth = sorted(changes, key=lambda change: change.path.count("/"))
+    by_depth = _by_depth(changes)
     for change in reversed(by_depth):
         _clear(roots[change.root], change)
     for change in by_depth:
-        _rebuild(roots[change.root], change)
+        if not stands(roots[change.root], change.path, change.before):
+            _rebuild(roots[change.root], change)
+
+
+def _by_depth(changes: Sequence[Change]) -> list[Change]:
+    return sorted(changes, key=lambda change: change.path.count("/"))
 
 
 def _clear(root: Root, change: Change) -> None:

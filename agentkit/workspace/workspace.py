@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +18,13 @@ from agentkit.workspace.root import MOST_WRITTEN_BYTES, Check, Entry, Root
 from agentkit.workspace.searching.search import Matches, Query, search
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, unified
 from agentkit.workspace.store import MemoryStore
-from agentkit.workspace.text import Lines, Text, decode, select
+from agentkit.workspace.text import Lines, Text, decode, hidden, select
 from agentkit.workspace.undoing import Undone
 
 _MOST_DIFF_CHARS = 10_000
-_MOST_COMPARED_LINES = 5_000
+_MOST_COMPARED_LINES, _MOST_SIMILAR_LINES = 5_000, 200
+_MOST_COMPARING_SECONDS = 0.3
+_SIMILAR = 0.6
 _MOST_LINE_CHARS = 200
 _WRITABLE = 0o222
 
@@ -116,6 +118,10 @@ class Workspace:
         with self._lock:
             return self.record.undo()
 
+    def name(self, path: str) -> str:
+        """A path by its name alone, relative to the folder; no file is touched to find it."""
+        return self._root().name(path)
+
     def locate(self, path: str) -> tuple[str, str]:
         """A path by its name alone, and the real place that it leads to, both relative to the folder."""
         return self._root().locate(path)
@@ -123,10 +129,10 @@ class Workspace:
     def read(
         self, path: str, offset: int | None = None, limit: int | None = None, *, check: Check | None = None
     ) -> Reading:
-        """Lines of a text file, from line `offset` on (counted from 1), at most `limit`."""
+        """Lines of a text file without its secrets, from line `offset` on (counted from 1), at most `limit`."""
         found = self._root().read(path, check=check)
         text = decode(found.content, shown(path), found.size)
-        lines = select(text.text, offset, limit, complete=found.size <= len(found.content))
+        lines = select(hidden(text.text), offset, limit, complete=found.size <= len(found.content))
         return Reading(lines, found.size, text.encoding)
 
     def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> Written:
@@ -147,7 +153,18 @@ class Workspace:
                     f"{shown(path)} has {found.size:,} bytes; at most {MOST_WRITTEN_BYTES:,} can be edited."
                 )
             text = decode(found.content, shown(path))
-            return self._put(found.path, text.encode(_replaced(text, old_text, new_text, path)), tool, check)
+            replaced = _replaced(text, old_text, new_text, path)
+            if replaced is not None:
+                return self._put(found.path, text.encode(replaced), tool, check)
+        raise ToolError(f"old_text does not stand in {shown(path)}. {_closest(hidden(text.text), old_text)}")
+
+    def count(self, path: str, piece: str) -> int:
+        """How often a piece of text stands in a file, secrets not hidden; 0 when there is no such text file."""
+        try:
+            found = self._root().read(path)
+            return decode(found.content, shown(path), found.size).text.count(piece)
+        except ToolError:
+            return 0
 
     def list(self, path: str = ".", *, check: Check | None = None) -> list[Entry]:
         """What is in a folder, by name."""
@@ -174,8 +191,8 @@ class Workspace:
             if check:
                 check(place)
             before = root.inspect(place)
-            _refuse_read_only(before, path)
-            after = State.of("file", content, before.mode or 0o644)
+            _refuse_lasting(before, path)
+            after = State.of("file", content, before.mode)
             change = Change(root.folder, place, before, after, tool, time.time())
             if not after.is_like(before):
                 made = [Change(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
@@ -216,13 +233,17 @@ def _folders(root: Root, folders: list[str]) -> Iterator[None]:
         raise
 
 
-def _refuse_read_only(state: State, path: str) -> None:
+def _refuse_lasting(state: State, path: str) -> None:
+    """Refuse to replace what may not be changed, or could not be put back."""
+    if state.kind == "file" and state.content is None:
+        reason = f"{shown(path)} has {state.size:,} bytes, too many to keep, so that its loss could not be undone"
+        raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
     if state.kind == "file" and not state.mode & _WRITABLE:
         raise ToolError(f"{shown(path)} is read-only.")
 
 
-def _replaced(text: Text, old_text: str, new_text: str, path: str) -> str:
-    """The text with the one occurrence replaced. Line ends are taken to be those of the file."""
+def _replaced(text: Text, old_text: str, new_text: str, path: str) -> str | None:
+    """The text with the one occurrence replaced, None when there is none. Line ends are taken to be the file's."""
     if not old_text:
         raise ToolError("old_text is empty; give the text that is to be replaced.")
     whole = text.text
@@ -236,7 +257,7 @@ def _replaced(text: Text, old_text: str, new_text: str, path: str) -> str:
         where = f"{', '.join(lines)}{' and more' if count > len(lines) else ''}"
         advice = "give more of the text around the right place"
         raise ToolError(f"old_text stands {count:,} times in {shown(path)} (lines {where}); {advice}.")
-    raise ToolError(f"old_text does not stand in {shown(path)}. {_closest(whole, old_text)}")
+    return None
 
 
 def _places(whole: str, old_text: str) -> list[int]:
@@ -250,8 +271,23 @@ def _closest(whole: str, old_text: str) -> str:
     """The lines that look most like the first line of the text, in words."""
     wanted = next((line for line in old_text.splitlines() if line.strip()), "").strip()[:_MOST_LINE_CHARS]
     lines = [line[:_MOST_LINE_CHARS] for line in whole.splitlines()[:_MOST_COMPARED_LINES]]
-    close = difflib.get_close_matches(wanted, {line.strip(): None for line in lines if line.strip()}, 3, 0.6)
+    close = _similar(wanted, list(dict.fromkeys(line.strip() for line in lines if line.strip())))
     if not close:
         return "No line is like its first one; read the file again."
     numbered = [f"{number}: {line}" for number, line in enumerate(lines, 1) if line.strip() in close]
     return "The closest lines are:\n" + "\n".join(numbered[:5])
+
+
+def _similar(wanted: str, lines: Sequence[str]) -> list[str]:
+    """At most three lines that are like the wanted one, the likest first, as far as they are found in a short time."""
+    deadline = time.monotonic() + _MOST_COMPARING_SECONDS
+    matcher = difflib.SequenceMatcher(b=wanted)
+    ratios: dict[str, float] = {}
+    for line in lines:
+        if len(ratios) == _MOST_SIMILAR_LINES or time.monotonic() > deadline:
+            break
+        matcher.set_seq1(line)
+        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _SIMILAR:
+            ratios[line] = matcher.ratio()
+    likest = sorted(ratios, key=ratios.__getitem__, reverse=True)
+    return [line for line in likest if ratios[line] >= _SIMILAR][:3]

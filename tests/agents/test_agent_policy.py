@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit import Agent, ConfigError, Policy, Rule, SafetyLevel, Tool
+from agentkit import Agent, ConfigError, Policy, Rule, SafetyLevel, Tool, system_tools
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety.approval import Approval
 from agentkit.testing import ScriptedLLM, call
@@ -172,3 +172,13 @@ def test_dry_run_does_not_run_what_it_cannot_foresee():
         ("allow", "workspace.read"),
     ]
     assert ran == []
+
+
+@pytest.mark.parametrize("path", ["notes.txt", "./notes.txt", "sub/../notes.txt", "{folder}/notes.txt"])
+def test_rule_on_a_path_holds_for_every_spelling(tmp_path, path):
+    """What is denied under one name is denied under all names of the same file."""
+    (tmp_path / "notes.txt").write_text("private")
+    policy = Policy(rules=[Rule("deny", "read_file", {"path": "notes.txt"})])
+    llm = ScriptedLLM(call("read_file", path=path.format(folder=tmp_path)), "Done.")
+    result = Agent("helper", system_tools, llm=llm, policy=policy, workspace=tmp_path).run("Read it.")
+    assert [decision.verdict.value for decision in result.decisions] == ["deny"]

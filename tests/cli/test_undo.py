@@ -1,5 +1,7 @@
 """Does `agentkit undo` take back what an earlier process changed?"""
 
+from agentkit.config import state_folder
+
 
 def test_what_a_process_wrote_is_undone_by_another(command, tmp_path, monkeypatch):
     """A file that a tool wrote is shown as a difference, and gone again after an undo."""
@@ -33,3 +35,26 @@ def test_undo_refuses_what_was_changed_since(command, tmp_path, monkeypatch):
     assert code != 0
     assert "note.txt" in err
     assert (tmp_path / "note.txt").read_text() == "mine"
+
+
+def test_damaged_record_is_named_and_passed_over(command, tmp_path, monkeypatch):
+    """A record that cannot be read is told on the error stream, and the others are listed and undone."""
+    monkeypatch.chdir(tmp_path)
+    command("tools", "run", "write_file", "path=note.txt", "content=hello")
+    (state_folder() / "journal/1~x.journal").write_text('{"run":"x","sizes":[]}\n\n')
+    (state_folder() / "journal/2~x.journal").mkdir()
+    listed, err, code = command("undo", "--list")
+    assert ("write_file" in listed, code) == (True, 0)
+    assert [line.startswith("Passed over: ") for line in err.splitlines()] == [True, True]
+    _, err, code = command("undo")
+    assert (code, "1~x.journal" in err, (tmp_path / "note.txt").exists()) == (0, True, False)
+
+
+def test_difference_hides_secrets(command, tmp_path, monkeypatch):
+    """What a run wrote is shown without keys."""
+    monkeypatch.chdir(tmp_path)
+    token = f"ghp_{'a1' * 20}"
+    command("tools", "run", "write_file", "path=note.txt", f"content=token {token}")
+    shown, _, _ = command("undo", "--diff")
+    assert "+token [redacted" in shown
+    assert token not in shown

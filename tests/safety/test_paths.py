@@ -27,6 +27,46 @@ def test_secret_names_are_known_in_every_spelling(path):
 @pytest.mark.parametrize(
     "path",
     [
+        *(".env~", ".env-production", ".env_local", "#.env#", ".#.env", ".env.swp", ".dev.vars", ".dev.vars.staging"),
+        *("server.key~", "server.key.bak", "prod.pem.old", ".server.key.swp", "id_rsa~", ".id_rsa.swp", "id_rsa.~1~"),
+        *(".netrc.bak", ".git-credentials~", "secrets.yml.bak", "~/.aws/credentials.orig", "server.key.bak~"),
+        *("~/.ssh/a\nb", "a\nb.pem"),
+        *("terraform.tfvars", "prod.auto.tfvars.json", "/run/secrets/db", "/var/run/secrets/db", "/var/spool/mail/me"),
+    ],
+)
+def test_copies_and_variants_of_secrets_are_secret(path):
+    """What an editor or a person put aside holds what the file holds."""
+    assert paths.secret(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".env.example~", ".env-sample", ".env_template.bak", ".env.dist", ".env.local.example", "~", "a/~", "a/.bak"),
+        *("notes.md~", "#notes.md#", "main.py.orig", "id_rsa.pub.bak", "terraform.tfvars.example", "a/##"),
+    ],
+)
+def test_copies_of_ordinary_files_are_no_secret(path):
+    """A copy of a template or a text is none."""
+    assert paths.secret(path) is None
+
+
+def test_long_names_are_told_at_once():
+    """The length of a path does not hold anything up."""
+    for path in (
+        "/" * 20_000,
+        "a/" * 5_000,
+        "~" * 50_000 + "a",
+        ".bak" * 20_000 + "/",
+        "#" * 90_000,
+        "/.ssh" * 50_000 + "\n",
+    ):
+        paths.secret(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
         *("README.md", "keys.py", "environment.md", ".env.example", ".env.sample", "docs/.env.template", "secrets.py"),
         *(
             "id_rsa.pub",

@@ -108,3 +108,20 @@ def test_asking_is_explained():
 def test_default_level_is_network():
     """An agent that nobody told otherwise may look at other machines and touch nothing of this one."""
     assert Policy().level is SafetyLevel.NETWORK
+
+
+@pytest.mark.parametrize(("verdict", "decided"), [("deny", "deny"), ("ask", "ask"), ("allow", "allow")])
+def test_rules_see_through_spellings(verdict, decided):
+    """A rule is about a file however its path is spelled."""
+    policy = Policy("SYSTEM", [Rule(verdict, "read_file", {"path": "notes.txt"}, name="notes")])
+    raw, canonical = {"path": "./sub/../notes.txt"}, {"path": "notes.txt"}
+    decision = policy.judge("read_file", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], raw, canonical)
+    assert (decision.verdict, decision.rule == "notes") == (decided, True)
+
+
+def test_only_tightening_rules_look_at_what_was_written():
+    """A spelling that only looks like what is allowed loosens nothing; one that looks like what is denied is denied."""
+    raw, canonical = {"path": "notes.txt"}, {"path": "other.txt"}
+    for verdict, decided in (("allow", "ask"), ("deny", "deny")):
+        policy = Policy("SAFE", [Rule(verdict, "read_file", {"path": "notes.txt"})])
+        assert policy.judge("read_file", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], raw, canonical).verdict == decided

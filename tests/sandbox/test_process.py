@@ -195,6 +195,8 @@ def test_nothing_outside_is_changed(way, command, workspace):
         "mv .git git && echo x > git/config",
         "sed -i s/policy/x/ agentkit.toml",
         "git config core.fsmonitor x",
+        "mv .git g && cp -r g .git && echo x > .git/config && echo x > .git/hooks/pre-commit",
+        'python3 -c \'import os; os.rename(".git", "g2"); os.mkdir(".git"); open(".git/config", "w")\'',
         "echo x > .env",
     ],
 )
@@ -294,7 +296,8 @@ def test_nothing_survives_a_command(way, command, waits, workspace):
 def test_a_fork_bomb_is_ended(way, workspace):
     """A command that multiplies is ended with all of its kind."""
     confinement = limited(WAYS[way], processes=64, timeout_seconds=15)
-    outcome = run_command("f() { f | f & }; f; sleep 20", workspace, confinement)
+    command = "f() { [ $1 -gt 0 ] && { f $(($1 - 1)) | f $(($1 - 1)) & }; sleep 20; }; f 6"
+    outcome = run_command(command, workspace, confinement)
     assert outcome.status == "failed"
     assert "more than 64 processes" in outcome.error
 
@@ -528,7 +531,7 @@ def test_homes_are_hidden_but_for_their_tools(monkeypatch, tmp_path):
     assert "diary.txt\n" not in outcome.stdout
     assert TOKEN not in outcome.output
     view = command_view(str(workspace), str(tmp_path), writable=True, scratch_bytes=100)
-    assert ("tmpfs", str(home), "100") in view.mounts
+    assert ("tmpfs", str(home), "65536") in view.mounts
 
 
 def test_nothing_piles_up_after_commands(workspace):
@@ -543,3 +546,59 @@ def test_nothing_piles_up_after_commands(workspace):
     for n in range(12):
         run_command("echo $RANDOM; sleep 0 &", workspace, WAYS["worker" if n % 3 == 0 else "bubblewrap"])
     assert counts() == before
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_decides_over_later_runs_and_is_new_is_told(way, tmp_path):
+    """A repository, an editor's tasks and settings of the agent that a command made are told; the settings removed."""
+    command = "mkdir -p .git/hooks .vscode .agentkit/x; echo x > agentkit.toml; ln -s /etc .idea"
+    outcome = run_command(command, tmp_path, WAYS[way])
+    assert {*outcome.appeared} == {".git/hooks", "agentkit.toml", ".agentkit", ".vscode", ".idea"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".git", ".idea", ".vscode"]
+    assert run_command("echo x > .vscode/y", tmp_path, WAYS[way]).appeared == ()
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_a_link_instead_of_settings_is_removed_and_not_what_it_leads_to(way, tmp_path):
+    """Settings that are a link to elsewhere are removed as a link."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    outcome = run_command("ln -s kept .agentkit; ln -s kept agentkit.toml", tmp_path, WAYS[way])
+    assert len(outcome.appeared) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_files_in_memory_are_bounded_together(way, workspace):
+    """No place outside the workspace takes more than a command may keep for a while."""
+    confinement = limited(WAYS[way], scratch_bytes=8_000_000, file_bytes=50_000_000)
+    places = "~ /var/tmp /dev/shm /dev /root /home /run /etc/ssl/private .ssh .aws"
+    command = (
+        f"for place in {places}; do head -c 20000000 /dev/zero > $place/big; done 2>/dev/null\n"
+        f"for place in {places}; do stat -c %s $place/big; done 2>/dev/null | paste -sd+ | bc"
+    )
+    command = command.replace("paste -sd+ | bc", "python3 -c 'import sys; print(sum(map(int, sys.stdin)))'")
+    assert int(run_command(command, workspace, confinement).stdout) <= 13_000_000
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_more_can_be_hidden(way, workspace):
+    """Files and folders that are named are shown empty, and the workspace itself is never among them."""
+    (workspace / "deep").mkdir()
+    (workspace / "deep" / "key.pem").write_text(TOKEN)
+    (workspace / "state").mkdir()
+    (workspace / "state" / "journal").write_text(TOKEN)
+    hidden = (f"{workspace}/deep/key.pem", f"{workspace}/state", str(workspace.parent), "/not/there")
+    confinement = Confinement(available=WAYS[way].available, hidden=hidden)
+    outcome = run_command("cat notes.txt deep/key.pem state/*; echo x > state/y; ls deep state", workspace, confinement)
+    assert TOKEN not in outcome.output
+    assert outcome.stdout.startswith("hello\n")
+    assert "key.pem" in outcome.stdout
+    assert (workspace / "deep" / "key.pem").read_text() == TOKEN
+    assert not (workspace / "state" / "y").exists()
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_a_command_is_not_told_which_machine_it_is_on(way, workspace):
+    """Inside, the machine is called sandbox."""
+    assert run_command("uname -n", workspace, WAYS[way]).output == "sandbox\n"

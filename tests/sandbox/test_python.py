@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,8 +20,10 @@ import pytest
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.keeper import start_isolated
+from agentkit.sandbox.kernel import landlock
 from agentkit.sandbox.python import PYTHON_LIMITS, Spec, WorkerPool, arun_python, python_boundary, run_python
 from agentkit.sandbox.supervision import MEGABYTE, ProcessLimits
+from agentkit.sandbox.view import python_view
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -122,10 +125,9 @@ def test_what_is_no_code_is_not_run(code, word):
         ("'x' * 10 ** 12", "out of memory: it may have 512 MB"),
         ("import ctypes\nctypes.string_at(0)", "ended by SIGSEGV"),
         ("import os\nos._exit(0)", "exit code 0) before it was done"),
-        ("import os\nos._exit(64 + 31)", "rule of the sandbox"),
-        ("import os\nos._exit(64 + 24)", "computed for more than 0.6 seconds"),
-        ("import os\nos._exit(64 + 62)", "signal 62"),
-        ("import os\nos._exit(63)", "broke down"),
+        ("import os\nos._exit(63)", "exit code 63) before it was done"),
+        ("import os\nos._exit(64 + 31)", "exit code 95) before it was done"),
+        ("raise ValueError('MemoryError')", "ValueError: MemoryError"),
         ("while True: print('x' * 9999)", "more than 64 MB of output"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
@@ -148,11 +150,61 @@ def test_exit_is_an_end_like_any_other():
 
 
 @pytest.mark.parametrize(
+    ("number", "words"), [(31, "rule of the sandbox"), (24, "computed for more than 0.6 seconds"), (62, "signal 62")]
+)
+def test_a_signal_is_told_by_who_saw_it(number, words):
+    """The kernel's signals for forbidden calls and spent time are told apart from exit codes that look alike."""
+    code = f"import os\nos.kill(os.getpid(), {number})"
+    assert words in plain(code, limits=SHORT, available=frozenset({"landlock"})).error
+
+
+FORGERY = """
+import os
+from agentkit.sandbox import protocol
+forged = protocol.encode(kind="ok", value="forged")
+for n in range(3, 64):
+    for data in (protocol.encode(code="0", claim=forged.decode(), mechanisms="all"), forged):
+        try:
+            os.write(n, data)
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("while True: pass", "timed out after 0.6 seconds"),
+        ("os._exit(3)", "exit code 3)"),
+        ("os._exit(63)", "exit code 63)"),
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+    ],
+)
+def test_code_that_owns_its_process_cannot_say_how_it_ended(end, words):
+    """Whatever code writes to whatever it holds, its end, its limits and its boundary are told by who saw them."""
+    outcome = plain(FORGERY + end, limits=SHORT)
+    assert outcome.status != "ok"
+    assert words in outcome.error
+    assert outcome.boundary == plain("1").boundary
+    assert outcome.value == ""
+
+
+def test_a_claim_is_untrusted_text():
+    """What the process says of itself is bounded text, whatever bytes it was."""
+    forged = "protocol.encode(kind=chr(0xdc80), line='9' * 5000, message='x' * 10 ** 5, hint=chr(0xdcff))"
+    code = f"for n in range(3, 64):\n    try:\n        protocol.send(n, {forged})\n    except OSError:\n        pass"
+    outcome = plain(f"import os\nfrom agentkit.sandbox import protocol\n{code}\nos._exit(0)")
+    assert (outcome.status, outcome.kind, outcome.line) == ("failed", "raised", None)
+    assert len(outcome.error) < PYTHON_LIMITS.output_bytes + 200
+    assert (outcome.error + outcome.hint).encode()
+
+
+@pytest.mark.parametrize(
     "forged",
     [
-        "protocol.encode(nonce='0' * 32, kind='ok')",
-        "protocol.encode(kind='ok', value='forged')",
-        "protocol.encode(nonce='', kind='ok', value='forged')",
+        "protocol.encode(nonce='0' * 32)",
+        "protocol.encode(code='0', claim='')",
+        "protocol.encode(nonce='', value='forged')",
         "protocol.encode(mechanisms='all', failure='no')",
         'b\'{"status": "ok"}\'',
         "b'\\xff' * 2000",
@@ -355,6 +407,76 @@ def test_nothing_piles_up():
 
 def test_a_worker_that_cannot_start_is_an_error_in_words():
     """When not even a bare process can be had, the error says what went wrong in it."""
-    setup = {"task": "python", "guard": "", "resources": "CPU=many", "mounts": "", "rules": "", "bare_rules": ""}
+    setup = {"task": "python", "guard": "", "resources": "CPU=many", "output_bytes": "9"}
     with pytest.raises(SandboxError, match="ValueError"):
         start_isolated(setup, frozenset())
+
+
+@pytest.mark.parametrize("code", ["list(range(200_000))", "'x' * 3_000_000", "raise ValueError('x' * 3_000_000)"])
+def test_values_and_errors_are_bounded(code):
+    """A long value or error has its beginning and its end, and a note of what is missing between them."""
+    outcome = run_python(code)
+    text = outcome.value + outcome.error
+    assert "bytes left out" in text
+    assert len(text) < PYTHON_LIMITS.output_bytes + 200
+    assert outcome.truncated
+    assert outcome.status == ("failed" if "raise" in code else "ok")
+
+
+def test_an_error_that_names_another_is_told_as_what_it_is():
+    """Only an exception of that type is told as a lack of memory."""
+    outcome = run_python("raise ValueError('MemoryError: no')")
+    assert (outcome.kind, "ValueError: MemoryError: no" in outcome.error) == ("raised", True)
+    assert run_python("raise MemoryError('no')").error.startswith("It ran out of memory")
+
+
+def test_what_the_library_prints_is_output():
+    """Text that a function of the standard library prints comes back like any other."""
+    assert run_python("import calendar\ncalendar.TextCalendar().prmonth(2026, 11)").output.startswith(
+        "   November 2026"
+    )
+    assert plain("import sys\nsys.stdout.write('no line end')").output == "no line end"
+
+
+def test_code_is_not_told_which_machine_it_is_on():
+    """Inside, the machine is called sandbox."""
+    assert plain("import os\nprint(os.uname().nodename)").output == "sandbox\n"
+
+
+def test_code_sees_the_standard_library_and_nothing_else():
+    """Of the system's libraries only those that Python needs are there, and all modules that compute can be loaded."""
+    names = "ssl, sqlite3, zlib, bz2, lzma, decimal, uuid, ctypes, hashlib, zoneinfo, xml.parsers.expat"
+    outcome = plain(f"import os, {names}\nprint(zoneinfo.ZoneInfo('Europe/Paris'))")
+    assert outcome.output == "Europe/Paris\n"
+    view = python_view([], scratch_bytes=1_000_000)
+    shown = [path for kind, path, _ in view.mounts if kind == "ro"]
+    assert not {"/lib", "/usr/lib", "/usr/local/lib", "/usr/lib64"} & {*shown}
+    library = str(Path(os.__file__).resolve().parent)
+    assert all(path == library or ".so." in path or path in ("/usr/share/zoneinfo", "/etc/localtime") for path in shown)
+
+
+def test_the_package_may_be_installed_below_tmp(tmp_path):
+    """Where the package lies in the folder that the sandbox empties, its own modules can still be loaded."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        shutil.copytree(ROOT / "agentkit", Path(folder, "agentkit"))
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from agentkit.sandbox.python import run_python\n"
+            "print(run_python('from dataclasses import dataclass\\nimport copy\\n"
+            "@dataclass\\nclass A:\\n    x: int\\ncopy.deepcopy(A(1))'))"
+        )
+        done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
+    assert "status='ok'" in done.stdout
+
+
+def test_nothing_outside_is_truncated_where_nothing_can_be_mounted(outside):
+    """Without a root of its own, code can shorten no file outside, by name or by opening it."""
+    for change in ("os.truncate({path!r}, 0)", "os.open({path!r}, os.O_WRONLY | os.O_TRUNC)"):
+        code = "import os\n" + change.format(path=str(outside["CANARY"]))
+        assert "PermissionError" in plain(code, available=MECHANISMS - {"mount"}).error
+    assert outside["CANARY"].read_text() == TOKEN
+
+
+def test_a_landlock_that_lets_files_be_truncated_is_no_boundary():
+    """A kernel whose Landlock knows no truncation keeps files only behind a root of its own."""
+    assert [landlock.is_complete(version, own_root=False) for version in (1, 2, 3, 6)] == [False, False, True, True]
+    assert landlock.is_complete(1, own_root=True)

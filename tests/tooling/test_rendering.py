@@ -348,3 +348,38 @@ def test_any_value_fits_any_bound_as_valid_json(value: Any, max_chars: int) -> N
 def test_printable_joins_surrogate_pairs() -> None:
     """Two halves of one character that came apart are put together again; a half alone becomes U+FFFD."""
     assert printable("\ud83d\ude00 \ud83d") == "😀 \ufffd"
+
+
+TOKEN = "ghp_" + "Q7" * 18
+
+
+@pytest.mark.parametrize("max_chars", [150, 200, 240, 260, 300, 400, 5_000])
+@pytest.mark.parametrize(
+    "value",
+    [
+        Node("x" * 90 + " " + TOKEN + " " + "y" * 5_000),
+        Name("x" * 90 + " " + TOKEN + " " + "y" * 5_000),
+        [("x" * 90 + " " + TOKEN + " " + "y" * 5_000).encode()],
+        {"a": ("x" * 90 + " " + TOKEN).encode()},
+        {TOKEN},
+        {pathlib.PurePosixPath(TOKEN): TOKEN},
+        ValueError(f"{'x' * 60} {TOKEN} {'y' * 5_000}"),
+        Name("x" * 90 + " " + TOKEN + " " + "y" * 500_000 + " " + TOKEN),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_cut_disguises_a_secret(value: Any, max_chars: int) -> None:
+    """Secrets are struck out of whatever holds them before anything is cut, so that no part of one remains."""
+    assert "ghp_Q" not in rendered(value, max_chars)[0]
+
+
+def test_a_secret_is_found_before_json_disguises_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value of a secret variable is struck out though JSON would write it with escapes."""
+    monkeypatch.setenv("DB_PASSWORD", 'p@ss"w0rd\\xyz99\n')
+    for value in (Node('is p@ss"w0rd\\xyz99'), {'p@ss"w0rd\\xyz99'}, {"a": b'p@ss"w0rd\\xyz99'}):
+        assert "xyz99" not in rendered(value, ROOM)[0]
+
+
+def test_all_missing_characters_are_counted() -> None:
+    """The note of a very long text counts all that is missing, though only its ends were read."""
+    assert "[… 999,800 of 1,000,000 characters left out …]" in rendered("x" * 10**6, 200)[0]

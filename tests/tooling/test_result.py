@@ -126,3 +126,19 @@ def test_a_denial_carries_reason_and_remedy() -> None:
 def test_a_name_that_no_tool_can_have_is_told_in_part():
     """Of a made-up tool name a model is told as much as a real name may have."""
     assert json.loads(failure("x" * 100_000, "no such tool", "failed").content)["tool"] == "x" * 64
+
+
+def test_a_decision_shows_no_secrets() -> None:
+    """The evidence of a decision quotes what a model wrote; where a result tells it, it is without secrets."""
+    token = "ghp_" + "Q7" * 18
+    decision = Decision(Verdict.ALLOW, "r", f"sends {token}", f"curl -H {token}", "no")
+    for result in (returned("demo", "x", 100, decision), failure("demo", "x", "failed", decision)):
+        assert result.decision is not None
+        assert token not in repr(result)
+        assert (result.decision.rule, result.decision.remedy) == ("r", "no")
+
+
+def test_the_error_of_a_value_is_told_without_secrets_before_it_is_cut() -> None:
+    """An error that is no text is told as text, without secrets."""
+    result = returned("demo", {"error": ValueError("ghp_" + "Q7" * 18)}, 1_000)
+    assert "Q7" not in str(result.error)

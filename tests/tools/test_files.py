@@ -22,6 +22,7 @@ from agentkit.tools.files import (
     write_file_in,
     write_file_tool,
 )
+from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
 LEVELS = {"read": SafetyLevel.NETWORK, "write": SafetyLevel.SYSTEM}
@@ -271,3 +272,67 @@ def test_run_can_be_undone(workspace, folder):
     run.undo()
     assert (folder / "a.txt").read_text() == "one\ntwo\n"
     assert not (folder / "new.txt").exists()
+
+
+def own_places(folder):
+    """The places in a workspace where agentkit's own records are, by name, in another case, and by a link."""
+    (folder / "state").mkdir()
+    (folder / "way").symlink_to("state")
+    return ("state/journal/1~r.journal", "way/x", "state", "STATE/x", "a/../state/key")
+
+
+@pytest.mark.parametrize("access", ["read", "write"])
+def test_own_records_are_out_of_reach(access, folder, workspace, monkeypatch):
+    """Nobody reads or forges what agentkit keeps for itself, wherever it is kept."""
+    monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
+    for path in own_places(folder):
+        arguments = {"path": path} if access == "read" else {"path": path, "content": "x"}
+        tool = read_file_in(workspace) if access == "read" else write_file_in(workspace)
+        decision = tool.judge(arguments)
+        assert (decision.verdict, decision.rule) == (Verdict.DENY, "workspace.secret"), path
+        with pytest.raises(Blocked):
+            checking(workspace, path, access)("state/journal/x")
+    assert list_directory_in(workspace).judge({"path": "state"}).verdict is Verdict.DENY
+    assert edit_file_in(workspace).judge({"path": "state/a", "old_text": "", "new_text": ""}).verdict is Verdict.DENY
+    assert write_file_in(workspace).judge({"path": "states/a", "content": ""}).verdict is not Verdict.DENY
+
+
+def test_own_records_are_not_searched(folder, workspace, monkeypatch):
+    """A search passes over what agentkit keeps for itself; a journal of the workspace's own is no exception."""
+    monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
+    for name in ("state", "kept"):
+        (folder / name).mkdir()
+        (folder / name / "x.txt").write_text("needle\n")
+    assert len(search_files_in(workspace)("needle")["matches"]) == 1
+    assert search_files_in(Workspace(folder, journal=Journal(folder / "kept")))("needle")["matches"] == []
+
+
+def test_workspace_in_the_state_folder_is_out_of_reach(folder, workspace, monkeypatch):
+    """A workspace that lies among agentkit's own records gives nothing away."""
+    monkeypatch.setenv("AGENTKIT_STATE", str(folder.parent))
+    assert read_file_in(workspace).judge({"path": "a.txt"}).verdict is Verdict.DENY
+
+
+MARKED = "k=[redacted: API key]\n"
+
+
+def test_mark_of_a_hidden_secret_is_not_written(folder, workspace):
+    """Who writes back what was shown would lose the secret; a mark that really stands in the file may stay."""
+    write, edit = write_file_in(workspace), edit_file_in(workspace)
+    for arguments in ({"path": "a.txt", "content": MARKED}, {"path": "new.txt", "content": MARKED}):
+        decision = write.judge(arguments)
+        assert (decision.verdict, decision.rule) == (Verdict.DENY, "workspace.redacted")
+        assert "secret that you were not shown" in decision.reason
+    assert edit.judge({"path": "a.txt", "old_text": "one", "new_text": MARKED}).rule == "workspace.redacted"
+    assert edit.judge({"path": "a.txt", "old_text": MARKED, "new_text": f"a{MARKED}"}).verdict is not Verdict.DENY
+    (folder / "a.txt").write_text(MARKED)
+    assert write.judge({"path": "a.txt", "content": f"a\n{MARKED}"}).verdict is not Verdict.DENY
+    assert write.judge({"path": "a.txt", "content": MARKED * 2}).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize("path", ["b.sql/.", "c.sql/y/..", "d.sql/"])
+def test_name_of_a_file_cannot_be_hidden(path, folder, workspace):
+    """A path that does not end with the file's name makes no file."""
+    result = write_file_in(workspace)(path=path, content="x")
+    assert (result["success"], "name a file" in result["error"]) == (False, True)
+    assert not list(folder.glob("*.sql"))

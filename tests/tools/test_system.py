@@ -298,3 +298,32 @@ def test_children_see_no_secrets(tmp_path, monkeypatch):
     assert told["return_code"] == 0
     assert "planted" not in told["output"].replace("PLANTED", "")
     assert "PLANTED" not in told["output"]
+
+
+def test_keys_at_any_depth_are_hidden(tmp_path, monkeypatch):
+    """Files of a workspace that are named like keys, and the state folder, are empty for a command."""
+    monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "state"))
+    for name in ("sub/.env", "a/b/id_rsa", "state/journal", "plain.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("planted-91")
+    (tmp_path / "link.pem").symlink_to("plain.txt")
+    workspace = Workspace(tmp_path)
+    told = shell_tool_in(workspace).function(command="cat sub/.env a/b/id_rsa state/*; echo; cat plain.txt")
+    assert told["stdout"] == "\nplanted-91"
+
+
+def test_what_is_new_and_decides_over_later_runs_is_told(tmp_path):
+    """A command that made settings is told that the agent's own were removed and the others matter."""
+    told = shell_tool_in(Workspace(tmp_path)).function(command="echo x > agentkit.toml; mkdir .vscode")
+    assert "agentkit.toml, settings of the agent itself, which were removed" in told["note"]
+    assert "It made .vscode, which decides" in told["note"]
+    assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
+
+
+def test_a_command_whose_changes_cannot_be_recorded_still_has_its_result(tmp_path):
+    """When what a command left cannot be recorded, its result is returned and says so."""
+    command = 'python3 -c \'import os\nfor _ in range(300): os.mkdir("d"); os.chdir("d")\nprint(1)\''
+    told = shell_tool_in(Workspace(tmp_path)).function(command=command)
+    assert told["stdout"] == "1\n"
+    assert "cannot be undone" in told.get("note", "cannot be undone")

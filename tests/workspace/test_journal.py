@@ -12,9 +12,10 @@ import threading
 import pytest
 
 from agentkit.errors import ConfigError, ToolError
-from agentkit.workspace.journal import Journal
+from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import ABSENT, Change, State
+from agentkit.workspace.store import MemoryStore
 from agentkit.workspace.workspace import Workspace
 
 
@@ -343,3 +344,152 @@ def test_runs_in_threads_do_not_mix(journal, folder):
         runs[number].undo()
         assert not (folder / str(number)).exists()
     assert contents(folder) == before
+
+
+HEADER = '{"run": "r", "label": "", "started": 1.0, "sizes": []}\n\n'
+STATE = '{"kind": "absent", "mode": 0, "fingerprint": "", "size": 0, "links": 1}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('{"run": "x", "sizes": []}\n\n', '{"run": "r", "sizes": [99999999999999]}\n\n', "[" * 200_000, ""),
+        *(HEADER.replace('"r"', '"../x"'), HEADER.replace("1.0", '"now"'), HEADER.replace('"r"', "7")),
+        HEADER + '{"root": "/", "path": "a", "sizes": [null, null]}\n\n',
+        HEADER + f'{{"root":"/","path":"a","tool":"","time":1,"before":{STATE},"after":{{}},"sizes":[null,null]}}\n\n',
+        HEADER + f'{{"root":"/","path":"a","tool":"","time":1,"before":{STATE},"after":{STATE},"sizes":[]}}\n\n',
+        HEADER + '{"done": "0", "count": 1, "sizes": []}\n\n',
+        HEADER + '{"watch": 1, "places": 1, "root": "/", "tool": "", "sizes": []}\n\n',
+        None,
+    ],
+)
+def test_damaged_record_is_passed_over_and_named(text, tmp_path, folder):
+    """A record that is not as it should be does no harm to the others, and is told."""
+    journal = Journal(tmp_path / "j")
+    Workspace(folder, journal=journal).for_run("whole").write("a.txt", "x")
+    damaged = tmp_path / "j/1~x.journal"
+    damaged.mkdir() if text is None else damaged.write_text(text)
+    assert [(record.id, len(record.changes)) for record in journal.runs()] == [("whole", 1)]
+    assert len(journal.damaged) == 1
+    assert "1~x.journal" in journal.damaged[0]
+    os.utime(damaged, (1, 1))
+    Journal(tmp_path / "j", most_runs=1).begin(run_id="new").note("x")
+    assert journal.last().id == "whole"
+
+
+def test_counts_in_a_record_are_bounded_by_it(tmp_path):
+    """What is said to be done is no more than what is written down."""
+    (tmp_path / "1~r.journal").write_text(
+        HEADER + f'{{"done": -5, "count": {10**22}, "modes": 3, "sizes": []}}\n\n{{"undone": 1, "sizes": []}}\n\n'
+    )
+    (record,) = Journal(tmp_path).runs()
+    assert (record.changes, record.is_undone) == ((), True)
+
+
+def test_root_that_no_folder_can_have_is_an_error(tmp_path):
+    """A record whose workspace cannot exist is not undone, in words."""
+    change = f'"path":"a","tool":"","time":1,"before":{STATE},"after":{STATE.replace("absent", "folder")}'
+    text = HEADER + f'{{"root":"a\\u0000b",{change},"sizes":[null,null]}}\n\n{{"done":0,"count":1,"sizes":[]}}\n\n'
+    (tmp_path / "1~r.journal").write_text(text)
+    (record,) = Journal(tmp_path).runs()
+    with pytest.raises(ToolError, match="cannot be the folder"):
+        record.undo()
+
+
+def test_permissions_changed_since_are_respected(journal, folder):
+    """Who has locked a file meanwhile does not find it open after an undo."""
+    run = Workspace(folder, journal=journal).for_run()
+    run.write("a.txt", "secret now")
+    run.write("n.txt", "new")
+    (folder / "a.txt").chmod(0o600)
+    with pytest.raises(ToolError, match=r"'a.txt' was changed since"):
+        run.undo()
+    (folder / "a.txt").chmod(0o644)
+    (folder / "n.txt").chmod(0o600)
+    with pytest.raises(ToolError, match=r"'n.txt' was changed since"):
+        run.undo()
+    (folder / "n.txt").chmod(0o644)
+    run.undo()
+    assert stat.S_IMODE((folder / "a.txt").stat().st_mode) == 0o644
+
+
+def test_earlier_text_that_a_person_put_back_is_theirs(journal, folder):
+    """What stood there in the middle of the run and was put back by a person is not undone."""
+    run = Workspace(folder, journal=journal).for_run()
+    run.write("a.txt", "v1")
+    run.write("a.txt", "v2")
+    (folder / "a.txt").write_text("v1")
+    with pytest.raises(ToolError, match=r"'a.txt' was changed since"):
+        run.undo()
+    assert (folder / "a.txt").read_text() == "v1"
+
+
+class Immutable(Root):
+    """A root in which some files cannot be written."""
+
+    def __init__(self, folder, *stuck):
+        super().__init__(folder)
+        self.stuck = dict.fromkeys(stuck, 0)
+
+    def write(self, place, content, mode=None):
+        """Refuse one place from the first time on, another from the second."""
+        if place in self.stuck:
+            self.stuck[place] -= 1
+            if self.stuck[place] < 0:
+                raise ToolError(f"{place} may not be touched.")
+        super().write(place, content, mode)
+
+
+@pytest.mark.parametrize(
+    ("tries", "problem", "left"),
+    [
+        (9, "Nothing was undone: sub/b.txt may not", "mine"),
+        (1, r"Only a part was undone, and 'a.txt' cannot", "one\ntwo\n"),
+    ],
+)
+def test_half_an_undo_is_taken_back(tries, problem, left, folder):
+    """When one file cannot be restored, the others are put as they were; that this failed is said."""
+    root = Immutable(folder, "a.txt", "sub/b.txt")
+    record = Record("r", "", MemoryStore(), roots=lambda _: root)
+    run = Workspace(folder, run=record)
+    run.write("a.txt", "mine")
+    run.write("sub/b.txt", "mine")
+    root.stuck["a.txt"] = tries
+    with pytest.raises(ToolError, match=problem):
+        record.undo()
+    assert (folder / "a.txt").read_text() == left
+    assert (folder / "sub/b.txt").read_text() == "mine"
+    assert not record.is_undone
+
+
+def test_what_is_not_kept_is_left_and_named(folder):
+    """One file that cannot come back does not keep the others from it."""
+    record = Journal().begin()
+    root = Root(folder)
+    before = root.inspect("a.txt", 2)
+    with record.making([Change(str(folder), "a.txt", before, State.of("file", b"x"))]):
+        root.write("a.txt", b"x")
+    Workspace(folder, run=record).write("sub/b.txt", "mine")
+    undone = record.undo()
+    assert (undone.restored, undone.notes) == (("sub/b.txt",), ("what 'a.txt' was before is not kept",))
+    assert ((folder / "a.txt").read_text(), (folder / "sub/b.txt").read_text()) == ("x", "b\n")
+
+
+def test_run_that_goes_on_can_be_undone_again(tmp_path, folder):
+    """After an undo by another process, what the run changes later can be undone by itself."""
+    before = contents(folder)
+    journal = Journal(tmp_path / "j")
+    run = Workspace(folder, journal=journal).for_run("r")
+    run.write("a.txt", "first")
+    change = Change(str(folder), "late.txt", ABSENT, State.of("file", b"late"), "write_file", 1.0)
+    with run.record.making([change]):  # has begun, and is not seen on the disk yet
+        Journal(tmp_path / "j").last().undo()
+        assert contents(folder) == before
+        (folder / "late.txt").write_text("late")
+    run.write("sub/b.txt", "second")
+    later = Journal(tmp_path / "j").last()
+    assert not later.is_undone
+    assert later.undo().restored == ("sub/b.txt",)
+    assert contents(folder) == before
+    with pytest.raises(ToolError, match="undone already"):
+        later.undo()

@@ -159,3 +159,13 @@ def test_observing_is_quick(folder, tmp_path):
         (folder / "1.txt").write_text("changed")
     assert time.perf_counter() - started < 10
     assert [change.path for change in run.record.changes] == ["1.txt"]
+
+
+def test_own_records_are_not_remembered(folder, monkeypatch):
+    """What agentkit writes in its own folder, when that is in the workspace, is no change of a command."""
+    monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
+    (folder / "state").mkdir()
+    snapshot = take(Root(folder))
+    (folder / "state/x.journal").write_text("x")
+    assert not any(place.startswith("state") for place in snapshot.places)
+    assert differences(snapshot, Root(folder), "run_shell") == ([], "")

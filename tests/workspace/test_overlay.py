@@ -60,3 +60,19 @@ def test_what_was_not_changed_is_read_from_the_disk(overlay):
     assert overlay.inspect("a").content == b"a"
     with pytest.raises(Blocked):
         overlay.read("../x")
+
+
+def test_kinds_are_as_on_the_disk(overlay, tmp_path):
+    """A folder is not written like a file, a file is not gone through, and nothing is made twice."""
+    (tmp_path / "link").symlink_to("a")
+    with pytest.raises(ToolError, match="'sub' is a folder"):
+        overlay.write("sub", b"x")
+    with pytest.raises(Blocked, match="symbolic link"):
+        overlay.write("link", b"x")
+    overlay.write("new", b"x")
+    with pytest.raises(ToolError, match="not a folder"):
+        overlay.missing_folders("new/y")
+    with pytest.raises(ToolError, match="in the way"):
+        overlay.make_folder("new")
+    with pytest.raises(ToolError, match="name a file"):
+        overlay.read("new/.")

@@ -295,3 +295,31 @@ def test_huge_folder_is_listed_to_a_bound(root, tmp_path):
     for number in range(500):
         (tmp_path / f"{number:03}").touch()
     assert [entry.name for entry in root.entries(".")[1]] == [f"{number:03}" for number in range(500)]
+
+
+@pytest.mark.parametrize("path", ["a/.", "a/", "a/y/..", "a//", "./a/./"])
+def test_path_of_a_file_ends_with_its_name(path, tmp_path):
+    """What ends like a folder's name is no file, whether it is read or written: its name would be hidden from rules."""
+    root = Root(tmp_path)
+    root.write("a", b"a")
+    for access in (root.read, root.missing_folders):
+        with pytest.raises(ToolError, match="name a file"):
+            access(path)
+
+
+def test_name_is_the_plain_path(tmp_path):
+    """A path by its name alone goes the shortest way, and need not exist."""
+    assert Root(tmp_path).name(f"{tmp_path}/x/../y//./z") == "y/z"
+    assert Root(tmp_path).name(".") == ""
+
+
+def test_extended_attributes_are_kept(tmp_path):
+    """A file that is written again has the attributes that it had."""
+    (tmp_path / "a").write_text("a")
+    try:
+        os.setxattr(tmp_path / "a", "user.origin", b"web")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    Root(tmp_path).write("a", b"b")
+    assert (tmp_path / "a").read_text() == "b"
+    assert os.getxattr(tmp_path / "a", "user.origin") == b"web"

@@ -77,3 +77,25 @@ def test_memory_is_bounded():
     store = MemoryStore(most_bytes=5)
     store.add([({"a": 1}, (b"12345", b"")), ({"b": 1}, (b"1", None))], durable=True)
     assert list(store.read()) == [({"a": 1}, (b"12345", b"")), ({"b": 1}, (None, None))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *('{"a": 1, "sizes": [99999999999999]}', f'{{"a": 1, "sizes": [{10**22}]}}', "[" * 200_000, '{"a": 1}', "[]"),
+        *('{"sizes": [-1]}', '{"sizes": [true]}', '{"sizes": [1.5]}', '{"sizes": {}}', '{"sizes": ["1"]}', "9" * 5_000),
+    ],
+)
+def test_malformed_note_ends_the_reading(line, tmp_path):
+    """What is not a note ends what can be read, and takes neither memory nor time."""
+    store = FileStore(tmp_path / "f")
+    store.add([({"first": 1}, (b"content",))])
+    with store.path.open("a") as file:
+        file.write(f"{line}\n\n")
+    assert list(store.read()) == [({"first": 1}, (b"content",))]
+
+
+def test_folder_is_no_store(tmp_path):
+    """A folder in the place of the file is an error in words."""
+    with pytest.raises(ToolError, match="cannot be read"):
+        list(FileStore(tmp_path).read())

@@ -5,7 +5,7 @@ import codecs
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.text import MOST_SHOWN_BYTES, decode, select
+from agentkit.workspace.text import MOST_SHOWN_BYTES, decode, hidden, select
 
 GREETING = "Xin chào, thế giới\n" * 3
 
@@ -123,3 +123,14 @@ def test_file_beyond_what_is_read_says_so():
     assert "goes on after line 2" in select("a\nb\n", 2, None, complete=False).note
     with pytest.raises(ToolError, match="in the part of it that can be read"):
         select("a\n", 7, None, complete=False)
+
+
+def test_secrets_are_hidden_line_for_line(monkeypatch):
+    """A text whose secrets are hidden has as many lines as before, and nothing of the secrets."""
+    monkeypatch.setenv("SERVICE_SECRET", "first-part-91\nsecond-part-27")
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\nVgIB\n-----END RSA PRIVATE KEY-----"
+    text = f"a\n{key}\nb\n{key}\nfirst-part-91\nsecond-part-27\nc"
+    lines = hidden(text).split("\n")
+    assert (len(lines), lines[0], lines[5], lines[-1]) == (text.count("\n") + 1, "a", "b", "c")
+    assert not any(piece in hidden(text) for piece in ("MIIB", "VgIB", "first-part", "second-part"))
+    assert hidden("plain\n") == "plain\n"

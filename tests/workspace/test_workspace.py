@@ -1,5 +1,6 @@
 """What may tools touch?"""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,53 @@ def test_check_may_refuse(workspace, tmp_path):
         with pytest.raises(Blocked, match=r"not a.txt"):
             act()
     assert (tmp_path / "ws/a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_file_too_large_to_keep_is_not_replaced(workspace, tmp_path):
+    """What could not be put back is not overwritten, and that is said."""
+    with (tmp_path / "ws/big").open("wb") as file:
+        file.truncate(51_000_000)
+    with pytest.raises(ToolError, match="51,000,000 bytes, too many to keep"):
+        workspace.write("big", "x")
+    assert (tmp_path / "ws/big").stat().st_size == 51_000_000
+    assert workspace.changes == ""
+
+
+def test_looking_for_close_lines_takes_little_time(workspace, tmp_path):
+    """However many long lines are similar, the answer comes soon, and others need not wait for it."""
+    lines = ["".join(chr(97 + (number * place) % 7) for place in range(200)) for number in range(1_000, 6_000)]
+    (tmp_path / "ws/long").write_text("\n".join(lines))
+    began = time.monotonic()
+    with pytest.raises(ToolError, match="does not stand in"):
+        workspace.edit("long", lines[3] + "!", "x")
+    assert time.monotonic() - began < 5
+
+
+def test_what_is_shown_hides_secrets_and_what_is_edited_does_not(workspace, tmp_path):
+    """Readings, differences and advice hide a secret wherever they begin; an edit beside it leaves it as it is."""
+    token = f"ghp_{'a1' * 20}"
+    key = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\nBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
+    (tmp_path / "ws/k").write_text(f"{key}\ntoken {token}\nlast\n")
+    assert "BgkqhkiG9w0B" not in workspace.read("k", 3, 1).lines.content
+    assert workspace.read("k", 6).lines.content == "last\n"
+    with pytest.raises(ToolError) as caught:
+        workspace.edit("k", f"token {token[:-1]}2", "x")
+    assert token not in str(caught.value)
+    diff = workspace.edit("k", "last", "first").diff
+    assert "-last\n+first" in diff
+    assert token not in diff
+    assert (tmp_path / "ws/k").read_text() == f"{key}\ntoken {token}\nfirst\n"
+
+
+def test_dry_run_does_not_write_over_a_folder(tmp_path):
+    """What would fail on the disk fails in a dry run."""
+    (tmp_path / "s").mkdir()
+    with pytest.raises(ToolError, match="is a folder"):
+        Workspace(tmp_path, dry_run=True).write("s", "x")
+
+
+def test_pieces_are_counted_in_the_real_text(workspace, tmp_path):
+    """How often a piece stands in a file is told of the text itself; where there is none, never."""
+    (tmp_path / "ws/b").write_bytes(b"\0\1")
+    assert [workspace.count(path, "t") for path in ("a.txt", "b", "missing")] == [2, 0, 0]
+    assert workspace.name("x/../a.txt") == "a.txt"

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
-from agentkit.safety.shell import files, launchers, programs
-from agentkit.safety.shell.knowledge.arguments import parsed
+from agentkit.safety.shell import files, launchers
+from agentkit.safety.shell.knowledge.arguments import Argument, parsed
 from agentkit.safety.shell.knowledge.tables import Rule, Spec, tables
+from agentkit.safety.shell.programs import inline, interpreters
 from agentkit.safety.shell.scope import (
     UNKNOWN,
     Command,
@@ -31,20 +32,9 @@ _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
-_EVALUATING = {
-    "test",
-    "[",
-    "let",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "unset",
-    "read",
-    "mapfile",
-    "printf",
-}
+_EVALUATING = "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete"
+_RUNNERS = {"poetry run", "uv run", "pdm run", "hatch run", "bundle exec", "pnpm exec", "npm exec", "conda run"}
+_FULL_NAME = {"-V", "--version", "--help"}
 
 
 def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -61,8 +51,9 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
         yield ask("look-alike", first.source, "The command's name has letters that only look like others.")
         return
     if name not in tables().groups["talkers"]:
+        spec = tables().specs.get(name)
         for word in _not_only_written(name, words):
-            yield from files.secrets(word, scope)
+            yield from files.secrets(word, scope, listing=spec is not None and spec.paths == "list")
     yield from _by_rule(name, words, scope)
     yield from _told(name, words)
     yield from _by_kind(name, words, scope)
@@ -99,18 +90,25 @@ def _told(name: str, words: list[Word]) -> Iterator[Finding]:
 def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
     known = tables()
     two = " ".join(word.text for word in words[:2])
+    yield from _run_by(words) if two in _RUNNERS else ()
     if len(words) > 1 and two in known.languages:
         name, words = two, [words[0], Word("-e", words[1].source), *words[2:]]
-    if name in scope.functions:
-        yield reads(words[0].source)
-    elif name in _SPECIAL:
+    if name in _SPECIAL:
         yield from _SPECIAL[name](words, scope)
     elif name in known.languages:
-        yield from launchers.interpreted(known.languages[name], words, scope)
+        yield from interpreters.interpreted(known.languages[name], words, scope)
     elif name in known.launchers:
         yield from launchers.launched(known.launchers[name], words, scope)
     else:
         yield from _by_spec(name, words, scope)
+
+
+def _run_by(words: list[Word]) -> Iterator[Command]:
+    """The command that poetry run and the like start, if it is no script of the project."""
+    known = tables()
+    names = known.specs.keys() | known.rules.keys() | known.launchers.keys() | known.languages.keys() | _SPECIAL.keys()
+    start = next((i for i, word in enumerate(words) if i > 1 and _SYSTEM_FOLDERS.sub("", word.text) in names), None)
+    yield from [Command(words[start:])] if start else []
 
 
 def _line(words: list[Word], scope: Scope) -> str:
@@ -151,9 +149,7 @@ def _spec(name: str, words: list[Word]) -> tuple[Spec, list[Word]] | None:
         if found and len(rest) >= count:
             return found, rest[count:]
     if general is None or general.paths == "subcommand":
-        return (
-            (Spec(), []) if general and all(word.text in {"--version", "--help", "-V"} for word in words[1:]) else None
-        )
+        return (Spec(), []) if general and all(word.text in _FULL_NAME for word in words[1:]) else None
     return general, words[1:]
 
 
@@ -183,16 +179,29 @@ def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope) -> Iterator[Finding]:
-    free = []
-    for kind, word in parsed(spec, rest):
-        if kind == "free":
-            free.append(word)
-        elif kind in _PATHS:
-            yield from _PATHS[kind](word, scope)
-        elif kind == "ask":
-            yield ask("option", word.source, "This option makes it run programs or change other things.")
-    yield from _free(spec, free, scope)
+    arguments = list(parsed(spec, rest))
+    for argument in arguments:
+        yield from _flag(spec, argument, words, scope)
+    text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
+    everything = spec.paths == "copy" and any(argument.kind == "write" for argument in arguments)
+    free = [argument.word for argument in arguments if argument.kind == "free"][text:]
+    yield from _free(spec, [*free, free[-1]] if everything and free else free, scope)
     yield _effect(spec, words[0].source, scope)
+
+
+def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """What objects to a flag; a value that leads outside is judged even where the flag should take none."""
+    kind, word, flag = argument
+    if kind == "ask":
+        yield ask("option", word.source, "This option makes it run programs or change other things.")
+    elif kind in _PATHS:
+        yield from _PATHS[kind](word, scope)
+    elif kind == "script":
+        yield from launchers.script(word, word.source)
+    elif kind in {"value", "flag", "optional"} and words[0].text not in tables().groups["talkers"]:
+        text = word.text.partition("=")[2] if flag.startswith("--") and word.text.startswith(flag) else word.text
+        text = re.sub(r"^-\w+?(?=[/~]|\.\./)", "", text) if kind == "flag" else text
+        yield from files.outside(Word(text, word.source, word.glob), scope, written=spec.effect == "writes")
 
 
 def _effect(spec: Spec, source: str, scope: Scope) -> Decision:
@@ -222,9 +231,8 @@ _PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
 }
 
 
-def _free(spec: Spec, free: list[Word], scope: Scope) -> Iterator[Finding]:
-    """What objects to the free arguments."""
-    targets = free[spec.text :]
+def _free(spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
+    """What objects to the free arguments that are no text."""
     if spec.paths == "copy":
         for word in targets[:-1]:
             yield from files.read(word, scope)
@@ -252,39 +260,44 @@ def _shell_builtin(words: list[Word], _scope: Scope) -> Iterator[Finding]:
 
 
 def _source(words: list[Word], scope: Scope) -> Iterator[Finding]:
-    yield from launchers.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope)
+    yield from interpreters.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope)
 
 
 def _awk(words: list[Word], scope: Scope) -> Iterator[Finding]:
-    spec = tables().specs["awk"]
-    free = [word for kind, word in parsed(spec, words[1:]) if kind == "free"]
-    if free:
-        yield from programs.judge("awk", free[0], scope)
-    for word in free[1:]:
-        if not re.match(r"\w+=", word.text):
+    """The programs of awk, and its files, among which are assignments."""
+    for word in _programmed("awk", words, scope):
+        if not re.match(r"[A-Za-z_]\w*=", word.text):
             yield from files.read(word, scope)
-    yield from (
-        ask("option", w.source, "It runs a program from elsewhere.") for k, w in parsed(spec, words[1:]) if k == "ask"
-    )
+    yield from _told_programs("awk", words, scope)
     yield reads(words[0].source)
 
 
 def _sed(words: list[Word], scope: Scope) -> Iterator[Finding]:
-    """The script of sed, and its files: read, or with -i written."""
-    arguments = list(parsed(tables().specs["sed"], words[1:]))
-    scripts = [word for kind, word in arguments if kind == "program"]
-    free = [word for kind, word in arguments if kind == "free"]
-    if not scripts:
-        scripts, free = free[:1], free[1:]
-    for word in scripts:
-        yield from programs.judge("sed", word, scope)
-    yield from (
-        ask("option", word.source, "It runs a script from a file.") for kind, word in arguments if kind == "ask"
-    )
-    in_place = any(re.match(r"-[nErsuz]*i|--in-p", word.text) for word in words[1:])
-    for word in free:
+    """The scripts of sed, and its files: read, or with -i written."""
+    yield from _told_programs("sed", words, scope)
+    in_place = any(re.match(r"-[A-Za-z]*i|--i", word.text) for word in words[1:])
+    for word in _programmed("sed", words, scope):
         yield from files.write(word, scope) if in_place else files.read(word, scope)
     yield writes(words[0].source) if in_place else reads(words[0].source)
+
+
+def _programmed(name: str, words: list[Word], _scope: Scope) -> list[Word]:
+    """The free arguments but for the program, which is the first unless an option holds it."""
+    arguments = list(parsed(tables().specs[name], words[1:]))
+    free = [word for kind, word, _ in arguments if kind == "free"]
+    return free if any(argument.kind == "program" for argument in arguments) else free[1:]
+
+
+def _told_programs(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """What objects to the programs and the other options."""
+    spec = tables().specs[name]
+    arguments = list(parsed(spec, words[1:]))
+    held = [word for kind, word, _ in arguments if kind == "program"]
+    for word in held or [word for kind, word, _ in arguments if kind == "free"][:1]:
+        yield from inline.judge(name, word, scope)
+    for argument in arguments:
+        if argument.kind == "ask":
+            yield from _flag(spec, argument, words, scope)
 
 
 def _tar(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -307,7 +320,8 @@ def _dd(words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
-    free = [word for kind, word in arguments if kind in {"free", "write"}]
+    free = [word for kind, word, _ in arguments if kind == "free"]
+    free += [word for kind, word, _ in arguments if kind == "write"]
     for word in free[:-1]:
         away = free[-1].text.startswith("/dev/") or _is_outside(word, scope)
         yield from files.delete(word, scope, "moves away") if away else files.write(word, scope)
@@ -361,7 +375,7 @@ _SPECIAL: dict[str, Callable[[list[Word], Scope], Iterator[Finding]]] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
     **dict.fromkeys(("sed", "gsed"), _sed),
     **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
-    **dict.fromkeys(sorted(_EVALUATING), _evaluating),
+    **dict.fromkeys(_EVALUATING.split(), _evaluating),
     **dict.fromkeys(("cd", "pushd", "popd"), _cd),
     "dd": _dd,
     "mv": _mv,

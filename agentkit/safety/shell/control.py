@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from agentkit.decisions import Decision
 from agentkit.safety.shell import files
+from agentkit.safety.shell.knowledge.tables import tables
 from agentkit.safety.shell.scope import (
+    A_FILE,
     A_NAME,
     ANYTHING,
     NOTHING,
+    PERHAPS_EMPTY,
+    TAME,
     UNKNOWN,
     Finding,
     Scope,
@@ -22,6 +26,7 @@ from agentkit.safety.shell.scope import (
     deny,
     reads,
 )
+from agentkit.safety.shell.syntax import arithmetic
 from agentkit.safety.shell.syntax.words import SUBSTITUTIONS, Expander, source, substitutions
 
 if TYPE_CHECKING:
@@ -29,8 +34,15 @@ if TYPE_CHECKING:
 
 _LOOP_ITEMS = 8
 _ENDLESS = re.compile(
-    r"\s*(while\s+(true|:|\[\s*1\s*\]|\(\(\s*1\s*\)\))|until\s+(false|\[\s*\]))\s*[;\n]|\s*for\s*\(\(\s*;\s*;"
+    r"\s*(while\s+(true|:|\[{1,2}\s*1\s*\]{1,2}|\(\(\s*1\s*\)\)|echo\b[^;]*)|until\s+(false|\[\s*\]))\s*[;\n]"
+    r"|\s*for\s*\(\(\s*;\s*;"
 )
+_BACKGROUND = re.compile(rb"&(?![&>\d])")
+_BUILTINS = {
+    *("cd", "pushd", "popd", "eval", "source", ".", "alias", "unalias", "trap", "exec", "command", "builtin", "set"),
+    *("export", "declare", "local", "typeset", "readonly", "unset", "shift", "return", "exit", "mapfile", "getopts"),
+    *("find", "dd", "mv", "sed", "awk", "tar", "xargs", "hash", "enable", "shopt", "kill", "coproc"),
+}
 WORDS = {
     *(
         "word",
@@ -69,8 +81,14 @@ class Judge(Protocol):
     def words(self, words: list[Word], scope: Scope) -> Value:
         """Judge a command by its words; returns what it prints."""
 
-    def finding(self, finding: Finding, scope: Scope) -> Value:
-        """Keep a decision, or judge what a command would start."""
+    def finding(self, finding: Finding, scope: Scope, name: str = "") -> Value:
+        """Keep a decision, or judge what the command `name` would start."""
+
+    def assign(self, name: str, value: Value, text: str, scope: Scope) -> None:
+        """Judge and keep a variable's new value."""
+
+    def evaluate(self, node: Node, values: list[Value], scope: Scope) -> None:
+        """Judge what bash evaluates as arithmetic."""
 
 
 def sequence(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -84,16 +102,28 @@ def sequence(judge: Judge, node: Node, scope: Scope) -> Value:
     return printed[0] if len(printed) == 1 else Value(UNKNOWN, Value.joined(printed).origins)
 
 
-def substituted(judge: Judge, node: Node, scope: Scope) -> None:
-    """Judge the substitutions in a word or an expression."""
-    for inner in [node] if node.type in SUBSTITUTIONS else substitutions(node):
-        judge.substitution(inner, scope)
+def substituted(judge: Judge, node: Node, scope: Scope) -> list[Value]:
+    """Judge the substitutions in a word or an expression; returns what they print."""
+    inner = [node] if node.type in SUBSTITUTIONS else substitutions(node)
+    return [judge.substitution(each, scope) for each in inner]
+
+
+def is_known(name: str) -> bool:
+    """Whether a program or a builtin of this name is known."""
+    known = tables()
+    return name in _BUILTINS or any(
+        name in table for table in (known.specs, known.launchers, known.languages, known.rules)
+    )
 
 
 def condition(judge: Judge, node: Node, scope: Scope) -> Value:
     """A condition or an arithmetic statement: nothing in it runs but its substitutions."""
-    substituted(judge, node, scope)
+    printed = substituted(judge, node, scope)
     text = source(node)
+    if text.startswith("((") or arithmetic.compares(node):
+        judge.evaluate(node, printed, scope)
+    for part in arithmetic.subscripts(node):
+        judge.evaluate(part, substituted(judge, part, scope), scope)
     if re.search(r"'[^']*(\$\(|`)", text) or re.search(r"-v\s+\S*[\[$]", text):
         judge.add(ask("hidden-code", text, "bash would run what stands in this text."))
     judge.add(reads(text))
@@ -102,23 +132,19 @@ def condition(judge: Judge, node: Node, scope: Scope) -> Value:
 
 def compound(judge: Judge, node: Node, scope: Scope) -> Value:
     """{ ...; } or ((...))."""
-    arithmetic = source(node).startswith("((")
-    return condition(judge, node, scope) if arithmetic else sequence(judge, node, scope)
+    return condition(judge, node, scope) if source(node).startswith("((") else sequence(judge, node, scope)
 
 
 def subshell(judge: Judge, node: Node, scope: Scope) -> Value:
     """( ... ): what it changes stays inside."""
-    inner = scope.fork()
-    value = sequence(judge, node, inner)
-    scope.written |= inner.written
-    return value
+    return sequence(judge, node, scope.fork())
 
 
 def branch(judge: Judge, node: Node, scope: Scope) -> Value:
     """Statements that may or may not happen: afterwards only what is true either way is known."""
     before = scope.fork()
     value = sequence(judge, node, scope)
-    _merge(scope, before)
+    scope.merge(before)
     return Value(UNKNOWN, value.origins)
 
 
@@ -126,12 +152,24 @@ def chain(judge: Judge, node: Node, scope: Scope) -> Value:
     """Commands joined by && and ||: all but the first may not happen."""
     operands, operators = _operands(node)
     printed = [judge.visit(operands[0], scope)]
-    before = scope.fork()
+    before, failures = scope.fork(), scope.failed
     for operand, operator in zip(operands[1:], operators, strict=True):
-        if operator == "||":
-            _merge(scope, before)
+        leaves = operator == "||" and source(operand).split()[0] in {"exit", "return", "break", "continue"}
+        if operator == "&&" or leaves:
+            failures |= frozenset() if leaves else scope.failed
+            scope.failed = frozenset()
+        else:
+            scope.merge(before)
+            scope.may_be_in(failures)
         printed.append(judge.visit(operand, scope))
-    _merge(scope, before)
+        if leaves:
+            before.failed = failures = scope.failed = frozenset()
+    before.failed = frozenset()
+    scope.may_be_in(failures)
+    certain = scope.failed
+    scope.failed = frozenset()
+    scope.merge(before)
+    scope.failed = certain
     return Value(UNKNOWN, Value.joined(printed).origins)
 
 
@@ -147,22 +185,31 @@ def _operands(node: Node) -> tuple[list[Node], list[str]]:
     return [node, *reversed(operands)], operators[::-1]
 
 
-def _merge(scope: Scope, other: Scope) -> None:
-    """Keep only what is the same in both."""
-    for name in scope.variables.keys() | other.variables.keys():
-        one, two = scope.variables.get(name), other.variables.get(name)
-        if one != two:
-            scope.variables[name] = Value(UNKNOWN, Value.joined([v for v in (one, two) if v]).origins)
-    if scope.cwd != other.cwd:
-        scope.cwd = None
-
-
 def loop(judge: Judge, node: Node, scope: Scope) -> Value:
     """A loop with while, until and for ((;;))."""
     if _ENDLESS.match(source(node)):
         judge.add(ask("endless", source(node)[:60], "It loops without end.", "Loop a number of times."))
+    elif _BACKGROUND.search(node.text or b"") and not re.match(r"while\s+(IFS=\S*\s+)?read\b", source(node)):
+        judge.add(ask("endless", source(node)[:60], "It may start processes without end.", "Loop over a list."))
+    for child in node.children if node.type == "c_style_for_statement" else ():
+        if child.type in WORDS:
+            judge.evaluate(child, substituted(judge, child, scope), scope)
     _forget(node, scope)
-    return branch(judge, node, scope)
+    return _again(scope, lambda: sequence(judge, node, scope))
+
+
+def _again(scope: Scope, body: Callable[[], Value]) -> Value:
+    """A loop's body, once more if the first time has changed what is true when the second begins."""
+    before = scope.fork()
+    value = body()
+    after = (dict(scope.variables), scope.folders)
+    scope.merge(before)
+    if after != (before.variables, before.folders):
+        if scope.folders != before.folders:
+            scope.may_be_in(frozenset({None}))
+        value = body()
+        scope.merge(before)
+    return Value(UNKNOWN, value.origins)
 
 
 def loop_over_words(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -171,26 +218,32 @@ def loop_over_words(judge: Judge, node: Node, scope: Scope) -> Value:
     expander = judge.expander(scope)
     given = [child for child in node.children if child.type in WORDS - {"variable_name", "comment"}]
     items = [word for child in given for word in expander.words(child)]
-    before = scope.fork()
-    for child in node.children:
-        if child.type in {"do_group", "compound_statement"}:
+    bodies = [child for child in node.children if child.type in {"do_group", "compound_statement"}]
+    values = _loop_values(items, scope)
+
+    def body() -> Value:
+        for child in bodies:
             _forget(child, scope)
-            for value in _loop_values(items, scope):
-                scope.variables[name] = value
+            for value in values:
+                judge.assign(name, value, source(node)[:60], scope)
                 judge.visit(child, scope)
-    _merge(scope, before)
-    return ANYTHING
+        return ANYTHING
+
+    return _again(scope, body)
 
 
 def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
     """The values of a loop's variable that must be judged, each different kind once."""
     values: list[Value] = []
     for word in items:
-        odd = re.match(r"[-/~]", word.text) or ".." in word.text or UNKNOWN in word.text or word.origins
-        plain = (
-            not odd and not files.secret(word.text, scope) and (word.glob or re.fullmatch(r"[\w.\x01/-]*", word.text))
+        odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or word.origins
+        regular = word.glob or re.fullmatch(r"(\./)?[\w\x01][\w.\x01/+-]*", word.text)
+        plain = not odd and regular and not files.secret(word.text, scope)
+        value = (
+            Value(TAME, frozenset({A_FILE} if word.glob else ()))
+            if plain
+            else Value(UNKNOWN if word.glob and not odd else word.text, word.origins)
         )
-        value = A_NAME if plain else Value(UNKNOWN if word.glob and not odd else word.text, word.origins)
         if value not in values:
             values.append(value)
     return values[:_LOOP_ITEMS] + ([ANYTHING] if len(values) > _LOOP_ITEMS or not values else [])
@@ -224,15 +277,44 @@ def case(judge: Judge, node: Node, scope: Scope) -> Value:
 
 
 def function(judge: Judge, node: Node, scope: Scope) -> Value:
-    """A definition: its body is judged with no variable known, as it runs later."""
+    """A definition: its body is judged with no variable known, and again wherever it is called."""
     name = source(next(child for child in node.children if child.is_named))
-    body = next((child for child in node.children if child.type not in WORDS and child.is_named), node)
-    if re.search(rf"(?<![\w-]){re.escape(name)}\s*(\||&)", source(body)):
-        why = "a function that starts itself again and again fills the machine."
-        judge.add(deny("fork-bomb", source(node), why, "Call each command once."))
-    scope.functions |= {name}
-    judge.visit(body, replace(scope.fork(), variables=dict.fromkeys(scope.variables, ANYTHING), cwd=scope.cwd))
+    kinds = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
+    named = [child for child in node.children if child.is_named and child.type not in WORDS]
+    body = next((child for child in named if child.type not in kinds), node)
+    for child in named:
+        if child.type in kinds:
+            judge.visit(child, scope.fork())
+            judge.add(ask("function-input", source(child), "A function with a redirection is not followed."))
+    _multiplies(judge, name, node)
+    if is_known(name):
+        why = "It gives the name of a known command another meaning."
+        judge.add(ask("shadowed-command", source(node)[:60], why, "Choose a name of its own."))
+    unknown = dict.fromkeys(scope.variables, ANYTHING)
+    judge.visit(body, replace(scope.fork(), variables=unknown, defining=True))
+    scope.functions[name] = (body,)
     return NOTHING
+
+
+def _multiplies(judge: Judge, name: str, node: Node) -> None:
+    """A function that starts itself: in the background or a pipeline it is a fork bomb."""
+    for inner in _descendants(node):
+        if inner.type == "command_name" and source(inner) == name and inner.parent:
+            if _at_once(inner.parent, node):
+                why = "a function that starts itself again and again fills the machine."
+                judge.add(deny("fork-bomb", source(node), why, "Call each command once."))
+                return
+            judge.add(ask("recursion", source(node)[:60], "A function that calls itself may never end.", "Use a loop."))
+
+
+def _at_once(node: Node, end: Node) -> bool:
+    """Whether a command runs beside what follows it: in a pipeline, or before &."""
+    while node.parent and node != end:
+        following = node.next_sibling
+        if node.type in {"pipeline", "process_substitution"} or (following and following.type == "&"):
+            return True
+        node = node.parent
+    return False
 
 
 def pipeline(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -247,6 +329,5 @@ def piped(judge: Judge, stages: list[Node], scope: Scope, printed: Value | None)
         inner = scope.fork()
         inner.stdin = printed
         printed = judge.visit(stage, inner)
-        origins |= printed.origins
-        scope.written |= inner.written
+        origins = (origins - {A_FILE, PERHAPS_EMPTY}) | printed.origins
     return Value(printed.text if printed else UNKNOWN, origins)

@@ -22,7 +22,10 @@ _SECRET_SAMPLES = (
     *(f"/root/{name}" for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history")),
     *("/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "/home/user/.netrc", "/home/user/.bash_history"),
 )
-_SECRET_NAMES = (".env", ".env.local", ".netrc", ".ssh/id_rsa", ".npmrc", ".git-credentials", ".aws/credentials")
+_SECRET_NAMES = (
+    *(".env", ".env.local", ".netrc", ".ssh/id_rsa", ".npmrc", ".git-credentials", ".aws/credentials", ".pgpass"),
+    *("id_rsa", "id_ed25519", "qz.pem", "qz.key", "qz.p12", "qz.pfx", "prod.env", ".pypirc", ".docker/config.json"),
+)
 _SYSTEM = re.compile(r"/(etc|usr|bin|sbin|lib\w*|boot|dev|proc|sys|var|opt|srv|run|snap|System|Library)(/|$)")
 _TEMPORARY = re.compile(r"/(var/)?tmp/(?![*?.\[])[^/]+")
 _SINKS = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+)$")
@@ -59,16 +62,19 @@ def secret(text: str, scope: Scope) -> str | None:
 
 
 def _secret_glob(word: Word, scope: Scope) -> str | None:
-    """A secret that an open pattern could name."""
+    """A secret that an open pattern could name: an absolute one, or one anywhere by its last parts."""
     if not word.glob:
         return None
     folded = re.sub(r"[@+!?*]\([^)]*\)", "*", word.text)
-    pattern = resolve(folded, scope)
-    samples = (*_SECRET_SAMPLES, *(f"{scope.workspace}/{name}" for name in _SECRET_NAMES))
-    if pattern is None:
-        return None
-    depth = pattern.count("/")
-    return next((s for s in samples if s.count("/") == depth and _matches(s, pattern)), None)
+    pattern = resolve(folded, scope) or "/" + folded.lstrip("/")
+    found = next((s for s in _SECRET_SAMPLES if s.count("/") == pattern.count("/") and _matches(s, pattern)), None)
+    return found or next((name for name in _SECRET_NAMES if _ends_in(name, pattern)), None)
+
+
+def _ends_in(name: str, pattern: str) -> bool:
+    last = "/".join(pattern.split("/")[-1 - name.count("/") :])
+    everything = not last.strip("*?./") and not re.search(r"(^|/)\.", last)
+    return not everything and last.count("/") == name.count("/") and _matches(name, last)
 
 
 def _matches(sample: str, pattern: str) -> bool:
@@ -77,7 +83,7 @@ def _matches(sample: str, pattern: str) -> bool:
     return all(fnmatch.fnmatchcase(a, b) and (not a.startswith(".") or b.startswith((".", "["))) for a, b in pairs)
 
 
-def secrets(word: Word, scope: Scope) -> Iterator[Decision]:
+def secrets(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decision]:
     """What objects to naming a secret anywhere in an argument: alone, after = @ : or a short flag."""
     text = word.text
     starts = [match.end() for match in islice(_EXAMPLE.finditer(text), 9)]
@@ -91,8 +97,8 @@ def secrets(word: Word, scope: Scope) -> Iterator[Decision]:
             yield _secret_found(word, reason)
             return
     sample = _secret_glob(word, scope)
-    if sample:
-        if sample.startswith(scope.workspace):
+    if sample and not (listing and sample in _SECRET_NAMES):
+        if sample in _SECRET_NAMES:
             yield ask("secret", word.source, "Its pattern could match files with keys.", "Name the files.")
         else:
             yield _secret_found(word, "a pattern that reaches secrets")
@@ -119,6 +125,12 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
 
 
+def outside(word: Word, scope: Scope, *, written: bool = False) -> Iterator[Decision]:
+    """What objects to a flag's value that is written as a path out of the workspace; the flag may not take one."""
+    if re.match(r"[/~]|\.\.(/|$)", word.text):
+        yield from write(word, scope) if written else read(word, scope, listing=True)
+
+
 def _device(word: Word) -> Iterator[Decision]:
     yield deny("device", word.source, "it reads or writes a device of the machine.")
 
@@ -131,6 +143,7 @@ def write(word: Word, scope: Scope) -> Iterator[Decision]:
     if path is None:
         yield ask("unknown-path", word.source, "What it writes cannot be told before it runs.", "Name the file.")
         return
+    scope.written.add(path)
     reason = secret(word.text, scope)
     within = paths.inside(path, scope.workspace)
     if reason:

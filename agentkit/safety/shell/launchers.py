@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from agentkit.safety import paths
-from agentkit.safety.shell import files, programs
-from agentkit.safety.shell.knowledge.tables import Language, Launcher, tables
+from agentkit.safety.shell import files
+from agentkit.safety.shell.knowledge.arguments import Argument, leading
+from agentkit.safety.shell.knowledge.tables import Launcher, tables
 from agentkit.safety.shell.scope import (
     ANYTHING,
     TAME,
@@ -22,21 +22,30 @@ from agentkit.safety.shell.scope import (
     ask,
     deny,
     reads,
-    runs,
 )
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
-_VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
+_SEPARATING = {"-d", "--delimiter", "-0", "--null"}
+_ITEMS = 20
 _TRACES = re.compile(r"HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE")
 _LOADERS = re.compile(r"LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|BASH_FUNC.*")
 _DELICATE = re.compile(
     r"(LD|DYLD|GIT|PERL|RUBY|JAVA|JDK|NODE|NPM|npm|PIP|UV|CARGO|RUSTC|SSH|SUDO|GCONV|GCC|MAKE|DOCKER|KUBE|AWS)_?.*"
     r"|PYTHON.*|PATH|IFS|ENV|SHELLOPTS|BASHOPTS|PS4|CDPATH|GLOBIGNORE|EXECIGNORE|EDITOR|VISUAL|.*PAGER|BROWSER|LESS\w*|MAIL"
-    r"|HOSTALIASES|TERMINFO\w*|TERMCAP|HOME|SHELL|BASH_\w*|INPUTRC|HIST\w*|\w*_PROXY|\w*_proxy|CC|CXX|LDFLAGS|TMPDIR|_"
+    r"|HOSTALIASES|TERMINFO\w*|TERMCAP|HOME|SHELL|BASH_\w*|INPUTRC|HIST\w*|\w*_PROXY|\w*_proxy|CC|CXX|TMPDIR|_"
+    r"|[A-Z0-9_]*(FLAGS|OPTIONS|OPTS?|INIT|INIT_\w+|CONFIG\w*|PATH|_RSH|5OPT|RUBYOPT|MANOPT|ZDOTDIR|PROCESS_START)|XDG_\w*"
+)
+_TAME_VALUES = (
+    (re.compile(r"(GNU)?MAKEFLAGS"), re.compile(r"-?[jksn\d ]*")),
+    (
+        re.compile(r"(C|CXX|CPP)FLAGS"),
+        re.compile(r"(-(O\w?|g\d?|W[\w-]+|D\w+(=\w+)?|std=[\w+]+|fPIC|pedantic|pipe)\s*)*"),
+    ),
+    (re.compile(r"NODE_OPTIONS"), re.compile(r"--max-old-space-size=\d+")),
 )
 _FINE = re.compile(
     r"PYTHON(DONTWRITEBYTECODE|UNBUFFERED|HASHSEED|UTF8|IOENCODING|OPTIMIZE|FAULTHANDLER|DEVMODE|ASYNCIODEBUG)|NODE_ENV"
-    r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|CARGO_TERM_COLOR|PIP_NO_INPUT|MAKEFLAGS"
+    r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|CARGO_TERM_COLOR|PIP_NO_INPUT"
     r"|GIT_OPTIONAL_LOCKS|NPM_CONFIG_LOGLEVEL|UV_OFFLINE|LESSCHARSET"
 )
 
@@ -49,10 +58,16 @@ def environment(name: str, value: Value, source: str, scope: Scope) -> Iterator[
             yield from script(value, source)
     elif _TRACES.fullmatch(name):
         yield deny("traces", source, "it hides what is done.", "Run the command without it.")
-    elif name in {"PYTHONPATH", "NODE_PATH"} and _within(value.text, scope):
-        return
-    elif _DELICATE.fullmatch(name) and not _FINE.fullmatch(name) and value.text not in {"cat", "less", "true", ""}:
+    elif _DELICATE.fullmatch(name) and not _is_tame(name, value.text, scope):
         yield ask("environment", source, f"{name} changes what programs do or run.", "Run the command without it.")
+
+
+def _is_tame(name: str, text: str, scope: Scope) -> bool:
+    """Whether a delicate variable gets a value that changes nothing of weight."""
+    if name in {"PYTHONPATH", "NODE_PATH"} and _within(text, scope):
+        return True
+    tame = any(names.fullmatch(name) and values.fullmatch(text) for names, values in _TAME_VALUES)
+    return tame or bool(_FINE.fullmatch(name)) or text in {"cat", "less", "true", ""}
 
 
 def _within(text: str, scope: Scope) -> bool:
@@ -80,32 +95,53 @@ def origin(value: Value | Word, source: str) -> Iterator[Finding]:
 
 
 def launched(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Finding]:
-    """The command that a launcher starts."""
-    rest, skip = words[1:], launcher.skip
+    """The command that a launcher starts, and what objects to its options."""
+    rest, skip, before, moved = words[1:], launcher.skip, scope.cwd, False
     while rest:
-        text = rest[0].text
-        match = _ASSIGNMENT.fullmatch(text) if launcher.assignments else None
+        for argument in leading(launcher.options, rest):
+            if argument.kind == "program":
+                yield _split_string(argument.word, rest) if launcher.assignments else _program(argument.word, rest)
+                return
+            moved |= argument.kind == "cd"
+            yield from _option(argument, rest, scope)
+        match = _ASSIGNMENT.fullmatch(rest[0].text) if rest and launcher.assignments else None
         if match:
             yield from environment(match[1], Value(match[2]), rest[0].source, scope)
-        elif re.fullmatch(r"-S.*|--split-string.*", text, re.DOTALL) and launcher.assignments:
-            yield from _split_string(rest)
-            return
-        elif text.startswith("-") and text != "-":
-            if text in launcher.value:
-                rest = rest[1:]
-                yield from _mistaken(rest)
-        elif skip > 0:
+        elif rest and skip > 0 and rest[0].text != "--":
             skip -= 1
-        elif text != "-":
+            yield from files.write(rest[0], scope) if "/" in rest[0].text else ()
+        elif not rest or rest[0].text not in {"-", "--"}:
             break
         rest = rest[1:]
     yield from _start(launcher, words, rest)
+    scope.cwd = before if moved else scope.cwd
+
+
+def _option(argument: Argument, rest: list[Word], scope: Scope) -> Iterator[Finding]:
+    """What objects to an option of a launcher, and what it runs."""
+    kind, word, _ = argument
+    if kind == "ask":
+        yield ask("option", word.source, "What this option does is not known here.")
+        yield from _mistaken(rest)
+    elif kind == "cd":
+        yield from files.read(word, scope)
+        scope.cwd = files.resolve(word.text, scope)
+    elif kind == "write":
+        yield from files.write(word, scope)
+    elif kind == "read":
+        yield from files.read(word, scope)
+    elif kind == "script":
+        yield from script(word, word.source)
+    elif kind == "value":
+        yield from files.outside(word, scope)
+        yield from _mistaken([word, *rest])
 
 
 def _mistaken(rest: list[Word]) -> Iterator[Finding]:
-    """A flag's value that is a dangerous command's name may be the command: not every version has the flag."""
-    if len(rest) > 1 and rest[0].text in tables().rules:
-        yield Command(rest)
+    """A flag's value that is a known command's name may be the command: not every version has the flag."""
+    known = tables()
+    if len(rest) > 1 and any(rest[0].text in names for names in (known.rules, known.launchers, known.languages)):
+        yield Command(list(rest))
 
 
 def _start(launcher: Launcher, words: list[Word], rest: list[Word]) -> Iterator[Finding]:
@@ -113,13 +149,21 @@ def _start(launcher: Launcher, words: list[Word], rest: list[Word]) -> Iterator[
         yield reads(words[0].source)
     elif launcher.joined:
         yield from script(joined(rest), words[0].source)
+    elif launcher.scripts:
+        for word in rest:
+            yield from script(word, word.source)
     else:
         yield Command(rest)
 
 
-def _split_string(rest: list[Word]) -> Iterator[Finding]:
-    text = re.sub(r"^(-S|--split-string=?)", "", rest[0].text)
-    yield Script(" ".join([text, *(word.text for word in rest[1:])]).strip() or ":", rest[0].source)
+def _split_string(text: Word, rest: list[Word]) -> Script:
+    return Script(" ".join([text.text, *(word.text for word in rest)]).strip() or ":", text.source)
+
+
+def _program(program: Word, rest: list[Word]) -> Command:
+    """The command of a launcher that takes the program in an option and its arguments after the others."""
+    start = next((i + 1 for i, word in enumerate(rest) if word.text == "--"), 0)
+    return Command([program, *rest[start:]])
 
 
 def joined(words: list[Word]) -> Value:
@@ -131,49 +175,53 @@ def joined(words: list[Word]) -> Value:
 
 def xargs(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Finding]:
     """The command that xargs starts, with what it reads as further arguments."""
-    given = _given(scope.stdin or ANYTHING, words[0].source)
-    marker = next(
-        (_marker(words, index) for index, word in enumerate(words) if word.text.startswith(("-I", "-i", "-J"))), ""
-    )
-    if any(re.match(r"-a|--arg-file", word.text) for word in words):
-        given = _given(ANYTHING, words[0].source)
+    options = {flag: word.text for _, word, flag in leading(launcher.options, words[1:])}
+    elsewhere = options.keys() & {"-a", "--arg-file"}
+    stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
+    marks = [options[flag] for flag in ("-I", "-J", "-i", "--replace") if flag in options]
+    marker = "" if not marks else "{}" if marks[0].startswith("--") else marks[0] or "{}"
+    given = _given(stdin, words[0].source, options, by_line=bool(marker))
     for finding in launched(launcher, words, scope):
-        if isinstance(finding, Command):
-            yield Command(_filled(finding.words, marker, given))
-        else:
+        if not isinstance(finding, Command):
             yield finding
+        elif not marker:
+            yield Command([*finding.words, *given])
+        else:
+            yield from (Command(_filled(finding.words, marker, item)) for item in given)
 
 
-def _marker(words: list[Word], index: int) -> str:
-    return words[index].text[2:] or (words[index + 1].text if index + 1 < len(words) else "{}")
-
-
-def _given(stdin: Value, source: str) -> list[Word]:
+def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool) -> list[Word]:
+    """The arguments that xargs makes of its input; where they are not plain to tell, an unknown one is among them."""
     if stdin.text == TAME:
         return [Word(TAME, source, origins=stdin.origins)]
     if not stdin.known:
         return [Word(stdin.text if stdin.text.startswith(("/", "..")) else UNKNOWN, source, origins=stdin.origins)]
-    return [Word(text, source) for text in stdin.text.split()[:20]]
+    odd = bool(options.keys() & _SEPARATING or re.search(r"['\"\\]", stdin.text))
+    mark = options.get("-d") or options.get("--delimiter") or ""
+    text = re.sub(r"['\"\\\0]", "", stdin.text.replace(mark, "\n") if mark else stdin.text)
+    items = [line.strip() for line in text.splitlines()] if by_line else text.split()
+    known = [Word(item, source, origins=stdin.origins) for item in items[:_ITEMS]]
+    return [*known, Word(UNKNOWN, source, origins=stdin.origins)] if odd or len(items) > _ITEMS else known
 
 
-def _filled(words: list[Word], marker: str, given: list[Word]) -> list[Word]:
-    if not marker:
-        return [*words, *given]
+def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:
+    """The words with the item in the marker's place."""
     return [
-        Word(word.text.replace(marker, item.text), word.source, word.glob)
+        Word(word.text.replace(marker, item.text), word.source, word.glob, word.origins | item.origins)
         for word in words
-        for item in (given[:1] if marker in word.text else [word])
     ]
 
 
 def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
     """What find looks at, and what it does with what it finds."""
-    start = next((i for i, word in enumerate(words) if i and re.match(r"[-(!]", word.text)), len(words))
-    roots = [word for word in words[1:start] if word.text not in {"-H", "-L", "-P"}] or [Word(".", words[0].source)]
-    actions = {word.text: index for index, word in enumerate(words[start:], start)}
+    begin = 1
+    while begin < len(words) and re.fullmatch(r"-[HLP]|-O\S*|-D|--", words[begin].text):
+        begin += 2 if words[begin].text == "-D" else 1
+    start = next((i for i, word in enumerate(words) if i >= begin and re.match(r"[-(!]", word.text)), len(words))
+    roots = words[begin:start] or [Word(".", words[0].source)]
     for root in roots:
         yield from files.read(root, scope)
-        if "-delete" in actions:
+        if any(word.text == "-delete" for word in words[start:]):
             yield from files.delete(root, scope)
     for index, word in enumerate(words[start:], start):
         following = words[index + 1 : index + 2]
@@ -194,102 +242,9 @@ def _executed(words: list[Word], roots: list[Word]) -> Iterator[Finding]:
             yield Command(command)
 
 
-def interpreted(language: Language, words: list[Word], scope: Scope) -> Iterator[Finding]:
-    """What an interpreter runs: code in an argument, a file, or its standard input."""
-    rest = words[1:]
-    if rest and all(word.text in _VERSION for word in rest):
-        yield reads(words[0].source)
-        return
-    while rest and rest[0].text.startswith(("-", "+")) and rest[0].text not in {"-", "-s", "--"}:
-        code = _code(language, rest)
-        if code:
-            yield from _program(language, code, scope)
-            return
-        if language.name == "python" and rest[0].text == "-m" and len(rest) > 1:
-            yield from _module(rest[1:], scope)
-            return
-        if rest[0].text in language.value:
-            yield from run_arguments(rest[1:2], scope)
-            rest = rest[1:]
-        rest = rest[1:]
-    if any(word.text in language.run for word in words):
-        yield runs(words[0].source, scope)
-        return
-    rest = rest[1:] if rest and rest[0].text == "--" else rest
-    if rest and rest[0].text not in {"-", "-s", "/dev/stdin"}:
-        yield from _file(language, rest, scope)
-    else:
-        yield from _stdin(language, words[0], scope)
-
-
-def _code(language: Language, rest: list[Word]) -> Word | None:
-    """The code that the first word introduces or contains."""
-    flag = rest[0].text
-    for known in language.code:
-        attached = (
-            flag[len(known) :] if flag.startswith(known + "=") or (len(known) == 2 and flag.startswith(known)) else ""
-        )
-        cluster = len(known) == 2 and re.fullmatch(rf"-[A-Za-z0-9.]*{known[1]}", flag)
-        if flag == known or cluster:
-            return rest[1] if len(rest) > 1 else Word("", rest[0].source)
-        if attached:
-            return Word(attached.lstrip("="), rest[0].source, origins=rest[0].origins)
-    return None
-
-
-def _program(language: Language, code: Word, scope: Scope) -> Iterator[Finding]:
-    if language.name == "shell":
-        yield from script(code, code.source)
-    else:
-        yield from origin(code, code.source)
-        yield from programs.judge(language.name, code, scope)
-
-
-def _module(rest: list[Word], scope: Scope) -> Iterator[Finding]:
-    name = rest[0].text
-    if name == "pip":
-        yield Command([Word("pip", rest[0].source), *rest[1:]])
-    elif programs.modules_are_installed(name):
-        yield from run_arguments(rest[1:], scope)
-        yield runs(rest[0].source, scope)
-    else:
-        yield ask("module", rest[0].source, "It runs a Python module that is not one of the usual tools.")
-
-
 def run_arguments(words: list[Word], scope: Scope) -> Iterator[Finding]:
     """What objects to the arguments of a program that is run: they must not lead outside the workspace."""
     for word in words:
         text = word.text.partition("=")[2] if word.text.startswith("-") else word.text
         if re.match(r"[/~]|\.\.(/|$)|.*/\.\.(/|$)", text):
             yield from files.read(Word(text, word.source, word.glob), scope)
-
-
-def _file(language: Language, rest: list[Word], scope: Scope) -> Iterator[Finding]:
-    path = files.resolve(rest[0].text, scope)
-    given = scope.pipes.get(rest[0].text)
-    if given:
-        yield from _stdin(language, rest[0], replace(scope, stdin=given))
-        return
-    yield from run_arguments(rest[1:], scope)
-    if path is None or not paths.inside(path, scope.workspace):
-        yield ask(
-            "outside-code", rest[0].source, "It runs code from outside the workspace.", "Run files of the workspace."
-        )
-    elif path in scope.written or rest[0].glob:
-        yield ask(
-            "fresh-code", rest[0].source, "It runs a file that this command has just made.", "Run it in a later call."
-        )
-    else:
-        yield runs(rest[0].source, scope)
-
-
-def _stdin(language: Language, word: Word, scope: Scope) -> Iterator[Finding]:
-    if scope.stdin is None:
-        yield ask(
-            "interactive", word.source, "It starts an interpreter that waits for input.", "Give it a file to run."
-        )
-    elif language.name == "shell":
-        yield from script(scope.stdin, word.source)
-    else:
-        yield from origin(scope.stdin, word.source)
-        yield from programs.judge(language.name, Word(scope.stdin.text, word.source), scope)

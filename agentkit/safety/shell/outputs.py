@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
 from agentkit.safety import paths
 from agentkit.safety.shell.files import resolve
 from agentkit.safety.shell.knowledge.tables import tables
-from agentkit.safety.shell.scope import A_NAME, TAME, UNKNOWN, Scope, Value, Word
+from agentkit.safety.shell.scope import A_FILE, NOTHING, PERHAPS_EMPTY, TAME, UNKNOWN, Scope, Value, Word
 from agentkit.safety.shell.syntax.words import ansi
 
-_FORMAT = re.compile(r"%(?:(%)|[-+ #0-9.*']*([a-zA-Z]))")
+_FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
+_NO_SLASH = r"[%\w](?!\S*\.\.)[%\w:.@,+-]*"
+_FLAGS = r"(-[a-zA-Z0-9]+ )*"
+# What prints numbers, dates and names of the workspace, by its arguments; and which of these are names of files.
+_NAMERS = {
+    "find": r"(?!.*-(f?printf|exec|ok|fls|files0)).*",
+    "ls": r"(?!.*(--hyperlink|-\w*Q|--quot)).*",
+    "nproc": r".*",
+    "wc": r"(?!.*--files0).*",
+    "seq": r"(-w )?([-+\d.]+ )+",
+    "date": rf"((-u|--utc|-R|-I\w*|--iso-8601\S*|-d \+?[^+]*|--date=\+?[^+]*) )*(\+{_NO_SLASH}( {_NO_SLASH})* )?",
+    "mktemp": r"((-d|-u|-q) )*(\w[\w.-]* )?",
+    "stat": r"(-c|-f|--format) ?=?%[ABCDFGUWXYZabdghilorstuwxyz] .*",
+    "grep": r"(?!.*(--|-\w*[oh]\w*) )((-[EFGHIPRainrsvwxz]+|--(in|ex)clude\S*=\S+) )*-[EFGHIPRainrsvwxz]*[lLc]\w* .*",
+    "rg": r"((-[a-z]*[lc]|--files|--files-with-matches|--count) )+(?!.*-(r|-replace|-hostname|-hyper)).*",
+    "fd": r"(?!.*(-x|-X|--exec|--format|-a|--abs|-\w*[lxX])).*",
+    "git": r"(rev-parse ((--short\S*|--abbrev-ref|--verify|--show-toplevel|HEAD[~^\d]*|\w+) )+|branch --show-current "
+    r"|describe ((--tags|--always|--dirty|--abbrev=\d+|--long) )*|rev-list --count HEAD "
+    r"|ls-files ((-[cdmo]|--cached|--modified|--others|--deleted|--exclude-standard|[\w./*]+) )*"
+    r"|diff --name-only ((--cached|--staged|--diff-filter=\w+|HEAD[~^\d]*|[\w./]+) )*)",
+}
+_FILE_NAMERS = {"find", "ls", "grep", "rg", "fd", "git"}
+_ALWAYS = {"nproc"}
+# What prints the lines that it reads, or some of them, by its arguments.
+_FILTERS = {
+    "sort": r"(-[bdfghinruVR]+ |-k ?[\d,.a-z]+ |-t ?\S )*",
+    "uniq": r"(-[iu] )*",
+    "head": r"(-n ?-?\d+ |-\d+ )?",
+    "tail": r"(-n ?[-+]?\d+ |-\d+ )?",
+    "grep": r"(-[vEFiwxqP]+ )*(-e )?[^- ]\S* ",
+    "cat": r"(- )*",
+    "tac": r"",
+    "shuf": r"",
+    "tee": r"(-a )?(\S+ )*",
+}
 
 
 def prints(words: list[Word], scope: Scope) -> Value:
@@ -25,13 +60,35 @@ def prints(words: list[Word], scope: Scope) -> Value:
         return Value(UNKNOWN, origins | {"fetch"})
     if name in groups["decoders"]:
         return Value(UNKNOWN, origins | {"decode"})
-    if name in groups["namers"] and all(_within(word, scope) for word in words[1:]):
-        return A_NAME
+    if _is_named(name, words, scope):
+        named = frozenset({A_FILE}) if name in _FILE_NAMERS else frozenset()
+        return Value(TAME, named | (frozenset() if name in _ALWAYS else {PERHAPS_EMPTY}))
     if name == "find":
         root = next((word.text for word in words[1:] if not re.match(r"-[HLP]$", word.text)), "")
         return Value(root + "/" + UNKNOWN, origins)
     text = _text(name, words[1:], scope)
     return Value(text.rstrip("\n") if text else UNKNOWN, origins)
+
+
+def _arguments(words: list[Word]) -> str:
+    return "".join(word.text + " " for word in words)
+
+
+def _is_named(name: str, words: list[Word], scope: Scope) -> bool:
+    """Whether a command prints only numbers, dates and names inside the workspace."""
+    pattern = _NAMERS.get(name)
+    if not pattern or not re.fullmatch(pattern, _arguments(words[1:])):
+        return False
+    return name == "date" or all(_within(word, scope) for word in words[1:])
+
+
+def _filtered(name: str, arguments: list[Word], scope: Scope) -> str:
+    """What a filter passes on: a line as it is, of several lines perhaps some in another order."""
+    pattern, text = _FILTERS.get(name), (scope.stdin or NOTHING).text
+    if pattern is None or not re.fullmatch(pattern, _arguments(arguments)):
+        return ""
+    same = name in {"cat", "tee"} or "\n" not in text.rstrip("\n")
+    return text if same else ""
 
 
 def _within(word: Word, scope: Scope) -> bool:
@@ -43,11 +100,25 @@ def _text(name: str, arguments: list[Word], scope: Scope) -> str:
     plain = [UNKNOWN if word.glob else word.text for word in arguments]
     if name == "echo":
         return _echo(plain)
-    if name == "printf" and plain[:1] != ["-v"]:
+    if name == "printf" and not (plain and plain[0].startswith("-v")):
         return "".join(_printf(plain))
-    if name in {"cat", "tee"} and scope.stdin and not [text for text in plain if text != "-"]:
-        return scope.stdin.text
-    return (scope.cwd or "") if name == "pwd" else ""
+    if name in {"basename", "dirname"} and plain and UNKNOWN not in "".join(plain):
+        return _part(name, plain)
+    if name == "pwd":
+        return (scope.cwd or "") if len(scope.folders) == 1 else ""
+    return _filtered(name, arguments, scope)
+
+
+def _part(name: str, arguments: list[str]) -> str:
+    """What basename and dirname print; nothing when their options tell something else."""
+    path, *suffix = [text for text in arguments if text != "--"]
+    if path.startswith("-") or len(suffix) > 1 or (name == "dirname" and suffix):
+        return ""
+    plain = path.rstrip("/") or "/"
+    if name == "dirname":
+        return (posixpath.dirname(plain) if "/" in plain else ".") or "/"
+    last = posixpath.basename(plain) or "/"
+    return last.removesuffix(suffix[0]) if suffix and suffix[0] != last else last
 
 
 def _echo(arguments: list[str]) -> str:
@@ -56,7 +127,7 @@ def _echo(arguments: list[str]) -> str:
         escapes |= "e" in arguments[0]
         arguments = arguments[1:]
     text = " ".join(arguments)
-    return ansi(text) if escapes else text
+    return ansi(text, echo=True) if escapes else text
 
 
 def _printf(arguments: list[str]) -> Iterator[str]:
@@ -76,6 +147,8 @@ def _filled(match: re.Match[str], rest: list[str]) -> str:
     if match[1]:
         return "%"
     value = rest.pop(0) if rest else ""
-    if match[2] == "b":
-        return ansi(value)
-    return value if match[2] in "sq" else (TAME if match[2] in "diufgex" else UNKNOWN)
+    if re.search(r"[.*]", match[2]) or (match[2] and match[3] not in "diufgex"):
+        return UNKNOWN
+    if match[3] == "b":
+        return ansi(value, echo=True)
+    return value if match[3] in "sq" else (TAME if match[3] in "diufgex" else UNKNOWN)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 UNKNOWN = "\x00"
 """Stands in a text for what cannot be told before the command runs."""
@@ -13,6 +20,17 @@ TAME = "\x01"
 """Stands in a text for a number, a date or a name found inside the workspace: no leading dash, slash or dots."""
 HOME = "/home/~"
 """Stands for the home folder, whoever's it is."""
+PERHAPS_EMPTY = "perhaps-empty"
+"""The origin of a text that may also be empty."""
+KEYS = "keys"
+"""The origin of an array's keys: numbers, or texts that were judged when they became keys."""
+A_FILE = "file"
+"""The origin of a text that is the name of a file, which may be odd."""
+_MAX_FOLDERS = 4
+_CODE = re.compile(
+    r"(?i).*\.(py|pyi|sh|bash|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|rs|go|c|h|cc|cpp|hpp|java|kt|cs|mk|cmake|gradle"
+    r"|toml|cfg|ini|json|ya?ml|xml)|.*/(GNU)?(make|just|rake|gem|docker|pip|vagrant|proc)file"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +89,92 @@ class Command:
 Finding = Decision | Script | Command
 
 
+class Written(set[str]):
+    """The paths that a command has written; a folder stands for all that is beneath it."""
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a path, or a folder that holds it, was written."""
+        folder = path if isinstance(path, str) else ""
+        while folder not in {"", "/"}:
+            if super().__contains__(folder):
+                return True
+            folder = posixpath.dirname(folder)
+        return False
+
+
 @dataclass(slots=True)
 class Scope:
-    """One shell at one moment; `fork` is what a subshell gets."""
+    """One shell at one moment; `fork` is what a subshell gets.
+
+    `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
+    `made` are folders that surely exist by now.
+    `written`, `integers` (variables declared as numbers), `links` and `later` (scripts that run at some later moment)
+    are one for all forks.
+    """
 
     workspace: str
     cwd: str | None
     contained: bool = True
     network: bool = False
     variables: dict[str, Value] = field(default_factory=dict)
-    functions: frozenset[str] = frozenset()
-    written: frozenset[str] = frozenset()
+    functions: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    elsewhere: frozenset[str | None] = frozenset()
+    failed: frozenset[str | None] = frozenset()
+    made: frozenset[str] = frozenset()
+    defining: bool = False
+    written: Written = field(default_factory=Written)
+    integers: set[str] = field(default_factory=set)
+    links: set[str] = field(default_factory=set)
+    later: list[Script] = field(default_factory=list)
     pipes: dict[str, Value] = field(default_factory=dict)
     stdin: Value | None = None
 
     def fork(self) -> Scope:
         """A copy whose changes stay inside."""
-        return replace(self, variables=dict(self.variables))
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
+
+    @property
+    def folders(self) -> frozenset[str | None]:
+        """Every folder that it may be in; None is one that cannot be told."""
+        return frozenset({self.cwd}) | self.elsewhere | self.failed
+
+    def may_be_in(self, folders: frozenset[str | None]) -> None:
+        """Add folders that it may be in; too many are not told apart."""
+        others = (self.elsewhere | folders) - {self.cwd}
+        self.elsewhere = others if len(others) <= _MAX_FOLDERS else frozenset({None, *sorted(filter(None, others))[:2]})
+
+    def settle(self) -> None:
+        """The next command runs whether or not the last one failed."""
+        self.may_be_in(self.failed)
+        self.failed = frozenset()
+
+    def adopt(self, other: Scope) -> None:
+        """Take over what another command of the same shell has changed."""
+        self.cwd, self.elsewhere, self.failed = other.cwd, other.elsewhere, other.failed
+        self.variables, self.functions, self.made = other.variables, other.functions, other.made
+
+    def merge(self, other: Scope) -> None:
+        """Keep only what is the same in both; a folder of either may be the one."""
+        for name in self.variables.keys() | other.variables.keys():
+            one, two = self.variables.get(name), other.variables.get(name)
+            if one != two:
+                self.variables[name] = Value(UNKNOWN, Value.joined([v for v in (one, two) if v]).origins)
+        self.made &= other.made
+        both = self.functions.keys() & other.functions.keys()
+        self.functions = {name: tuple(dict.fromkeys(self.functions[name] + other.functions[name])) for name in both}
+        self.settle()
+        self.may_be_in(other.folders)
+
+    def forget(self) -> None:
+        """No variable is known any more."""
+        for name, value in self.variables.items():
+            self.variables[name] = Value(UNKNOWN, value.origins)
+
+    def possible(self) -> Iterator[Scope]:
+        """This scope in each folder that it may be in."""
+        yield self
+        for folder in sorted((self.elsewhere | self.failed) - {self.cwd}, key=str):
+            yield replace(self, cwd=folder)
 
 
 def deny(
@@ -123,6 +210,10 @@ def writes(evidence: str) -> Decision:
 
 def runs(evidence: str, scope: Scope) -> Decision:
     """Fine inside a sandbox: it runs the workspace's own code."""
+    made = next((path for path in sorted(scope.written) if _CODE.fullmatch(path)), None)
+    if made:
+        why = "It runs code of the workspace, of which this command has just written a part."
+        return ask("fresh-code", evidence, why, "Run it in a later call.")
     if scope.contained:
         why = "It runs the workspace's own code inside the sandbox."
         return Decision(Verdict.ALLOW, "shell.runs", why, evidence, level=SafetyLevel.SYSTEM)

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agentkit.decisions import Decision
 from agentkit.safety.shell import files, launchers
 from agentkit.safety.shell.control import WORDS, Judge, piped, substituted
-from agentkit.safety.shell.scope import A_NAME, ANYTHING, NOTHING, TAME, UNKNOWN, Scope, Value, Word, ask, reads, writes
+from agentkit.safety.shell.scope import (
+    A_NAME,
+    ANYTHING,
+    NOTHING,
+    PERHAPS_EMPTY,
+    TAME,
+    UNKNOWN,
+    Scope,
+    Value,
+    Word,
+    ask,
+    reads,
+    writes,
+)
+from agentkit.safety.shell.syntax import arithmetic
 from agentkit.safety.shell.syntax.words import source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
-_SETTERS = {"read", "mapfile", "readarray", "getopts", "printf", "let"}
-_MAKERS = {"tee", "cp", "mv", "ln", "install", "curl", "wget"}
+_DECLARES = {"declare", "typeset", "local", "export", "readonly"}
+_INTO = {"printf": "-v", "wait": "-p"}
+_FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
+_SETTINGS = {
+    "hash": r"-\w*p.*",
+    "shopt": r"autocd|cdable_vars|dotglob|expand_aliases|assoc_expand_once",
+    "enable": r"-.*",
+}
+_MAKERS = {"cp", "mv", "ln", "install", "curl", "wget"}
 
 
 def command(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -40,8 +63,7 @@ def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word]) -> Value
             parts = child.children if child.type == "command_name" else [child]
             words += [word for part in parts for word in judge.expander(inner).words(part)]
     printed = judge.words([*words, *extra], inner)
-    scope.cwd, scope.variables, scope.functions = inner.cwd, inner.variables, inner.functions
-    scope.written |= inner.written
+    scope.adopt(inner)
     return _followed(judge, following, scope, printed)
 
 
@@ -56,8 +78,7 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
             extra += words
             following += after
     printed = _body(judge, node.children[0], inner, extra)
-    scope.cwd, scope.functions = inner.cwd, inner.functions
-    scope.written |= inner.written
+    scope.adopt(inner)
     return _followed(judge, following, scope, printed)
 
 
@@ -119,6 +140,8 @@ def _heredoc(judge: Judge, node: Node, scope: Scope) -> tuple[list[Word], list[N
 def _given(judge: Judge, value: Value, node: Node, scope: Scope) -> None:
     """What a command reads as its input from the command line itself."""
     scope.stdin = value
+    if arithmetic.is_code(value.text):
+        judge.add(ask("hidden-code", source(node), "Arithmetic would run what stands in this text."))
     if "environment" in value.origins:
         why = "It would use a variable that could be a key."
         judge.add(ask("shows-environment", source(node), why, "Name the value."))
@@ -128,17 +151,29 @@ def _target(judge: Judge, operator: str, word: Word, scope: Scope) -> None:
     """The file that a redirection reads or writes."""
     if operator in {">&", "<&"} and re.fullmatch(r"\d*-?", word.text):
         return
-    if operator.startswith("<"):
-        for found in (*files.secrets(word, scope), *files.read(word, scope)):
+    linked(judge, [word], scope)
+    for possible in scope.possible():
+        judged = files.write if not operator.startswith("<") or operator == "<>" else _reads
+        for found in judged(word, possible):
             judge.add(found)
+    if PERHAPS_EMPTY in word.origins:
+        judge.add(ask("unknown-path", word.source, "Which file it is cannot be told before it runs.", "Name the file."))
+    if operator.startswith("<"):
         scope.stdin = scope.pipes.get(word.text, Value(UNKNOWN, word.origins))
-        return
-    for found in files.write(word, scope):
-        judge.add(found)
-    path = files.resolve(word.text, scope)
-    scope.written |= {path} if path else set()
-    if not word.text.startswith("/dev/"):
+    elif not word.text.startswith("/dev/"):
         judge.add(writes(word.source))
+
+
+def linked(judge: Judge, words: list[Word], scope: Scope) -> None:
+    """After a link was made, where ".." leads cannot be told."""
+    for word in words:
+        if scope.links and re.search(r"(^|[/=])\.\.(/|$)", word.text):
+            judge.add(ask("linked", word.source, "It goes up from a link that it has made.", "Use the full path."))
+
+
+def _reads(word: Word, scope: Scope) -> Iterator[Decision]:
+    yield from files.secrets(word, scope)
+    yield from files.read(word, scope)
 
 
 def assignment(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -159,12 +194,41 @@ def _assign(judge: Judge, node: Node, scope: Scope, *, lasting: bool) -> None:
     elif rest:
         value = judge.expander(scope).value(rest[0])
     name, text = source(target), source(node)
-    if lasting or name not in {"IFS", "LC_ALL", "LANG"}:
-        for found in launchers.environment(name, value, text, scope):
-            judge.finding(found, scope)
-    if lasting:
-        added = text.startswith(name + "+=")
-        scope.variables[name] = Value.joined([scope.variables.get(name, ANYTHING), value]) if added else value
+    for part in arithmetic.subscripts(node):
+        judge.evaluate(part, substituted(judge, part, scope), scope)
+    if not lasting:
+        if name not in {"IFS", "LC_ALL", "LANG"}:
+            _environment(judge, scope, (name, value), text)
+        return
+    if text.startswith(name + "+="):
+        value = Value.joined([scope.variables.get(name, ANYTHING), value])
+    set_variable(judge, scope, (name, value), text)
+
+
+def set_variable(judge: Judge, scope: Scope, given: tuple[str, Value], text: str) -> None:
+    """A variable gets a value for good, however that is written: the one place where variables change."""
+    target, value = given
+    match = re.match(r"([A-Za-z_]\w*)(\[.*\])?$", target, re.DOTALL)
+    if not match:
+        if not target.isdigit():
+            judge.add(ask("hidden-variable", text, "Which variable it sets cannot be told.", "Write out its name."))
+        scope.forget()
+        return
+    name = match[1]
+    _environment(judge, scope, (name, value), text)
+    unsure = name in scope.integers and not arithmetic.is_number(value) and not scope.defining
+    if unsure or arithmetic.is_code(value.text) or arithmetic.is_code(match[2] or ""):
+        judge.add(ask("hidden-code", text, "Arithmetic would run what stands in this text."))
+    scope.variables[name] = Value(UNKNOWN, value.origins) if match[2] else value
+
+
+def _environment(judge: Judge, scope: Scope, given: tuple[str, Value], text: str) -> None:
+    name, value = given
+    name = name.partition("[")[0]
+    if name in _FOLDERS:
+        judge.add(ask("environment", text, f"{name} is where bash believes to be.", "Use cd."))
+    for found in launchers.environment(name, value, text, scope) if name != "_" else ():
+        judge.finding(found, scope)
 
 
 def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -173,10 +237,14 @@ def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
     words = [Word(source(first), source(first))]
     for child in others:
         if child.type == "variable_assignment":
+            if any(re.match(r"-\w*i", word.text) for word in words):
+                scope.integers.add(source(child.children[0]))
             _assign(judge, child, scope, lasting=True)
             words.append(Word("name", source(child)))
         elif child.type == "variable_name":
             words.append(Word("name", source(child)))
+            if any(re.match(r"-\w*i", word.text) for word in words):
+                scope.integers.add(source(child))
         else:
             words += judge.expander(scope).words(child)
     judge.words(words, scope)
@@ -187,30 +255,113 @@ def unset(judge: Judge, node: Node, scope: Scope) -> Value:
     """unset: the variable is not known any more."""
     first, *others = node.children
     for child in others:
-        scope.variables[source(child)] = ANYTHING
+        name = source(child)
+        scope.variables[name] = ANYTHING
+        scope.functions.pop(name, None)
         substituted(judge, child, scope)
+        if name in {"IFS", "PATH"}:
+            _environment(judge, scope, (name, ANYTHING), name)
     judge.words([Word(source(child), source(child)) for child in (first, *others)], scope)
     return NOTHING
 
 
-def take_effect(words: list[Word], scope: Scope) -> None:
+def take_effect(judge: Judge, words: list[Word], scope: Scope) -> None:
     """What a command changes in the shell itself: the folder, variables, files that it made."""
     name = words[0].text
     if name in {"cd", "pushd", "popd"}:
-        scope.cwd = _folder(words, scope)
-    elif name in scope.functions or name in {"eval", "source", "."}:
-        scope.variables = {key: Value(UNKNOWN, value.origins) for key, value in scope.variables.items()}
-        scope.cwd = None if name in scope.functions else scope.cwd
-    elif name in _SETTERS:
-        tame = A_NAME if name == "read" and scope.stdin and scope.stdin.text == TAME else ANYTHING
-        scope.variables |= {word.text: tame for word in words[1:] if word.text.isidentifier()}
-    elif name in _MAKERS:
-        made = {files.resolve(word.text, scope) for word in words[1:] if not word.text.startswith("-")}
-        scope.written |= frozenset(path for path in made if path)
+        _move(words, scope)
+    elif name in {"eval", "source", "."}:
+        scope.forget()
+    elif name in {"set", "shift"}:
+        scope.variables |= dict.fromkeys("123456789", ANYTHING)
+    elif name == "let":
+        _let(judge, words, scope)
+    elif name in {*_MAKERS, "mkdir"}:
+        _made(words, scope)
+    _settings(judge, words)
+    for word, target, value in _set(words, scope):
+        set_variable(judge, scope, (target, value), word.source)
+
+
+def _made(words: list[Word], scope: Scope) -> None:
+    if words[0].text == "ln":
+        scope.links.add(words[-1].text)
+    resolved = {files.resolve(word.text, scope) for word in words[1:] if not word.text.startswith("-")}
+    made = frozenset(path for path in resolved if path)
+    if words[0].text == "mkdir":
+        scope.made |= made if scope.cwd and not scope.elsewhere and all(word.known for word in words) else frozenset()
+    else:
+        scope.written |= made
+
+
+def _settings(judge: Judge, words: list[Word]) -> None:
+    pattern = _SETTINGS.get(words[0].text)
+    for word in words[1:]:
+        if pattern and re.fullmatch(pattern, word.text):
+            why = "It changes what the names of commands and folders mean."
+            judge.add(ask("meaning", word.source, why, "Write out the names."))
+
+
+def _let(judge: Judge, words: list[Word], scope: Scope) -> None:
+    for word in words[1:]:
+        named = re.findall(r"[A-Za-z_]\w*", word.text)
+        values = [scope.variables.get(name, NOTHING) for name in named]
+        if not all(arithmetic.is_number(value) for value in (*values, Value(word.text))) and not scope.defining:
+            judge.add(ask("hidden-code", word.source, "Arithmetic would run what stands in this text."))
+        for name in named:
+            set_variable(judge, scope, (name, A_NAME), word.source)
+
+
+def _set(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
+    """The variables that a builtin sets, with the word that says so."""
+    name, rest = words[0].text, words[1:]
+    if name in _DECLARES:
+        for word in rest:
+            target, equals, value = word.text.partition("=")
+            if equals or UNKNOWN in word.text:
+                yield word, target.removesuffix("+"), Value(value, word.origins)
+    elif name in _INTO:
+        yield from _into(_INTO[name], rest)
+    elif name in {"read", "mapfile", "readarray"}:
+        yield from _read_names(words, scope)
+    elif name == "getopts":
+        yield from ((word, word.text, ANYTHING) for word in rest[1:2])
+
+
+def _into(flag: str, rest: list[Word]) -> Iterator[tuple[Word, str, Value]]:
+    """The variable of printf -v or wait -p."""
+    if rest and rest[0].text.startswith(flag):
+        target = rest[0].text[2:] or "".join(word.text for word in rest[1:2])
+        yield rest[0], target, ANYTHING
+
+
+def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
+    """The variables that read and mapfile fill; a word after a flag may be its value or a name."""
+    stdin = scope.stdin or ANYTHING
+    simple_words = words[0].text == "read" and re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", stdin.text)
+    value = Value(TAME, stdin.origins) if simple_words else Value(UNKNOWN, stdin.origins - {"environment"})
+    after = ""
+    for word in words[1:]:
+        flag = re.match(r"-\w*", word.text)
+        if not flag and (word.text.isidentifier() or not re.search(r"-\w*[pdntNuisOcC]$", after)):
+            yield word, word.text, value
+        after = word.text if flag else ""
+
+
+def _move(words: list[Word], scope: Scope) -> None:
+    """The folder after cd, pushd and popd, if they succeed."""
+    folders = {_folder(words, possible) for possible in scope.possible()}
+    first, before = _folder(words, scope), scope.folders
+    scope.cwd, scope.elsewhere = first, frozenset()
+    scope.failed = frozenset() if first in scope.made else before
+    scope.may_be_in(frozenset(folders))
 
 
 def _folder(words: list[Word], scope: Scope) -> str | None:
-    target = next((word for word in words[1:] if not word.text.startswith("-") or word.text == "-"), None)
-    if target is None:
-        return files.resolve("~", scope) if words[0].text == "cd" else None
-    return None if target.glob or target.text == "-" or words[0].text == "popd" else files.resolve(target.text, scope)
+    name = words[0].text
+    targets = [word for word in words[1:] if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
+    if not targets:
+        return files.resolve("~", scope) if name == "cd" else None
+    target = targets[0]
+    told = len(targets) == 1 and not target.glob and target.text not in {"", "-"} and name != "popd"
+    return files.resolve(target.text, scope) if told and not re.match(r"[-+]\d", target.text) else None

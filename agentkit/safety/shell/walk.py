@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentkit.decisions import Decision
-from agentkit.safety.shell import commands, control, outputs, simple
+from agentkit.safety.shell import commands, control, files, outputs, simple
 from agentkit.safety.shell.scope import (
     ANYTHING,
     NOTHING,
+    PERHAPS_EMPTY,
     TAME,
     UNKNOWN,
     Command,
@@ -21,7 +23,8 @@ from agentkit.safety.shell.scope import (
     Word,
     ask,
 )
-from agentkit.safety.shell.syntax import parsing
+from agentkit.safety.shell.syntax import arithmetic, parsing
+from agentkit.safety.shell.syntax.hidden import hidden, unescaped
 from agentkit.safety.shell.syntax.words import Expander, source
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 _MAX_STEPS = 400
 _MAX_DEPTH = 2 * parsing.MAX_DEPTH
+_HERE = {"eval", "source", "."}  # what they run is run in the same shell
+_HARMLESS_WRITERS = {"mkdir", "touch", "chmod", "rmdir"}  # what they make is empty, or as before
+_BUILDERS = {"make", "gmake", "just", "rake", "ant", "gradle", "mvn", "ninja", "task", "docker", "gcc", "cmake"}
 _BEYOND = {"shell.too-deep", "shell.too-many", "shell.too-long"}
 
 
@@ -39,6 +45,8 @@ class Walk:
         self._whole, self._scope = whole, scope
         self._span, self._depth, self._steps = whole, 0, 0
         self._found: list[Decision] = []
+        self._folders: set[str | None] = {scope.cwd}
+        self._calls: list[str] = []
 
     def findings(self) -> list[Decision]:
         """All decisions on the parts, in the order of the text."""
@@ -46,7 +54,16 @@ class Walk:
         if "\\\n" in self._whole:
             # The parser sees a word's end where bash joins two lines.
             self._script(self._whole.replace("\\\n", ""), self._whole, self._scope.fork())
+        self._run_later()
         return self._found
+
+    def _run_later(self) -> None:
+        """Traps and aliases run at any moment after: in each folder, with whatever the variables are then."""
+        self._scope.forget()
+        for script in dict.fromkeys(self._scope.later):
+            for folder in sorted(self._folders, key=str):
+                inner = replace(self._scope.fork(), cwd=folder, elsewhere=frozenset(), failed=frozenset())
+                self._script(script.text, script.source, inner)
 
     def add(self, finding: Decision) -> None:
         """Keep a decision; its evidence must stand in the command itself."""
@@ -56,7 +73,24 @@ class Walk:
 
     def expander(self, scope: Scope) -> Expander:
         """What turns syntax into words in this scope."""
-        return Expander(scope, lambda node: self.substitution(node, scope))
+        return Expander(
+            scope,
+            lambda node: self.substitution(node, scope),
+            lambda node, values: self.evaluate(node, values, scope),
+            lambda name, value, text: self.assign(name, value, text, scope),
+        )
+
+    def assign(self, name: str, value: Value, text: str, scope: Scope) -> None:
+        """Judge and keep a variable's new value."""
+        simple.set_variable(self, scope, (name, value), text)
+
+    def evaluate(self, node: Node, values: list[Value], scope: Scope) -> None:
+        """Judge what bash evaluates as arithmetic: a text in it could be code."""
+        name = arithmetic.delicate(node, scope)
+        if name or not all(arithmetic.is_number(value) for value in values):
+            why = "Arithmetic would run what stands in a text that is not surely a number."
+            self.add(ask("hidden-code", source(node), why, "Use numbers that are written out."))
+        arithmetic.change(node, scope)
 
     def visit(self, node: Node, scope: Scope) -> Value:
         """Judge a statement; returns what it prints."""
@@ -75,7 +109,8 @@ class Walk:
         """Judge $(...), `...`, <(...) or >(...); returns the text that takes its place."""
         inner = scope.fork()
         inner.stdin = None
-        value = control.sequence(self, node, inner)
+        script = unescaped(node)
+        value = control.sequence(self, node, inner) if script is None else self._script(script, source(node), inner)
         if node.type == "process_substitution":
             name = f"/dev/fd/{63 + len(scope.pipes)}"
             scope.pipes[name] = value
@@ -84,28 +119,78 @@ class Walk:
         return value if told else Value(value.text, value.origins | {"output"})
 
     def words(self, words: list[Word], scope: Scope) -> Value:
-        """Judge a command by its words; returns what it prints."""
+        """Judge a command by its words, as the function and as the program of that name; returns what it prints."""
         if not words:
             return NOTHING
         if self._exhausted():
             return ANYTHING
+        scope.settle()
+        bodies = scope.functions.get(words[0].text, ())
+        for body in bodies:
+            self._call(body, words, scope)
+        if bodies and not control.is_known(words[0].text):
+            return ANYTHING
+        return self._program(words, scope)
+
+    def _call(self, body: Node, words: list[Word], scope: Scope) -> None:
+        """Judge a function's body where it is called, with its arguments."""
+        name = words[0].text
+        if name in self._calls:
+            self.add(ask("recursion", words[0].source, "A function that calls itself may never end.", "Use a loop."))
+            return
+        before = scope.fork()
+        arguments = [Value(UNKNOWN if word.glob else word.text, word.origins) for word in words[1:10]]
+        told = all(word.known for word in words[1:])
+        for index in range(9):
+            given = arguments[index] if index < len(arguments) else NOTHING
+            scope.variables[str(index + 1)] = given if told or index < len(arguments) else ANYTHING
+        self._calls.append(name)
+        self.visit(body, scope)
+        self._calls.pop()
+        scope.merge(before)
+        for index in range(9):
+            scope.variables.pop(str(index + 1), None)
+        scope.variables |= {key: value for key, value in before.variables.items() if key.isdigit()}
+
+    def _program(self, words: list[Word], scope: Scope) -> Value:
         started = None
-        for finding in commands.examine(words, scope):
-            printed = self.finding(finding, scope)
-            started = printed if isinstance(finding, Command) else started
-        simple.take_effect(words, scope)
+        before = set(scope.written)
+        simple.linked(self, words, scope)
+        self._built_from(words, scope)
+        for version in _versions(words):
+            for possible in list(scope.possible()):
+                if possible is not scope and self._exhausted():
+                    break
+                for finding in commands.examine(version, possible):
+                    printed = self.finding(finding, possible, words[0].text)
+                    started = printed if isinstance(finding, Command) else started
+                if possible is not scope:
+                    scope.may_be_in(possible.folders)
+        if words[0].text in _HARMLESS_WRITERS:
+            scope.written.intersection_update(before)
+        simple.take_effect(self, words, scope)
+        self._folders |= scope.folders
         return started or outputs.prints(words, scope)
 
-    def finding(self, finding: Finding, scope: Scope) -> Value:
-        """Keep a decision, or judge what a command would start; returns what that prints."""
+    def _built_from(self, words: list[Word], scope: Scope) -> None:
+        """A build that is told to follow a file which this command has written."""
+        for word in words[1:] if words[0].text in _BUILDERS else ():
+            path = files.resolve(word.text, scope)
+            if path and path in scope.written:
+                self.add(ask("fresh-code", word.source, "It runs a file that this command has just made."))
+
+    def finding(self, finding: Finding, scope: Scope, name: str = "") -> Value:
+        """Keep a decision, or judge what the command `name` would start; returns what that prints."""
         self._depth += 1
         try:
             if isinstance(finding, Decision):
                 self.add(finding)
                 return ANYTHING
             if isinstance(finding, Script):
-                return self._script(finding.text, finding.source, scope.fork())
-            return self.words(finding.words, scope)
+                if name in {"trap", "alias"}:
+                    scope.later.append(finding)
+                return self._script(finding.text, finding.source, scope if name in _HERE else scope.fork())
+            return NOTHING if not finding.words or self._exhausted() else self._program(finding.words, scope)
         finally:
             self._depth -= 1
 
@@ -124,9 +209,32 @@ class Walk:
         troubles = [refused] if refused else parsing.troubles(root)
         for trouble in troubles:
             self.add(trouble)
-        value = ANYTHING if _BEYOND & {trouble.rule for trouble in troubles} else self.visit(root, scope)
+        value = ANYTHING
+        if not _BEYOND & {trouble.rule for trouble in troubles}:
+            self._hidden(root, scope)
+            value = self.visit(root, scope)
         self._span = before
         return value
+
+    def _hidden(self, root: Node, scope: Scope) -> None:
+        """Judge what runs in texts that the parser takes for plain."""
+        for node, scripts in hidden(root):
+            if node.type != "heredoc_body" or "$(" in source(node):
+                self.add(
+                    ask("unreadable", source(node), "A command hides in a text.", "Write it as $(...) on its own.")
+                )
+            for script in scripts:
+                self.finding(Script(script, source(node)), scope)
+
+
+def _versions(words: list[Word]) -> Iterator[list[Word]]:
+    """The words, and what they are if the texts in them that may be empty are."""
+    yield words
+    if any(PERHAPS_EMPTY in word.origins for word in words):
+        yield [
+            replace(word, text=re.sub(f"[{UNKNOWN}{TAME}]", "", word.text)) if PERHAPS_EMPTY in word.origins else word
+            for word in words
+        ]
 
 
 def _strange(walk: Walk, node: Node, scope: Scope) -> Value:

@@ -3,6 +3,7 @@
 It is the first layer only: the child process and the operating system are the boundary.
 """
 
+import gc
 import sys
 import warnings
 from collections.abc import Callable
@@ -11,10 +12,10 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agentkit.sandbox.guard.ending import FILE, Ending, Refused, own_frames
-from agentkit.sandbox.guard.modules import available_modules as available_modules
+from agentkit.sandbox.guard.facades.modules import available_modules as available_modules
 
 if TYPE_CHECKING:
-    from agentkit.sandbox.guard.transformer import Language
+    from agentkit.sandbox.guard.syntax.transformer import Language
 
 SHOWN_LINES = 8
 
@@ -52,7 +53,7 @@ def compiled(code: str) -> CodeType | Ending:
 
 def language() -> "type[Language]":
     """The visitor on top of the engine, which is loaded here."""
-    from agentkit.sandbox.guard.transformer import Language
+    from agentkit.sandbox.guard.syntax.transformer import Language
 
     engine = load_engine()
 
@@ -92,16 +93,19 @@ def let_go(namespace: dict[str, Any]) -> None:
     """Free what the program made while its functions still work, as Python does when it ends."""
     for name in [name for name in namespace if not name.startswith((".", "__"))]:
         namespace[name] = None
+    gc.collect(1)  # objects that hold each other end too; of the young ones only, as the host may hold many
     namespace.clear()
 
 
 def new_namespace(write: Callable[[str, str], object], shown: list[str]) -> dict[str, Any]:
     """The globals of a program: its built-in names, and the guards under names that it cannot spell."""
-    from agentkit.sandbox.guard import transformer
     from agentkit.sandbox.guard.attributes import MAIN, Guard
+    from agentkit.sandbox.guard.classes import matchable
+    from agentkit.sandbox.guard.facades.modules import Importer
+    from agentkit.sandbox.guard.facades.substitutes import substitutes
     from agentkit.sandbox.guard.functions import Streams, make_builtins
-    from agentkit.sandbox.guard.modules import Importer
-    from agentkit.sandbox.guard.substitutes import substitutes
+    from agentkit.sandbox.guard.likeness import Boxed, opaque
+    from agentkit.sandbox.guard.syntax import expressions
 
     namespace: dict[str, Any] = {"__name__": MAIN, "__doc__": None}
     guard = Guard(namespace)
@@ -113,13 +117,16 @@ def new_namespace(write: Callable[[str, str], object], shown: list[str]) -> dict
             shown.append(repr(value))
 
     namespace["__builtins__"] = make_builtins(guard, streams)
-    namespace[transformer.READ] = guard.read
-    namespace[transformer.READ_OWN] = guard.read_own
-    namespace[transformer.READ_PLAIN] = guard.read_plain
-    namespace[transformer.WRITE] = guard.write
-    namespace[transformer.IMPORT] = importer.import_module
-    namespace[transformer.IMPORT_FROM] = importer.import_name
-    namespace[transformer.SHOW] = show
+    namespace[expressions.READ] = guard.read
+    namespace[expressions.READ_OWN] = guard.read_own
+    namespace[expressions.READ_PLAIN] = guard.read_plain
+    namespace[expressions.WRITE] = guard.write
+    namespace[expressions.IMPORT] = importer.import_module
+    namespace[expressions.IMPORT_FROM] = importer.import_name
+    namespace[expressions.SHOW] = show
+    namespace[expressions.MATCHABLE] = matchable
+    namespace[expressions.BOXED] = Boxed
+    namespace[expressions.OPAQUE] = opaque
     return namespace
 
 
@@ -137,7 +144,7 @@ def told(error: BaseException, code: str) -> Ending:
     trace = tuple(f"line {number}, in {function}" for number, function in frames[:-1][-SHOWN_LINES:])
     try:
         text = str(error)
-    except Exception as failure:
+    except BaseException as failure:
         text = f"(its text cannot be shown: {type(failure).__name__})"
     refused = isinstance(error, Refused)
     message = text if refused else f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -148,5 +155,5 @@ def told(error: BaseException, code: str) -> Ending:
 
 def source_line(code: str, line: int | None) -> str:
     """The text of one line of the code."""
-    lines = code.splitlines()
+    lines = code.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # form feeds and the like end no line
     return lines[line - 1].strip() if line and line <= len(lines) else ""

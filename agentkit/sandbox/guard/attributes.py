@@ -4,8 +4,7 @@ Anything public may be read, unless it leads to frames, code or modules; undersc
 the code itself wrote, and only those may be changed. All decisions look at `type(x)`, which an object cannot forge.
 """
 
-import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -13,17 +12,18 @@ from types import (
     FrameType,
     FunctionType,
     GenericAlias,
+    MethodDescriptorType,
     MethodType,
     ModuleType,
     NoneType,
     SimpleNamespace,
     TracebackType,
-    resolve_bases,
 )
-from typing import Any, Self
+from typing import Any
 
-from agentkit.sandbox.guard.ending import Refused, RefusedAttribute, RefusedCall
-from agentkit.sandbox.guard.formatting import format_text
+from agentkit.sandbox.guard.ending import RefusedAttribute, RefusedCall
+from agentkit.sandbox.guard.facades.formatting import format_text
+from agentkit.sandbox.guard.likeness import Attributes, Kind, TypeFunction
 from agentkit.sandbox.guard.names import (
     COPIES,
     DELICATE,
@@ -37,105 +37,14 @@ from agentkit.sandbox.guard.names import (
     TEXTS,
     as_python_reads,
     is_dunder,
-    is_own,
-    may_be_matched,
     may_read,
     may_set,
 )
 
 MAIN = "__main__"
 CLOSED_TYPES = frozenset({CellType, CodeType, FrameType, ModuleType, TracebackType})
+LOOKED_AT = CLOSED_TYPES | {FunctionType}
 OWN_HINT = "underscore names can be used on objects of classes that the code itself defines"
-
-
-class Kind:
-    """The likeness of a class: it can be compared, printed and used in `isinstance`, but makes no objects."""
-
-    def __init__(self, likened: type) -> None:
-        self.__name__ = likened.__name__
-        self.__qualname__ = likened.__qualname__
-        self.__module__ = likened.__module__
-        self._likened = likened
-
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        """Refuse to make an object."""
-        raise RefusedCall(f"objects of {self.__name__!r} cannot be made by calling their type here")
-
-    def __repr__(self) -> str:
-        return repr(self._likened)
-
-    def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, self._likened)
-
-    def __subclasscheck__(self, value: Any) -> bool:
-        return issubclass(value, self._likened)
-
-    def __getitem__(self, _: Any) -> Self:
-        return self
-
-    def __or__(self, _: Any) -> Self:
-        return self
-
-    __ror__ = __or__
-
-
-class TypeFunction(Kind):
-    """What the name `type` means: `type(x)`, and no way to make classes but the `class` statement."""
-
-    def __init__(self, type_of: Callable[[Any], Any]) -> None:
-        super().__init__(type)
-        self._type_of = type_of
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """The class of one object."""
-        if len(arguments) != 1 or keywords:
-            raise RefusedCall("type() takes one argument here", "write a class statement")
-        return self._type_of(arguments[0])
-
-
-def likened(kind: Kind) -> type:
-    """The class behind a likeness; for the guard only."""
-    return kind._likened
-
-
-class Attributes(dict[str, Any]):
-    """A copy of an object's `__dict__`; what is changed in it is changed in the object too, if the name is allowed."""
-
-    def __init__(self, live: dict[str, Any]) -> None:
-        super().__init__(live)
-        self._live = live
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if type(name) is not str or not may_set(as_python_reads(name)):
-            raise RefusedAttribute(f"the attribute {name!r} cannot be set here")
-        self._live[name] = value
-        super().__setitem__(name, value)
-
-    def __delitem__(self, name: str) -> None:
-        super().__delitem__(name)
-        self._live.pop(name, None)
-
-    def update(self, *others: Any, **values: Any) -> None:
-        """Set several attributes."""
-        for name, value in dict(*others, **values).items():
-            self[name] = value
-
-    def setdefault(self, name: str, default: Any = None) -> Any:
-        """The attribute, which is set to the default if it is missing."""
-        if name not in self:
-            self[name] = default
-        return self[name]
-
-    def pop(self, name: str, *default: Any) -> Any:
-        """Remove the attribute and give its value."""
-        value = super().pop(name, *default)
-        self._live.pop(name, None)
-        return value
-
-    def clear(self) -> None:
-        """Remove all attributes."""
-        for name in list(self):
-            del self[name]
 
 
 class Guard:
@@ -146,6 +55,7 @@ class Guard:
         self._namespace = namespace
         self._own_classes: set[type] = set()
         self._known_classes: set[type] = {NoneType, type(NotImplemented), type(Ellipsis)}
+        self._standing: dict[type, type] = {}
         self._settable: set[type] = {SimpleNamespace}
         self.type = TypeFunction(self.type_of)
         self._kinds: dict[type, Any] = {Attributes: dict, Kind: self.type, TypeFunction: self.type}
@@ -156,7 +66,8 @@ class Guard:
             **dict.fromkeys(OF_EXCEPTIONS, self._read_of_exception),
             **dict.fromkeys(OWN_METHODS | {"__wrapped__"}, self._read_own_function),
             **dict.fromkeys(SETTERS, self._read_setter),
-            **dict.fromkeys(METHODS | {"__members__"}, getattr),
+            **dict.fromkeys(METHODS, self.read_plain),
+            "__members__": getattr,
             "__init__": self._read_init,
             **dict.fromkeys(DELICATE - {"mro", "obj"}, self._read_own_delicate),
             "format": self._read_format,
@@ -176,6 +87,10 @@ class Guard:
         """Remember a class that was handed out, so that `type(x)` may say it."""
         if isinstance(value, type):
             self._known_classes.add(value)
+
+    def let_stand(self, original: type, replacement: type) -> None:
+        """Say the replacement wherever a class would be named among the bases of another."""
+        self._standing[original] = replacement
 
     def let_set(self, kind: type) -> None:
         """Let the program set attributes of objects of exactly this class."""
@@ -208,8 +123,8 @@ class Guard:
     def read_plain(self, value: Any, name: str) -> Any:
         """An attribute whose name is harmless on every object."""
         found = getattr(value, name)
-        if type(found) in CLOSED_TYPES or found is type:
-            return self._closed(found, name)
+        if type(found) in LOOKED_AT or found is type:
+            return self._looked_at(value, found, name)
         return found
 
     def read(self, value: Any, name: str) -> Any:
@@ -231,7 +146,8 @@ class Guard:
 
     def read_by_text(self, value: Any, name: str) -> Any:
         """An attribute whose name was made while the program runs: fewer special ones than may be written in code."""
-        if type(name) is str and is_dunder(as_python_reads(name)) and name not in READABLE_BY_TEXT:
+        readable = type(name) is not str or not is_dunder(as_python_reads(name)) or name in READABLE_BY_TEXT
+        if not readable and not (name == "__dict__" and self.is_own(value)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be read by its name as text", OWN_HINT)
         return self.read(value, name)
 
@@ -239,12 +155,33 @@ class Guard:
         kind = value if issubclass(type(value), type) else type(value)
         return kind is super or (name in OF_TUPLES and issubclass(kind, tuple)) or self.is_own(value)
 
-    def _closed(self, found: Any, name: str) -> Any:
+    def _looked_at(self, value: Any, found: Any, name: str) -> Any:
         if found is type:
             return self.type
+        if type(found) is FunctionType and type(value) is not property:
+            return found if self.is_own_function(found) else self._method(value, found, name)
+        if self.is_own_function(found):
+            return found
         raise RefusedAttribute(
             f"the attribute {name!r} is not available here", "it is a part of Python's own machinery"
         )
+
+    def _method(self, value: Any, found: Any, name: str) -> Any:
+        """A function that a class gives away, for its own objects only: it may write to whatever it is called on."""
+        kind = class_behind(value)
+        holder = next((base for base in kind.__mro__ if name in vars(base)), None) if kind else None
+        if not holder or type(vars(holder)[name]) is staticmethod:
+            return found
+        if self.is_own_class(holder) and not name.startswith("_"):
+            return found
+
+        def method(*arguments: Any, **keywords: Any) -> Any:
+            if not arguments or kind not in type(arguments[0]).__mro__:
+                raise RefusedCall(f"{name}() of {kind.__name__!r} is called on objects of that class only")
+            return found(*arguments, **keywords)
+
+        method.__name__, method.__qualname__, method.__doc__ = found.__name__, found.__qualname__, found.__doc__
+        return method
 
     def _read_text(self, value: Any, name: str) -> Any:
         found = getattr(value, name)
@@ -264,13 +201,17 @@ class Guard:
 
     def _read_init(self, value: Any, name: str) -> Any:
         if issubclass(type(value), type) or type(value) is super or self.is_own(value):
-            return getattr(value, name)
+            return self.read_plain(value, name)
         raise RefusedAttribute(f"{name!r} of this {type(value).__name__!r} is not available here", OWN_HINT)
 
     def _read_of_own_class(self, value: Any, name: str) -> Any:
-        if issubclass(type(value), type) and not self.is_own_class(value):
-            raise RefusedAttribute(f"{name!r} of {value.__name__!r} is not available here", OWN_HINT)
-        return getattr(value, name)
+        kind = class_behind(value)
+        if kind and not self.is_own_class(kind):
+            raise RefusedAttribute(f"{name!r} of {kind.__name__!r} is not available here", OWN_HINT)
+        found = getattr(value, name)
+        if name == "mro":
+            return found
+        return tuple(dict.fromkeys(self._standing.get(base, base) for base in found))
 
     def _read_of_exception(self, value: Any, name: str) -> Any:
         if not issubclass(type(value), BaseException):
@@ -296,25 +237,13 @@ class Guard:
     def _read_format(self, value: Any, name: str) -> Any:
         """`format` of a string follows attributes in C, so it is replaced by one that reads them here."""
         found = getattr(value, name)
-        is_class = issubclass(type(value), type)
-        if issubclass(value if is_class else type(value), str):
-            text: Any = None if is_class else value
-        elif type(value) is super:
-            text = getattr(found, "__self__", None)
+        if type(found) is MethodDescriptorType and issubclass(found.__objclass__, str):
+            text: Any = None
+        elif type(found) is BuiltinFunctionType and issubclass(type(found.__self__), str):
+            text = found.__self__
         else:
-            return found
-        if self.is_own_function(found):
-            return found
-
-        def format_bound(*positional: Any, **named: Any) -> str:
-            template, *arguments = positional if text is None else (text, *positional)
-            template = str.__str__(template)
-            if name == "format":
-                return format_text(self.read_by_text, template, arguments, named)
-            (mapping,) = arguments
-            return format_text(self.read_by_text, template, None, mapping)
-
-        return format_bound
+            return self.read_plain(value, name)
+        return _formatting(self.read_by_text, text, name)
 
     def _read_setter(self, value: Any, name: str) -> Any:
         """`__setattr__` and `__delattr__` of a built-in class, checked as an assignment is."""
@@ -339,7 +268,8 @@ class Guard:
             return value
         if self.is_own(value) or issubclass(kind, BaseException):
             return value
-        raise RefusedAttribute(f"attributes of this {kind.__name__!r} cannot be set here", OWN_HINT)
+        hint = "what is printed is caught with contextlib.redirect_stdout" if kind.__name__ == "Facade" else OWN_HINT
+        raise RefusedAttribute(f"attributes of this {kind.__name__!r} cannot be set here", hint)
 
     def check_set(self, value: Any, name: str) -> None:
         """Refuse an attribute that must not be set, or deleted."""
@@ -364,33 +294,28 @@ class Guard:
             self._kinds[kind] = Kind(kind)
         return self._kinds[kind]
 
-    def build_class(self, body: Any, name: str, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> type:
-        """What the `class` statement calls."""
-        for base in bases:
-            of_typing = type(base).__module__ == "typing" or type(base) in {GenericAlias, FunctionType}
-            if self.is_own(base) if of_typing else not isinstance(base, type | TypeFunction):
-                raise Refused(f"class {name!r} cannot derive from this {type(base).__name__!r}")
-        resolved = () if self.type in bases else resolve_bases(bases)
-        offered = metaclass is None or (
-            type(metaclass) in {Kind, TypeFunction} and issubclass(likened(metaclass), type)
-        )
-        if not offered or self.type in bases or any(issubclass(base, type) for base in resolved):
-            raise Refused("metaclasses are not available here", "use a class decorator or __init_subclass__")
-        plain = metaclass is None and all(is_plain(base) for base in resolved)
-        for base in resolved:
-            check_fields(getattr(base, "__match_args__", ()), plain=plain)
-        if metaclass is not None and metaclass is not self.type:
-            keywords["metaclass"] = likened(metaclass)
-        return self.own_class(builtins.__build_class__(body, name, *bases, **keywords))
+
+def class_behind(value: Any) -> Any:
+    """The class that an object is, stands for or starts from; None if it is none of these."""
+    while type(value) is GenericAlias or (
+        type(value).__module__ == "typing" and not issubclass(type(value), type | super)
+    ):
+        value = getattr(value, "__origin__", None)
+    if type(value) is super:
+        started: Any = value
+        value = started.__thisclass__ if issubclass(type(started.__self__), type) else None
+    return value if issubclass(type(value), type) else None
 
 
-def is_plain(kind: type) -> bool:
-    """Whether only real objects of a class pass for such, and delicate names mean nothing special on them."""
-    return type(kind) is type and not issubclass(kind, str | BaseException)
+def _formatting(read: Callable[[Any, str], Any], text: Any, name: str) -> Callable[..., str]:
+    """The method `format` or `format_map` of a text, or of whatever text it is given first."""
 
+    def format_bound(*positional: Any, **named: Any) -> str:
+        template, *arguments = positional if text is None else (text, *positional)
+        template = str.__str__(template)
+        if name == "format":
+            return format_text(read, template, arguments, named)
+        (mapping,) = arguments
+        return format_text(read, template, None, mapping)
 
-def check_fields(names: Iterable[str], *, plain: bool) -> None:
-    """Refuse fields that a pattern such as `Point(x, y)`, or a generated method, must not read off an object."""
-    for name in names:
-        if not (is_own(name) or may_be_matched(name) or (plain and name in DELICATE)):
-            raise RefusedAttribute(f"a field cannot be called {name!r} here")
+    return format_bound

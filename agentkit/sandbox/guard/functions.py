@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from agentkit.sandbox.guard.attributes import Guard
+from agentkit.sandbox.guard.classes import class_builder
 from agentkit.sandbox.guard.ending import RefusedAttribute, RefusedCall
-from agentkit.sandbox.guard.modules import import_for_python
+from agentkit.sandbox.guard.facades.modules import import_for_python
 from agentkit.sandbox.guard.names import is_dunder, words
 
 Write = Callable[[str, str], object]
@@ -87,7 +88,7 @@ def make_builtins(guard: Guard, streams: Streams) -> dict[str, Any]:
     offered["print"] = printing(guard, streams)
     offered["exit"] = offered["quit"] = leave
     offered["type"] = guard.type
-    offered["__build_class__"] = guard.build_class
+    offered["__build_class__"] = class_builder(guard)
     offered["__import__"] = import_for_python
     return offered
 

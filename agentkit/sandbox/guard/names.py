@@ -25,6 +25,9 @@ INSPECTING = words(
 # Ordinary names that are dangerous on some objects only; looked at when the object is known.
 DELICATE = frozenset({"evaluate", "evaluate_bound", "evaluate_value", "format", "format_map", "mro", "obj"})
 
+# The functions of a property may write to whatever they are called on.
+OF_PROPERTIES = frozenset({"fget", "fset", "fdel"})
+
 # Methods that Python calls by itself. A class may define them, and anybody may call them.
 METHODS = dunders(
     """
@@ -38,7 +41,7 @@ METHODS = dunders(
     """
 )
 # A class may define these too, but only those that the code itself wrote can be called by name.
-OWN_METHODS = dunders("getattr get set delete del copy deepcopy dir sizeof subclasshook")
+OWN_METHODS = dunders("getattr get set delete del copy deepcopy dir sizeof")
 SETTERS = frozenset({"__setattr__", "__delattr__"})
 DEFINABLE = METHODS | OWN_METHODS | SETTERS
 # Set in a class body as literals of strings, so that what they say is known before the run.
@@ -107,4 +110,4 @@ def may_set(name: str) -> bool:
 
 def may_be_matched(name: str) -> bool:
     """Whether a pattern may read an attribute of this name, of whatever object it meets."""
-    return not name.startswith("_") and name not in INSPECTING and name not in DELICATE
+    return not name.startswith("_") and name not in INSPECTING | DELICATE | OF_PROPERTIES

@@ -17,6 +17,7 @@ _MAKE_FOLDER, _MAKE_FILE, _MAKE_LINK = 1 << 7, 1 << 8, 1 << 12
 _MAKE_SOCKET, _MAKE_FIFO = 1 << 9, 1 << 10
 _MOVE, _TRUNCATE, _CONTROL_DEVICES = 1 << 13, 1 << 14, 1 << 15
 _KNOWN_SINCE = ((2, _MOVE), (3, _TRUNCATE), (5, _CONTROL_DEVICES))
+_COMPLETE_SINCE = 3
 _FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _CONTROL_DEVICES
 """The rights that make sense for a file; the others are a folder's."""
 
@@ -32,20 +33,33 @@ _NETWORK_SINCE, _TCP = 4, 3
 _SCOPES_SINCE, _SOCKETS_AND_SIGNALS = 6, 3
 
 
+def version() -> int:
+    """The version of the kernel's Landlock. Raises OSError without it."""
+    return landlock_call(_CREATE, None, ctypes.c_size_t(0), _ASK_VERSION)
+
+
+def is_complete(number: int, *, own_root: bool) -> bool:
+    """Whether this version keeps files outside from every change. Older ones let them be truncated, if they are there.
+
+    Without a root of its own, a process of such a kernel is restricted, and that is no boundary.
+    """
+    return own_root or number >= _COMPLETE_SINCE
+
+
 def restrict(rules: list[tuple[str, str]], *, network: bool = False) -> None:
     """Keep this process to these rights (a word of `RIGHTS`) below these paths. Raises OSError without Landlock.
 
     Without network it may neither connect nor listen over TCP, and it reaches no signal and no abstract socket
     outside, as far as the kernel's Landlock knows how. Paths that do not exist are left out.
     """
-    version = landlock_call(_CREATE, None, ctypes.c_size_t(0), _ASK_VERSION)
+    known = version()
     handled = (1 << 13) - 1
     for since, right in _KNOWN_SINCE:
-        handled |= right if version >= since else 0
-    tcp = _TCP if version >= _NETWORK_SINCE and not network else 0
-    scopes = _SOCKETS_AND_SIGNALS if version >= _SCOPES_SINCE else 0
+        handled |= right if known >= since else 0
+    tcp = _TCP if known >= _NETWORK_SINCE and not network else 0
+    scopes = _SOCKETS_AND_SIGNALS if known >= _SCOPES_SINCE else 0
     wish = (ctypes.c_uint64 * 3)(handled, tcp, scopes)
-    size = 24 if version >= _SCOPES_SINCE else 16 if version >= _NETWORK_SINCE else 8
+    size = 24 if known >= _SCOPES_SINCE else 16 if known >= _NETWORK_SINCE else 8
     ruleset = landlock_call(_CREATE, wish, ctypes.c_size_t(size), 0)
     try:
         for word, path in rules:

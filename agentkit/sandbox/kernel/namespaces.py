@@ -54,8 +54,8 @@ def adopt_orphans() -> None:
     _prctl(_SUBREAPER, 1)
 
 
-def leave(wanted: list[str]) -> list[str]:
-    """Leave the host's namespaces of these names; the names of those that were left.
+def leave(wanted: list[str], host_name: str) -> list[str]:
+    """Leave the host's namespaces of these names; the names of those that were left. Inside, the machine has this name.
 
     Without a user namespace none is left: only in one may anybody create the others.
     """
@@ -66,6 +66,8 @@ def leave(wanted: list[str]) -> list[str]:
             left.append(name)
             if name == "user":
                 _map_identity(user, group)
+            elif name == "uts":
+                _libc.sethostname(host_name.encode(), ctypes.c_size_t(len(host_name)))
         elif name == "user":
             return []
     return left

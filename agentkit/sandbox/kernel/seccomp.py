@@ -22,7 +22,7 @@ geteuid 107 175  getgid 104 176  getegid 108 177  getresuid 118 148  getresgid 1
 getpgrp 111 -  umask 95 166  times 100 153  getrusage 98 165  getrlimit 97 163  getcpu 309 168  sched_yield 24 124
 time 201 -  gettimeofday 96 169  clock_gettime 228 113  clock_getres 229 114  clock_nanosleep 230 115
 nanosleep 35 101  exit 60 93  exit_group 231 94  mkdir 83 -  mkdirat 258 34  unlink 87 -  unlinkat 263 35
-rmdir 84 -  rename 82 -  renameat 264 38  renameat2 316 276  ftruncate 77 46  truncate 76 45  fsync 74 82
+rmdir 84 -  rename 82 -  renameat 264 38  renameat2 316 276  ftruncate 77 46  fsync 74 82
 fdatasync 75 83  chdir 80 49  statfs 137 43  fstatfs 138 44  alarm 37 -  arch_prctl 158 -  set_tid_address 218 96
 """
 """What one Python process needs to compute and print; all else is refused: sockets, processes, threads, signals to

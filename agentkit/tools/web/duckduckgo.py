@@ -32,7 +32,8 @@ def search_duckduckgo(
     from ddgs.engines.duckduckgo import Duckduckgo
     from ddgs.exceptions import DDGSException
 
-    engine = Duckduckgo(proxy=proxy, timeout=SECONDS, verify=ca_file or True)
+    engine = Duckduckgo(timeout=SECONDS, verify=ca_file or True)
+    engine.http_client.client.proxy = proxy  # set, not given: only then does None mean none, not the environment's
     payload = engine.build_payload(query, "wt-wt", "moderate", None)
     try:
         answer = engine.http_client.request(engine.search_method, engine.search_url, data=payload)

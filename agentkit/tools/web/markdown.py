@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agentkit.decisions import Decision
 from agentkit.safety.addresses import Url, read_url
+from agentkit.tools.web.texts import without_controls
 
 if TYPE_CHECKING:
     import turbohtml
@@ -91,7 +92,10 @@ class Page(NamedTuple):
 
 
 def read_html(html: str, url: Url) -> Page:
-    """The title and text of a web page, its links absolute. At most 10,000 links keep their goal."""
+    """The title and text of a web page, its links absolute. At most 10,000 links keep their goal.
+
+    What cannot be seen is left out at the end: a page may write it as character references.
+    """
     import turbohtml
 
     document = turbohtml.parse(html, positions=False)
@@ -104,8 +108,8 @@ def read_html(html: str, url: Url) -> Page:
     document.strip_tags(f'a[href~="{_NOWHERE}"]')
     images = turbohtml.Markdown.Images(mode="ignore")
     tables = turbohtml.Markdown.Tables(cell_blocks="text")
-    text = _MANY_BREAKS.sub("\n\n", document.to_markdown(turbohtml.Markdown(images=images, tables=tables))).strip()
-    text = text[:MAX_TEXT_CHARS]
+    markdown = without_controls(document.to_markdown(turbohtml.Markdown(images=images, tables=tables)))
+    text = _MANY_BREAKS.sub("\n\n", markdown).strip()[:MAX_TEXT_CHARS]
     if has_scripts and len(text.split()) < _FEWEST_WORDS:
         return Page(title, text, _NEEDS_JAVASCRIPT)
     return Page(title, text)
@@ -127,4 +131,4 @@ def _base(document: turbohtml.Document, url: Url) -> Url:
 def _title(document: turbohtml.Document) -> str:
     """The document's title, or that of its first heading, on one line."""
     found = document.select_one("head > title") or document.select_one("h1")
-    return " ".join(found.text.split())[:_MAX_TITLE_CHARS] if found else ""
+    return " ".join(without_controls(found.text).split())[:_MAX_TITLE_CHARS] if found else ""

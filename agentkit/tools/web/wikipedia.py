@@ -145,12 +145,17 @@ def _told(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         return _choice(query, articles)
     summary = without_controls(str(page.get("extract") or page.get("description") or ""))
     status = "truncated" if len(summary) > MAX_SUMMARY_CHARS else "ok" if summary else "empty"
-    told = {"title": page["title"], "summary": summary[:MAX_SUMMARY_CHARS].rstrip(), "url": page.get("fullurl", "")}
+    told = {
+        "title": without_controls(page["title"]),
+        "summary": summary[:MAX_SUMMARY_CHARS].rstrip(),
+        "url": page.get("fullurl", ""),
+    }
     return told | {"status": status, "untrusted": True, "notice": NOTICE}
 
 
 def _choice(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
-    options = [{"title": entry["title"], "description": str(entry.get("description") or "")} for entry in articles]
+    texts = ((entry["title"], str(entry.get("description") or "")) for entry in articles)
+    options = [{"title": without_controls(title), "description": without_controls(words)} for title, words in texts]
     error = f"{query!r} may mean several things; ask again with one of the titles in options."
     return {"error": error, "status": "empty", "options": options}
 

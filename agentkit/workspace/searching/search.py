@@ -17,13 +17,14 @@ from typing import Any
 from agentkit.errors import ToolError
 from agentkit.workspace.observing import SKIPPED
 from agentkit.workspace.root import Root
-from agentkit.workspace.text import decode
+from agentkit.workspace.text import decode, hidden
 
 MOST_FILES = 5_000
 MOST_BYTES = 50_000_000
 MOST_FILE_BYTES = 2_000_000
 MOST_PATTERN_CHARS = 1_000
 _MOST_GLOBS = 64
+_MOST_GLOB_CHARS, _MOST_GLOB_PARTS = 500, 50
 _PROGRAM = str(Path(__file__).with_name("matching.py"))
 
 
@@ -68,11 +69,12 @@ def search(root: Root, query: Query) -> Matches:
     left_out = ""
     left = MOST_BYTES
     for place, text in _texts(root, query):
-        left -= len(text)
+        left -= len(text or b"")
         if left < 0 or len(texts) == query.most_files or time.monotonic() > deadline:
             left_out = f"Only the first {len(texts):,} files were searched; give a narrower path or glob."
             break
-        texts.append((place, text))
+        if text is not None:
+            texts.append((place, text))
     lines = _answer(query, [text for _, text in texts], deadline)
     ends = [line for line in lines if "file" not in line]
     if ends and "error" in ends[0]:
@@ -85,20 +87,25 @@ def search(root: Root, query: Query) -> Matches:
     return Matches(matches, len(texts), left_out, not ends)
 
 
-def _texts(root: Root, query: Query) -> Iterator[tuple[str, bytes]]:
-    """The files to search and their text in UTF-8, without binary ones and those that must not be read."""
+def _texts(root: Root, query: Query) -> Iterator[tuple[str, bytes | None]]:
+    """Every file and its text in UTF-8, secrets hidden; None for those that are binary or are not to be searched."""
+    globs = _expanded(query.glob) if query.glob else ()
     _, place = root.locate(query.path)
     is_file = bool(place) and root.inspect(place, 0).kind == "file"
+    if is_file:
+        root.named(query.path)
     found = [(place, 0)] if is_file else _listed(root, query.path)
-    globs = _expanded(query.glob) if query.glob else ()
     for each, size in found:
-        if size > MOST_FILE_BYTES or (globs and not _named(each, globs)) or query.skips(each):
-            continue
-        try:
-            read = root.read(each, MOST_FILE_BYTES)
-            yield each, decode(read.content, each, read.size).text.encode("utf-8", "replace")
-        except ToolError:  # binary, gone meanwhile, or not for us to read
-            continue
+        is_asked = size <= MOST_FILE_BYTES and (not globs or _named(each, globs)) and not query.skips(each)
+        yield each, _text(root, each) if is_asked else None
+
+
+def _text(root: Root, place: str) -> bytes | None:
+    try:
+        read = root.read(place, MOST_FILE_BYTES)
+        return hidden(decode(read.content, place, read.size).text).encode("utf-8", "replace")
+    except ToolError:  # binary, gone meanwhile, or not for us to read
+        return None
 
 
 def _listed(root: Root, path: str) -> Iterator[tuple[str, int]]:
@@ -108,6 +115,8 @@ def _listed(root: Root, path: str) -> Iterator[tuple[str, int]]:
 
 def _expanded(glob: str) -> list[str]:
     """The glob without braces: `*.{js,ts}` is `*.js` and `*.ts`."""
+    if len(glob) > _MOST_GLOB_CHARS or glob.count("/") >= _MOST_GLOB_PARTS:
+        raise ToolError(f"A glob has at most {_MOST_GLOB_CHARS} characters and {_MOST_GLOB_PARTS} parts.")
     globs = [glob.removeprefix("./")]
     while any(re.search(r"\{[^{}]*\}", each) for each in globs):
         globs = [

@@ -29,12 +29,12 @@ LAUNCHERS = [
 ]
 
 
-def rows(name):
-    """The rows of a data file."""
-    return [json.loads(line) for line in (ATTACKS / name).read_text("utf-8").splitlines()]
+def rows(pattern):
+    """The rows of the data files."""
+    return [json.loads(line) for path in sorted(ATTACKS.glob(pattern)) for line in path.read_text("utf-8").splitlines()]
 
 
-HOSTILE, HARMLESS = rows("shell_hostile.jsonl"), rows("shell_harmless.jsonl")
+HOSTILE, HARMLESS = rows("shell_hostile*.jsonl"), rows("shell_harmless*.jsonl")
 CATEGORIES = sorted({row["category"] for row in HOSTILE + HARMLESS})
 DENIED = [row["input"] for row in HOSTILE if row["expect"] == "deny"]
 

@@ -126,6 +126,8 @@ def test_last_expression_is_shown():
         ("def f():\n    return 1 / 0\nf()", "raised", 2, "ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "raised", None, "exit(3)"),
         ("class E(Exception):\n    def __str__(self): return 1 / 0\nraise E", "raised", 3, "cannot be shown"),
+        ("x = '\f'\n1 / 0", "raised", 2, "line 2: `1 / 0`"),
+        ("class E(Exception):\n    def __str__(self): exit()\nraise E", "raised", 3, "cannot be shown"),
         ("raise KeyboardInterrupt", "raised", 1, "KeyboardInterrupt"),
         ("def f(n): return f(n + 1)\nf(0)", "raised", 1, "RecursionError"),
         ("class A:\n    def __repr__(self): return 1 / 0\nA()", "raised", 2, "ZeroDivisionError"),
@@ -171,6 +173,14 @@ def test_every_module_can_be_imported(name):
     ending, printed = outcome(f"import {name}\nimport {name} as m\nfrom {name} import *\nprint(m)")
     assert ending.ok, ending.text()
     assert printed == f"<module {name!r}>\n"
+
+
+@pytest.mark.parametrize("name", ["os", "pathlib", "threading", "requests", "nope"])
+def test_a_missing_module_is_told_in_short(name):
+    """What is available is named once, in a text of at most 400 characters."""
+    text = outcome(f"import {name}")[0]
+    assert len(f"{text.message} {text.hint}") <= 400
+    assert text.text().count("available: ") == 1
 
 
 def test_runs_do_not_meet():

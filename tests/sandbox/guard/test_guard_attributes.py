@@ -7,7 +7,7 @@ import pytest
 
 from agentkit.sandbox.guard.attributes import Guard
 from agentkit.sandbox.guard.ending import RefusedAttribute
-from agentkit.sandbox.guard.modules import Importer, import_for_python
+from agentkit.sandbox.guard.facades.modules import Importer, import_for_python
 
 
 @pytest.mark.parametrize("held", [sys, sys._getframe(), (lambda: 0).__code__], ids=["module", "frame", "code"])

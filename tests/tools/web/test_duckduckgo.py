@@ -119,3 +119,16 @@ def test_other_faults_are_told(search):
     """A connection that breaks is a failure in words, not an exception."""
     failure = search(BROKEN)
     assert (failure.status, "failed" in failure.error) == ("failed", True)
+
+
+def test_environment_names_no_proxy(serve, answered, authority, tmp_path, monkeypatch):
+    """Proxies of the environment are not asked."""
+    ca_file = tmp_path / "authority.pem"
+    authority.cert_pem.write_to_path(ca_file)
+    proxy = serve(answered(b"proxy"))
+    for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, proxy.url)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    search_duckduckgo("x", 5, ca_file=str(ca_file))
+    assert proxy.requests == []

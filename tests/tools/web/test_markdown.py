@@ -113,3 +113,11 @@ def test_hostile_pages_end(html):
     started = time.monotonic()
     read(html)
     assert time.monotonic() - started < 20
+
+
+def test_what_cannot_be_seen_is_left_out_however_it_is_written():
+    """Control and hidden characters that a page writes as character references are left out of title and text."""
+    html = "<title>&#27;]0;T&#7;&#x202e;</title><p>a&#x200b;&#xE0049;&#27;b <a href='x&#x202e;y'>l&#x2066;</a>"
+    page = read(html)
+    assert page.title == "]0;T"
+    assert page.text == "ab [l](https://example.com/xy)"

@@ -99,6 +99,9 @@ def test_what_cannot_be_seen_is_left_out():
     """Control, bidirectional, tag and zero-width characters are left out; emoji and Persian joiners stay."""
     text = "a\x00\x1b[31mb\u202ec\u200bd\U000e0041e\ufefff\r\ng\rh\ti\ud800"
     assert without_controls(text) == "a[31mbcdef\ng\nh\ti"
+    assert (
+        without_controls("a\ufe01b\ufe0fc\U000e0101d \u2764\ufe0f 1\ufe0f\u20e3") == "abcd \u2764\ufe0f 1\ufe0f\u20e3"
+    )
     joined = "\U0001f469\u200d\U0001f52c \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     assert without_controls(joined) == joined
 

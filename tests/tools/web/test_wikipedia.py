@@ -80,7 +80,7 @@ def test_choice_is_listed(look_up):
     """When the words mean several things, these are listed with what they are."""
     tool = look_up(
         answer(
-            article("Mercury (planet)", 2, description="planet"),
+            article("Mercury\u202e (planet)", 2, description="plan\u200bet"),
             article("Mercury", 1, pageprops={"disambiguation": ""}),
             article("Mercury (element)", 3),
         )

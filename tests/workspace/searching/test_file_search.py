@@ -118,3 +118,39 @@ def test_long_lines_are_shown_around_the_match(root, tmp_path):
     (match,) = search(root, Query("here", "long.txt")).matches
     assert "here" in match.text
     assert len(match.text) <= 300
+
+
+@pytest.mark.parametrize("glob", ["[" * 40_000, "**/" * 80_000, "*/" * 51, "{a,b}" * 101])
+def test_long_globs_are_refused(glob, tmp_path):
+    """A glob that would take long to read is refused before anything is searched."""
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(ToolError, match="at most 500 characters and 50 parts"):
+        search(Root(tmp_path), Query("x", glob=glob))
+
+
+def test_time_is_looked_at_for_files_that_are_not_searched(tmp_path):
+    """Time runs out among files that are left out, too."""
+    for number in range(20):
+        (tmp_path / str(number)).write_text("x")
+    asked = []
+    found = search(Root(tmp_path), Query("x", seconds=-1, skips=lambda place: asked.append(place) or True))
+    assert len(asked) == 1
+    assert "first 0 files" in found.left_out or found.timed_out
+
+
+def test_secrets_are_hidden_before_lines_are_found(tmp_path):
+    """Neither the inner lines of a key nor pieces of a token can be found; other lines keep their numbers."""
+    body = "\n".join("MIIBVgIBADANBgkqhkiG9w0BAQEFAASC" for _ in range(5))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    (tmp_path / "a").write_text(f"first\n{key}\n{'x' * 90} ghp_{'a1' * 150}\nlast\n")
+    assert search(Root(tmp_path), Query("MIIB|a1a1")).matches == ()
+    (last,) = search(Root(tmp_path), Query("^last")).matches
+    assert last.line == 10
+
+
+def test_folder_like_path_of_a_file_is_refused(tmp_path):
+    """A file is named by its own name."""
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(ToolError, match="name a file"):
+        search(Root(tmp_path), Query("x", "d/../a/b/.."))

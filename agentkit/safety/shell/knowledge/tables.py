@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
 from agentkit.decisions import Verdict
 
@@ -37,43 +37,65 @@ class Spec:
     """How a command treats its arguments.
 
     `paths` says what its free arguments are (read, list, write, copy, delete, text, run), after `text` of them that
-    are text; `effect` what it does beside that (reads, writes, runs, network). The flags in `value`, `read`, `write`
-    take a text, a path that is read, a path that is written; those in `ask` are not judged.
+    are text unless a flag of `instead` is given; `effect` what it does beside that (reads, writes, runs, network).
+    Each flag with a value stands in the field that says what its value is: any text (`value`), a text that is never
+    a path (`pattern`), a text that is never in the next argument (`optional`), a path (`read`, `write`), the folder
+    to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
+    `flag` are those without a value, `ask` those that are not judged; `strict` asks for flags in no field too.
     """
+
+    KINDS: ClassVar = (
+        *("ask", "write", "read", "cd", "script", "program", "module", "pattern", "value", "optional", "flag"),
+    )
 
     paths: str = "text"
     effect: str = "reads"
     text: int = 0
+    strict: bool = False
+    instead: frozenset[str] = frozenset()
     value: frozenset[str] = frozenset()
+    pattern: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
     read: frozenset[str] = frozenset()
     write: frozenset[str] = frozenset()
-    ask: frozenset[str] = frozenset()
+    cd: frozenset[str] = frozenset()
+    script: frozenset[str] = frozenset()
     program: frozenset[str] = frozenset()
+    module: frozenset[str] = frozenset()
+    flag: frozenset[str] = frozenset()
+    ask: frozenset[str] = frozenset()
+    known: frozenset[str] = field(init=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        """Gather all flags."""
+        object.__setattr__(self, "known", frozenset().union(*(getattr(self, kind) for kind in self.KINDS)))
 
     @property
     def valued(self) -> frozenset[str]:
         """The flags that take a value."""
-        return self.value | self.read | self.write | self.program
+        return self.known - self.flag - self.ask - self.optional
 
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """A command that starts the command in its arguments: flags with a value, and free arguments before the command."""
+    """A command that starts the command in its arguments, after its options and `skip` free arguments.
 
-    value: frozenset[str] = frozenset()
+    `joined` makes one shell text of the arguments, `scripts` one of each; `assignments` may stand before the command.
+    """
+
+    options: Spec
     skip: int = 0
     joined: bool = False
+    scripts: bool = False
     assignments: bool = False
-    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """An interpreter: the flags that take code, and those that take a value, those that run tests."""
+    """An interpreter: its options, the programs among them, and the flags that run tests."""
 
     name: str
-    code: frozenset[str] = frozenset()
-    value: frozenset[str] = frozenset()
+    options: Spec
     run: frozenset[str] = frozenset()
 
 
@@ -128,8 +150,15 @@ def _program_rule(row: dict[str, str]) -> ProgramRule:
 
 
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
-    plain = {"paths", "effect", "text", "skip", "joined", "assignments", "after", "name"}
+    plain = {"paths", "effect", "text", "skip", "joined", "scripts", "assignments", "name"}
     return {key: value if key in plain else _split(value) for key, value in row.items() if key != "names"}
+
+
+def _with_options(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a launcher or a language, of which those that name options are its `options`."""
+    options = {key: value for key, value in fields.items() if key in Spec.KINDS}
+    others = {key: value for key, value in fields.items() if key not in Spec.KINDS}
+    return {"options": Spec(strict=True, **options), **others}
 
 
 def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -146,8 +175,8 @@ def tables() -> Tables:
         rules={name: tuple(rule for rule in rules if name in rule.names) for name in names},
         every=tuple(rule for rule in rules if "*" in rule.names),
         specs={name: Spec(**fields) for name, fields in _by_name(data["commands"]).items()},
-        launchers={name: Launcher(**fields) for name, fields in _by_name(data["launchers"]).items()},
-        languages={name: Language(**fields) for name, fields in _by_name(data["languages"]).items()},
+        launchers={name: Launcher(**_with_options(fields)) for name, fields in _by_name(data["launchers"]).items()},
+        languages={name: Language(**_with_options(fields)) for name, fields in _by_name(data["languages"]).items()},
         groups={name: _split(text) for name, text in data["groups"].items()},
         programs=tuple(_program_rule(row) for row in data["programs"]),
     )

@@ -17,7 +17,7 @@ MAX_BYTES = 10_000
 MAX_COMMANDS = 100
 MAX_DEPTH = 20
 _MAX_NODES = 2_000
-_MAX_PIPES = 300  # beyond, the parser itself takes seconds
+_MOST = {"|": 300, "(": 250, "<": 250, "${": 200, "[[": 200}  # beyond, the parser itself takes long
 _SEARCHED = 2_000
 _NESTING = {
     *("command_substitution", "process_substitution", "subshell", "compound_statement", "if_statement", "expansion"),
@@ -57,8 +57,9 @@ def refusal(text: str) -> Decision | None:
         return ask(
             "too-long", text[:80], f"It is longer than {MAX_BYTES:,} bytes.", "Write it to a script file in parts."
         )
-    if text.count("|") > _MAX_PIPES:
-        return ask("too-many", text[:80], f"It has more than {_MAX_PIPES} pipes.", "Run it in parts.")
+    for mark, most in _MOST.items():
+        if text.count(mark) > most:
+            return ask("too-many", text[:80], f"It has more than {most} times {mark}.", "Run it in parts.")
     for letter in text:
         hidden = _CHARACTERS.match(letter) or (
             letter > "\x7f" and unicodedata.category(letter) in {"Cf", "Zs", "Zl", "Zp"}

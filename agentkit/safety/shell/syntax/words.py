@@ -7,7 +7,20 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from agentkit.safety.shell.scope import A_NAME, ANYTHING, HOME, NOTHING, TAME, UNKNOWN, Scope, Value, Word
+from agentkit.safety.shell.scope import (
+    A_NAME,
+    ANYTHING,
+    HOME,
+    KEYS,
+    NOTHING,
+    PERHAPS_EMPTY,
+    TAME,
+    UNKNOWN,
+    Scope,
+    Value,
+    Word,
+)
+from agentkit.safety.shell.syntax.arithmetic import subscripts
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -17,6 +30,8 @@ _SPLIT = "\x03"  # where an unquoted expansion breaks a word
 _SPECIAL = re.compile(r"[*?\[\]{},~!()|@+]")
 _GLOB = re.compile(rf"(?<!{_QUOTED})[*?\[]|(?<!{_QUOTED})[@+!]\(")
 _BRACE_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
+_A_NAME_OR_NOTHING = Value(TAME, frozenset({PERHAPS_EMPTY}))
+_A_PATH_OR_NOTHING = Value(UNKNOWN, frozenset({PERHAPS_EMPTY}))
 _MAX_WORDS = 64
 _MAX_TEXT = 10_000
 _MAX_RANGE = 100_000
@@ -24,9 +39,12 @@ _ENVIRONMENT = {
     "IFS": Value(" \t\n"),
     "HOME": Value(HOME),
     "PATH": Value("/usr/local/bin:/usr/bin:/bin"),
-    **dict.fromkeys(("USER", "LOGNAME", "HOSTNAME", "SHELL", "LANG", "LC_ALL", "TERM", "SHLVL", "UID", "EUID"), A_NAME),
-    **dict.fromkeys(("PPID", "RANDOM", "SECONDS", "LINENO", "BASH_VERSION", "OSTYPE", "HOSTTYPE", "MACHTYPE"), A_NAME),
-    **dict.fromkeys(("COLUMNS", "LINES", "EPOCHSECONDS", "BASHPID", "PIPESTATUS", "VIRTUAL_ENV", "TZ", "CI"), A_NAME),
+    **dict.fromkeys(("UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS", "SHLVL"), A_NAME),
+    **dict.fromkeys(("HOSTNAME", "OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH_VERSION", "PIPESTATUS"), A_NAME),
+    **dict.fromkeys(("USER", "LOGNAME", "LANG", "TERM", "COLUMNS", "LINES", "CI"), _A_NAME_OR_NOTHING),
+    **dict.fromkeys(("SHELL", "VIRTUAL_ENV", "TZ", "LC_ALL"), _A_PATH_OR_NOTHING),
+    "!": _A_NAME_OR_NOTHING,
+    "0": ANYTHING,
 }
 _ANSI = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))",
@@ -37,10 +55,17 @@ SUBSTITUTIONS = ("command_substitution", "process_substitution")
 
 Substitute = Callable[["Node"], Value]
 """Judges the commands of a substitution and says what they would print."""
+Evaluate = Callable[["Node", list[Value]], None]
+"""Judges a node that bash evaluates as arithmetic, with what the substitutions in it print."""
+Assign = Callable[[str, Value, str], None]
+"""Judges and keeps a variable's new value: name, value, source."""
 
 
-def ansi(text: str) -> str:
-    """The text with backslash escapes as in $'...', `echo -e` and `printf`; control marks become unknown."""
+def ansi(text: str, *, echo: bool = False) -> str:
+    """The text with backslash escapes as in $'...' and `printf`, or `echo -e`; control marks become unknown."""
+    text = re.sub(r"\\x\{[^}]*\}?", UNKNOWN, text)
+    if echo:
+        text = re.sub(r"\\c.*", UNKNOWN, re.sub(r"\\0([0-7]{1,3})", r"\\\1", text), flags=re.DOTALL)
     return re.sub(r"[\x00-\x03]", UNKNOWN, _ANSI.sub(_ansi_character, text))
 
 
@@ -68,9 +93,9 @@ def _unescaped(text: str) -> str:
 class Expander:
     """Turns syntax nodes into words, in one scope."""
 
-    def __init__(self, scope: Scope, substitute: Substitute) -> None:
+    def __init__(self, scope: Scope, substitute: Substitute, evaluate: Evaluate, assign: Assign) -> None:
         self._scope = scope
-        self._substitute = substitute
+        self._substitute, self._evaluate, self._assign = substitute, evaluate, assign
 
     def words(self, node: Node) -> list[Word]:
         """The words that one argument expands to; raises OverflowError."""
@@ -125,23 +150,24 @@ class Expander:
         )
 
     def _heredoc(self, node: Node) -> Value:
-        parts = [
-            Value(piece) if isinstance(piece, str) else self._heredoc_piece(piece) for piece in _children_and_gaps(node)
-        ]
+        parts = []
+        for piece in _children_and_gaps(node):
+            if isinstance(piece, str) or piece.type == "heredoc_content":
+                text = piece if isinstance(piece, str) else source(piece)
+                parts.append(Value(text.replace("`", "`" + UNKNOWN)))
+            else:
+                parts.append(self._raw(piece, quoted=True))
         return Value.joined(parts)
 
-    def _heredoc_piece(self, node: Node) -> Value:
-        return Value(source(node)) if node.type == "heredoc_content" else self._raw(node, quoted=True)
-
     def _arithmetic(self, node: Node) -> Value:
-        self._opaque(node)
+        self._evaluate(node, [self._substitute(inner) for inner in substitutions(node)])
         return A_NAME
 
     def _simple(self, node: Node, *, quoted: bool) -> Value:
         return self._broken(self._variable(source(node)[1:]), quoted=quoted)
 
     def _variable(self, name: str) -> Value:
-        if name in "?#$!-0":
+        if name in "?#$-":
             return A_NAME
         if name == "PWD":
             return Value(self._scope.cwd or UNKNOWN)
@@ -150,6 +176,9 @@ class Expander:
     def _expansion(self, node: Node, *, quoted: bool) -> Value:
         """`${...}`: plain, with a default, and shortened; everything else is unknown."""
         children = node.children
+        for part in subscripts(node):
+            called = [part] if part.type in SUBSTITUTIONS else list(substitutions(part))
+            self._evaluate(part, [self._substitute(each) for each in called])
         inner = Value.joined([self._raw(child, quoted=True) for child in children if child.type in _JUDGED])
         name = next(
             (source(child) for child in children if child.type in {"variable_name", "special_variable_name"}), ""
@@ -165,7 +194,8 @@ class Expander:
         if operator == "" and text == "${" + name + "}":
             return self._variable(name)
         if re.search(r"@\w}$", text) or text.startswith("${!"):
-            return Value(UNKNOWN, frozenset({"evaluated"}))
+            keys = re.fullmatch(r"\$\{!\w+\[[@*]\]\}", text)
+            return Value(UNKNOWN, frozenset({KEYS if keys else "evaluated"}))
         if operator in {":-", "-", ":=", "=", ":+", "+"}:
             return self._default(name, operator, children)
         if operator in {"%", "%%", "#", "##", "^^", ",,"} and self._variable(name).text.strip(TAME) == "":
@@ -181,7 +211,7 @@ class Expander:
         if operator.endswith("+"):
             return other if known else Value(UNKNOWN, other.origins)
         if known is None and operator.endswith("="):
-            self._scope.variables[name] = Value(other.text.replace(_QUOTED, ""), other.origins)
+            self._assign(name, Value(other.text.replace(_QUOTED, ""), other.origins), name)
         return known or other
 
     def _broken(self, value: Value, *, quoted: bool) -> Value:

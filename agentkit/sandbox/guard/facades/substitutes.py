@@ -4,9 +4,12 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from agentkit.sandbox.guard.attributes import Guard, Kind, check_fields, is_plain, likened
+from agentkit.sandbox.guard.attributes import MAIN, Guard
+from agentkit.sandbox.guard.classes import check_fields, is_plain
 from agentkit.sandbox.guard.ending import Refused, RefusedCall, own_lines
+from agentkit.sandbox.guard.facades.enumerations import enumerations
 from agentkit.sandbox.guard.functions import Streams, leave
+from agentkit.sandbox.guard.likeness import Kind, likened
 
 HIGHEST_RECURSION = 20_000
 
@@ -19,6 +22,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "copy": lambda: _copy(guard),
         "dataclasses": lambda: Dataclasses(guard).names(),
         "decimal": lambda: _decimal(guard),
+        "enum": lambda: enumerations(MAIN, guard.let_stand),
         "functools": lambda: Functools(guard).names(),
         "operator": lambda: _operator(guard),
         "pprint": lambda: _pprint(streams),
@@ -73,7 +77,7 @@ def _contextlib(streams: Streams) -> dict[str, Any]:
 
 
 def _copy(guard: Guard) -> dict[str, Any]:
-    from agentkit.sandbox.guard.copying import Copier
+    from agentkit.sandbox.guard.facades.copying import Copier
 
     copier = Copier(guard)
     return {"copy": copier.copy, "deepcopy": copier.deepcopy}
@@ -83,7 +87,7 @@ class Dataclasses:
     """Dataclasses of the program's own classes."""
 
     def __init__(self, guard: Guard) -> None:
-        from agentkit.sandbox.guard.copying import Copier
+        from agentkit.sandbox.guard.facades.copying import Copier
 
         self._guard = guard
         self._deepcopy = Copier(guard).deepcopy
@@ -104,7 +108,8 @@ class Dataclasses:
         if not issubclass(type(cls), type) or not self._guard.is_own_class(cls):
             raise RefusedCall("only classes that the code itself defines can be dataclasses here")
         # Python pastes the names of fields into the source of the methods that it makes.
-        names = list(getattr(cls, "__annotations__", {}))
+        names = [*getattr(cls, "__annotations__", {}), *getattr(cls, "__dataclass_fields__", {})]
+        names += [field.name for field in fields_of(cls)]
         if not all(type(name) is str and name.isidentifier() for name in names):
             raise Refused("the fields of a dataclass must have plain names")
         check_fields(names, plain=is_plain(cls))
@@ -134,6 +139,11 @@ class Dataclasses:
         if kind is dict:
             return {self._converted(key, of_object): self._converted(item, of_object) for key, item in value.items()}
         return self._deepcopy(value)
+
+
+def fields_of(cls: type) -> list[Any]:
+    """The fields that a class has or inherits."""
+    return [*getattr(cls, "__dataclass_fields__", {}).values()]
 
 
 def dataclass_instance(function: str, value: Any) -> Any:
@@ -307,4 +317,8 @@ def _typing(guard: Guard) -> dict[str, Any]:
         origin = typing.get_origin(alias)
         return guard.type if origin is builtins.type else origin
 
-    return {"get_origin": get_origin}
+    def get_args(alias: Any) -> tuple[Any, ...]:
+        """The classes between the brackets."""
+        return tuple(guard.type if part is builtins.type else part for part in typing.get_args(alias))
+
+    return {"get_args": get_args, "get_origin": get_origin}

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from agentkit.sandbox.guard.ending import RefusedAttribute, RefusedImport
+from agentkit.sandbox.guard.names import words
 
 LISTS = {
     "__future__": "annotations",
@@ -35,7 +36,7 @@ LISTS = {
         closing contextmanager nullcontext redirect_stderr redirect_stdout suppress""",
     "copy": "copy deepcopy Error error",
     "csv": """DictReader DictWriter Dialect Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC Sniffer excel
-        excel_tab list_dialects reader unix_dialect writer""",
+        excel_tab list_dialects reader register_dialect unix_dialect writer""",
     "dataclasses": """FrozenInstanceError InitVar KW_ONLY MISSING asdict astuple dataclass field fields is_dataclass
         replace""",
     "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone tzinfo",
@@ -59,7 +60,8 @@ LISTS = {
     "io": "BytesIO SEEK_CUR SEEK_END SEEK_SET StringIO UnsupportedOperation",
     "itertools": """accumulate batched chain combinations combinations_with_replacement compress count cycle dropwhile
         filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest""",
-    "json": "JSONDecodeError JSONDecoder JSONEncoder dump dumps load loads",
+    "json": "JSONDecodeError JSONDecoder JSONEncoder decoder dump dumps load loads",
+    "json.decoder": "JSONDecodeError JSONDecoder",
     "keyword": "iskeyword issoftkeyword kwlist softkwlist",
     "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf erfc exp exp2
         expm1 fabs factorial floor fma fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp
@@ -72,23 +74,26 @@ LISTS = {
         truediv truth xor""",
     "pprint": "PrettyPrinter isreadable isrecursive pformat pp pprint saferepr",
     "queue": "Empty Full LifoQueue PriorityQueue Queue SimpleQueue",
-    "random": """Random betavariate binomialvariate choice choices expovariate gammavariate gauss getrandbits getstate
+    "random": """Random SystemRandom
+        betavariate binomialvariate choice choices expovariate gammavariate gauss getrandbits getstate
         lognormvariate normalvariate paretovariate randbytes randint random randrange sample seed setstate shuffle
         triangular uniform vonmisesvariate weibullvariate""",
     "re": """A ASCII DOTALL I IGNORECASE M MULTILINE Match NOFLAG Pattern PatternError RegexFlag S U UNICODE VERBOSE X
         compile error escape findall finditer fullmatch match purge search split sub subn""",
-    "secrets": "choice compare_digest randbelow randbits token_bytes token_hex token_urlsafe",
+    "secrets": "SystemRandom choice compare_digest randbelow randbits token_bytes token_hex token_urlsafe",
     "statistics": """NormalDist StatisticsError correlation covariance fmean geometric_mean harmonic_mean kde
         linear_regression mean median median_grouped median_high median_low mode multimode pstdev pvariance quantiles
         stdev variance""",
     "string": """Template ascii_letters ascii_lowercase ascii_uppercase capwords digits hexdigits octdigits printable
         punctuation whitespace""",
     "struct": "Struct calcsize error iter_unpack pack pack_into unpack unpack_from",
-    "sys": """argv byteorder exit float_info float_repr_style getrecursionlimit getsizeof hash_info hexversion int_info
-        intern maxsize maxunicode platform setrecursionlimit stderr stdout version version_info""",
+    "sys": """argv byteorder exit float_info float_repr_style get_int_max_str_digits getrecursionlimit getsizeof
+        hash_info hexversion int_info
+        intern maxsize maxunicode platform set_int_max_str_digits setrecursionlimit
+        stderr stdout version version_info""",
     "textwrap": "TextWrapper dedent fill indent shorten wrap",
     "time": """asctime ctime daylight gmtime localtime mktime monotonic monotonic_ns perf_counter perf_counter_ns
-        process_time process_time_ns sleep strftime strptime struct_time time time_ns timezone tzname""",
+        process_time process_time_ns sleep strftime strptime struct_time thread_time time time_ns timezone tzname""",
     "traceback": "format_exc print_exc",
     "types": "MappingProxyType NoneType SimpleNamespace",
     "typing": """AbstractSet Annotated Any AnyStr AsyncGenerator AsyncIterable AsyncIterator Awaitable BinaryIO
@@ -96,9 +101,11 @@ LISTS = {
         Final FrozenSet Generator Generic Hashable IO ItemsView Iterable Iterator KeysView List Literal LiteralString
         Mapping Match MutableMapping MutableSequence MutableSet NamedTuple Never NewType NoReturn NotRequired Optional
         OrderedDict ParamSpec Pattern Protocol ReadOnly Required Reversible Self Sequence Set Sized SupportsAbs
-        SupportsBytes SupportsComplex SupportsFloat SupportsIndex SupportsInt SupportsRound TYPE_CHECKING Text TextIO
+        SupportsBytes SupportsComplex SupportsFloat SupportsIndex SupportsInt SupportsRound
+        TYPE_CHECKING Text TextIO
         Tuple Type TypeAlias TypeGuard TypeIs TypeVar TypedDict Union Unpack ValuesView assert_never assert_type cast
-        final get_origin overload override runtime_checkable""",
+        final
+        get_args get_origin overload override runtime_checkable""",
     "unicodedata": """bidirectional category combining decimal decomposition digit east_asian_width is_normalized
         lookup mirrored name normalize numeric unidata_version""",
     "urllib": "parse",
@@ -106,14 +113,19 @@ LISTS = {
         urlsplit urlunparse urlunsplit""",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid4 uuid5",
     "zlib": "adler32 compress crc32 decompress error",
-    "zoneinfo": "ZoneInfo ZoneInfoNotFoundError",
+    "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
 }
 TABLE = {module: tuple(names.split()) for module, names in LISTS.items()}
 # What the built-in functions of those modules may load by themselves.
 ROOTS = {module.partition(".")[0] for module in TABLE} | {"_strptime", "copyreg", "encodings", "locale", "warnings"}
+# Left out where the modules are named, so that the text stays short.
+LESS_USED = words(
+    """abc array bisect binascii cmath colorsys difflib graphlib heapq hmac html keyword numbers pprint queue secrets
+    struct traceback types unicodedata uuid zlib"""
+)
 available_modules = tuple(sorted(module for module in TABLE if not module.startswith("_")))
 
-FILES = "files are read with the read_file tool and written with the write_file tool"
+FILES = "files are read with the read_file tool and written with the write_file tool; join paths as text"
 HINTS = {
     **dict.fromkeys(("os", "pathlib", "shutil", "glob", "fileinput", "tempfile"), FILES),
     **dict.fromkeys(("subprocess", "pty", "pexpect"), "commands are run with the run_shell tool"),
@@ -128,6 +140,10 @@ HINTS = {
     "pandas": "use csv with io.StringIO, and dictionaries",
     "asyncio": "write plain functions and call them in turn",
     "logging": "use print",
+    "timeit": "use time.perf_counter",
+    "ast": "read values with json.loads, int or float",
+    "unittest": "use assert",
+    "argparse": "write the values into variables",
     "inspect": "the code can only look at its own objects, with type, dir, vars and hasattr",
     **dict.fromkeys(("pickle", "marshal", "shelve"), "use json"),
 }
@@ -154,7 +170,8 @@ class Facade:
 def missing(module: str) -> tuple[str, str]:
     """What to say of a module that is not offered: message and hint."""
     hint = HINTS.get(module) or HINTS.get(module.partition(".")[0]) or ""
-    offered = "available: " + ", ".join(available_modules)
+    names = ", ".join(name for name in available_modules if "." not in name and name not in LESS_USED)
+    offered = f"available: {names} and others"
     return f"module {module!r} is not available here", f"{hint}; {offered}" if hint else offered
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
 from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.tables import tables
-from agentkit.safety.shell.scope import TAME, UNKNOWN, Finding, Scope, Script, Word, ask, deny, reads
+from agentkit.safety.shell.programs import awk, python
+from agentkit.safety.shell.scope import UNKNOWN, Finding, Scope, Script, Word, ask, deny, reads
 
 _STRING = re.compile(
     r"'''(.*?)'''|\"\"\"(.*?)\"\"\"|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\""
@@ -21,8 +21,9 @@ _STARTS = re.compile(
 _DELETES = re.compile(
     r"rmtree|rm_?rf|rmSync|removeSync|rmdirSync|unlink|remove|Deno\.remove|rm_r|delete_tree|deltree|rmdir|truncate|delete"
 )
+_REPLACING = re.compile(r"^\s*(s|tr|y)/[\w\s^.*+?\\\[\]-]*/[\w\s.\\-]*/[gimsx]*\s*;?\s*$")
+_PATTERN = re.compile(r"(?:(?<=\sif\s)|(?<=\sunless\s))/[\w\s^$.*+?\\\[\]|#-]*/[imsx]*(?=\s*(;|\)|$|&&|and\b|or\b))")
 _LONGEST = 3_000
-_LARGE = 10_000_000
 
 
 def judge(language: str, word: Word, scope: Scope) -> Iterator[Finding]:
@@ -33,10 +34,11 @@ def judge(language: str, word: Word, scope: Scope) -> Iterator[Finding]:
         return
     objections = list(_objections(code, word, scope))
     yield from objections
-    plain = {"python": _python_is_plain, "awk": _awk_is_plain, "sed": _sed_is_plain}.get(language, _is_plain)
     if objections:
         return
-    if UNKNOWN not in code and plain(code):
+    if language == "python" and UNKNOWN not in code and python.is_plain(code):
+        yield from python.effect(word, scope)
+    elif UNKNOWN not in code and _PLAIN.get(language, _is_plain)(code):
         yield reads(word.source)
     else:
         why = "It runs a program from the command line that is not plainly harmless."
@@ -68,71 +70,18 @@ def _literal(literal: str, code: str, word: Word, scope: Scope) -> Iterator[Find
         yield from files.delete(path, scope)
 
 
-def _python_is_plain(code: str) -> bool:
-    try:
-        tree = ast.parse(code.replace(TAME, "1"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return all(_python_node_is_plain(node) for node in ast.walk(tree))
-
-
-def _python_node_is_plain(node: ast.AST) -> bool:
-    match node:
-        case ast.Import() | ast.ImportFrom():
-            return _import_is_plain(node)
-        case ast.Name(id=name):
-            return name not in tables().groups["python_delicate_names"]
-        case ast.Attribute():
-            return _attribute_is_plain(node)
-        case ast.BinOp():
-            return _is_small(node)
-        case ast.Constant(value=int(number)):
-            return abs(number) < _LARGE
-    return not isinstance(node, ast.While)
-
-
-def _import_is_plain(node: ast.Import | ast.ImportFrom) -> bool:
-    delicate = tables().groups["python_delicate_modules"]
-    if isinstance(node, ast.Import):
-        return not any(alias.name.partition(".")[0] in delicate for alias in node.names)
-    module = (node.module or "").partition(".")[0]
-    return module not in {*delicate, "os"} and all(alias.name != "*" for alias in node.names)
-
-
-def _attribute_is_plain(node: ast.Attribute) -> bool:
-    groups = tables().groups
-    if isinstance(node.value, ast.Name) and node.value.id == "os":
-        return node.attr in groups["python_plain_os"]
-    return not node.attr.startswith("_") or node.attr in groups["python_plain_dunder"]
-
-
-def _is_small(node: ast.BinOp) -> bool:
-    """Whether a power, a shift or a repetition stays small."""
-    sides = (node.left, node.right)
-    if isinstance(node.op, ast.Mult):
-        computed = any(isinstance(side, ast.BinOp) for side in sides)
-        return not (computed and any(isinstance(side, ast.List | ast.Tuple | ast.Constant) for side in sides))
-    if not isinstance(node.op, ast.Pow | ast.LShift):
-        return True
-    numbers = [side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, int)]
-    return len(numbers) == 2 and abs(numbers[0]).bit_length() * numbers[1] <= 4_000
-
-
 def _is_plain(code: str) -> bool:
-    """Any other language: nothing but known words, strings and arithmetic."""
-    if re.search(r"`|\$\{|#\{|@\{|<|\||%x|qx|\\x", code):
+    """Any other language: nothing but known words, strings, arithmetic and, after a word that expects one, patterns."""
+    code = _PATTERN.sub(" ", _REPLACING.sub(" ", code))
+    if re.search(r"(?<![$@%\w.])(s|y|tr|m|q[qwxr]?)\s*[/{(\[|!#~,]", code) or re.search(
+        r"`|\$\{|#\{|@\{|<|\||%x|qx|\\x|\(\?\??\{", code
+    ):
         return False
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", "''", code)
+    if re.search(r"[)\]}']\s*\(|\[\s*'|\bdo\s*['\"$(]|\$\w+\s*\(|\]\s*\[", bare):
+        return False
     plain = tables().groups["plain_words"]
     return all(len(name) == 1 or name in plain for name in re.findall(r"[A-Za-z_]\w*", bare))
-
-
-def _awk_is_plain(code: str) -> bool:
-    bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', code)
-    bare = re.sub(r"((?:^|[({;,~!&|\s]))\s*/(?:[^/\\\n]|\\.)*/", r"\1//", bare)
-    if re.search(r"\b(system|getline|ENVIRON|PROCINFO|while\s*\(\s*1|for\s*\(\s*;)|@|(?<!\|)\|(?!\|)|&\s*$", bare):
-        return False
-    return not re.search(r"print[^;}\n]*>", bare)
 
 
 def _sed_is_plain(code: str) -> bool:
@@ -161,8 +110,4 @@ _SED = tuple(
         r"#[^\n]*",
     )
 )
-
-
-def modules_are_installed(name: str) -> bool:
-    """Whether `python -m name` only runs a tool of everyday development."""
-    return name.partition(".")[0] in tables().groups["python_modules"]
+_PLAIN = {"python": lambda _code: False, "awk": awk.is_plain, "sed": _sed_is_plain}

@@ -1,0 +1,1 @@
+"""What do imports give? Facades of modules, name by name, never modules."""
