@@ -22,12 +22,12 @@ OWN_PROCESS = {
     "sandbox/worker.py",
     "sandbox/kernel/namespaces.py",
     "sandbox/guard/__init__.py",
-    "sandbox/guard/facades/substitutes.py",
+    "sandbox/guard/substitutes.py",
 }
 # An approver that a developer puts there to ask a person at the terminal.
 ASKS = {"safety/terminal.py"}
 # What untrusted code imports is one of a fixed table of names of the standard library.
-IMPORTS_BY_TABLE = {"sandbox/guard/facades/modules.py", "sandbox/guard/facades/formatting.py"}
+IMPORTS_BY_TABLE = {"sandbox/guard/facades/modules.py", "sandbox/guard/formatting.py"}
 
 
 def name_of(path):

@@ -102,9 +102,9 @@ def new_namespace(write: Callable[[str, str], object], shown: list[str]) -> dict
     from agentkit.sandbox.guard.attributes import MAIN, Guard
     from agentkit.sandbox.guard.classes import matchable
     from agentkit.sandbox.guard.facades.modules import Importer
-    from agentkit.sandbox.guard.facades.substitutes import substitutes
     from agentkit.sandbox.guard.functions import Streams, make_builtins
     from agentkit.sandbox.guard.likeness import Boxed, opaque
+    from agentkit.sandbox.guard.substitutes import substitutes
     from agentkit.sandbox.guard.syntax import expressions
 
     namespace: dict[str, Any] = {"__name__": MAIN, "__doc__": None}

@@ -22,7 +22,7 @@ from types import (
 from typing import Any
 
 from agentkit.sandbox.guard.ending import RefusedAttribute, RefusedCall
-from agentkit.sandbox.guard.facades.formatting import format_text
+from agentkit.sandbox.guard.formatting import format_text
 from agentkit.sandbox.guard.likeness import Attributes, Kind, TypeFunction
 from agentkit.sandbox.guard.names import (
     COPIES,
