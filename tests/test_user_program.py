@@ -28,7 +28,7 @@ def run(*arguments, folder):
     """What a Python process with these arguments writes, run in an environment that names no provider."""
     ours = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    environment["AGENTKIT_STATE"] = str(folder)
+    environment["AGENTKIT_STATE"] = str(folder / "state")
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
