@@ -60,7 +60,7 @@ class _Shell:
         that read, write and list files for doing just that.
 
         Args:
-            command: The command line, for example "grep -rn TODO src | head -20".
+            command: The command line, for example "grep -rn import src | head -20".
 
         Returns:
             command, output (stdout and stderr as they came), stdout, stderr, return_code (0 means success), status,

@@ -31,5 +31,5 @@ def test_unknown_tool_is_named():
 
 
 def test_default_tools_begin_with_the_core():
-    """The default tools are all that are shipped, the core first."""
+    """The default tools begin with those that only compute."""
     assert [tool.name for tool in default_tools][: len(core_tools)] == [tool.name for tool in core_tools]
