@@ -1,4 +1,4 @@
-"""agentkit: a batteries-included agent toolkit. Every tool call is judged, explained, bounded, undoable.
+"""agentkit: a batteries-included agent toolkit. Every tool call is judged, explained, bounded, replayable, undoable.
 
 Importing it loads next to nothing: each public name is imported when it is first used.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentkit.errors import ToolError as ToolError
     from agentkit.levels import SafetyLevel as SafetyLevel
     from agentkit.llm.client import LLM as LLM
+    from agentkit.memory.session import Session as Session
     from agentkit.messages import Image as Image
     from agentkit.messages import Response as Response
     from agentkit.messages import ToolResult as ToolResult
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from agentkit.tools.web import fetch_url_tool as fetch_url_tool
     from agentkit.tools.web import web_search_tool as web_search_tool
     from agentkit.tools.web import wikipedia_tool as wikipedia_tool
+    from agentkit.usage import Limits as Limits
     from agentkit.usage import Usage as Usage
 
 __version__ = "0.1.0"
@@ -60,6 +62,7 @@ _HOMES = {
     "Image": "messages",
     "LLM": "llm.client",
     "LimitExceeded": "errors",
+    "Limits": "usage",
     "ModelError": "errors",
     "NoProvider": "errors",
     "Policy": "safety.policy",
@@ -69,6 +72,7 @@ _HOMES = {
     "RunFinished": "agents.result",
     "RunResult": "agents.result",
     "SafetyLevel": "levels",
+    "Session": "memory.session",
     "Tool": "tooling.tool",
     "ToolError": "errors",
     "ToolResult": "messages",

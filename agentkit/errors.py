@@ -15,10 +15,12 @@ AgentKitError
 │   ├── BadArguments
 │   ├── ToolTimeout
 │   ├── Blocked
+│   ├── Postponed
 │   └── SandboxError
 ├── RunError               the caller; carries the result so far
 │   ├── LimitExceeded      also a RuntimeError
-│   └── Cancelled
+│   ├── Cancelled
+│   └── ReplayError        also an AssertionError
 └── SessionError           the operator
 
 Foreign exceptions are translated once, by a table, in the module that imports their library.
@@ -58,15 +60,29 @@ class ModelError(AgentKitError):
 
     `status` is the HTTP status, or None when there was none. `code` and `parameter` are the
     provider's own words for what went wrong and which parameter it names, when it says so.
+    A conversation that is too long for the model has the code `context_length_exceeded` with every
+    provider; `limit_tokens` is then what the model can take, when the provider names it.
     """
 
     def __init__(
-        self, message: str, *, status: int | None = None, code: str | None = None, parameter: str | None = None
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        parameter: str | None = None,
+        limit_tokens: int | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.parameter = parameter
+        self.limit_tokens = limit_tokens
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the conversation is longer than the model can read."""
+        return self.code == "context_length_exceeded"
 
 
 class Unauthorized(ModelError):
@@ -121,6 +137,10 @@ class Blocked(ToolError):
     """The call was judged and may not happen; the text carries reason and remedy."""
 
 
+class Postponed(ToolError):
+    """The tool has no result yet: a person must answer the text first. The run ends paused, and goes on with it."""
+
+
 class SandboxError(ToolError):
     """The isolation that was asked for cannot be had on this machine."""
 
@@ -139,6 +159,10 @@ class LimitExceeded(RunError, RuntimeError):
 
 class Cancelled(RunError):
     """The run was cancelled from outside."""
+
+
+class ReplayError(RunError, AssertionError):
+    """A program asks what its recording does not answer, or leaves unasked what it does."""
 
 
 class SessionError(AgentKitError):

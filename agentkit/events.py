@@ -1,11 +1,19 @@
-"""What a run reports while it happens. `RunFinished`, the last one, lives with its result in `agents/result.py`."""
+"""What a run reports while it happens. `RunFinished`, the last one, lives with its result in `agents/result.py`.
+
+Those that are a `Milestone` tell all that a run has done: the state of a run is made of them, and they are what
+sessions and cassettes keep. The others are pieces of what is to come.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from agentkit.decisions import Decision
-from agentkit.messages import Content, Response, ToolCall, ToolResult
+from agentkit.messages import Content, Message, Response, ToolCall, ToolResult
+from agentkit.usage import Usage
+
+RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]
 
 
 class Event:
@@ -14,12 +22,38 @@ class Event:
     __slots__ = ()
 
 
+class Milestone(Event):
+    """Something that a run has done, and that stays done."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class RunStarted(Event):
-    """A run of the agent `agent` begins with `prompt`."""
+class RunStarted(Milestone):
+    """A run of the agent `agent` begins with `prompt`.
+
+    `history` counts the messages of the conversation that it begins with; `record` is the id under which the
+    workspace's journal keeps what it changes.
+    """
 
     agent: str
     prompt: Content
+    history: int = 0
+    record: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryGiven(Milestone):
+    """The conversation begins with messages that were said elsewhere: those of a fork, or of an import."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed(Milestone):
+    """A run that had ended, been paused or been cut off goes on; `prompt` is what the model is told then."""
+
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +87,43 @@ class ToolCallDelta(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseReceived(Event):
+class PartialOutput(Event):
+    """The typed answer as far as it is written: `value` is of the output type, or a dictionary with fewer keys."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReceived(Milestone):
     """The model has answered."""
 
     response: Response
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallStarted(Event):
+class RequestFailed(Milestone):
+    """The model gave no answer, and why. The run ends, or tries again when it knows how."""
+
+    error: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approved(Milestone):
+    """A person has answered what was asked about a tool call: `answer` is the Approval's word.
+
+    `text` are words of theirs: why not, or the result of a call that waited for one. `arguments` is JSON text when the
+    person changed the call's arguments.
+    """
+
+    call_id: str
+    answer: str
+    text: str = ""
+    arguments: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted(Milestone):
     """A tool call has been judged; it runs unless the decision forbids it."""
 
     call: ToolCall
@@ -68,8 +131,79 @@ class ToolCallStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallFinished(Event):
+class ToolCallFinished(Milestone):
     """A tool call has its result."""
 
     call: ToolCall
     result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPostponed(Milestone):
+    """A tool call waits for a person; the run ends paused once nothing else is to be done.
+
+    `question` is what the person is asked. A call that waits for approval has the decision that asks for it; one that
+    has run and waits for an answer to give as its result has none.
+    """
+
+    call: ToolCall
+    question: str
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRefused(Milestone):
+    """The answer was not taken, and the model is told why in a message of the user."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGiven(Milestone):
+    """A tool that ends the run has given the answer in the model's stead."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerAmended(Milestone):
+    """A check has put another text in the place of the answer's."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised(Milestone):
+    """The model is told `text` in place of the first `messages` messages of the conversation from here on.
+
+    `usage` is what writing it has spent. The history keeps all messages.
+    """
+
+    text: str
+    messages: int
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOff(Milestone):
+    """From here on the agent `agent` leads the conversation."""
+
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached(Milestone):
+    """The limit of that name, a field of Limits, was hit; `reason` says it in words."""
+
+    limit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded(Milestone):
+    """The run is over, or paused. `output` is its answer as text; `error` says why there is none."""
+
+    status: RunStatus
+    output: str = ""
+    error: str = ""
+    changes: str = ""

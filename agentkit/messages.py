@@ -13,7 +13,17 @@ from agentkit.usage import Usage
 
 FinishReason = Literal["stop", "tool_calls", "length"]
 Status = Literal[
-    "ok", "empty", "blocked", "denied", "rate_limited", "offline", "timed_out", "truncated", "failed", "interrupted"
+    "ok",
+    "empty",
+    "blocked",
+    "denied",
+    "rate_limited",
+    "offline",
+    "timed_out",
+    "truncated",
+    "failed",
+    "interrupted",
+    "waiting",
 ]
 
 _IMAGE_TYPES = (
@@ -71,7 +81,9 @@ class ToolResult:
     """What came of a tool call.
 
     `value` is the function's own value (None when it failed), `content` the bounded text a model is told,
-    `error` one sentence or None, `decision` the judgment it passed, `seconds` the time it took.
+    `error` one sentence or None, `decision` the judgment it passed, `seconds` the time it took, `labels` what it may
+    hold, `whole` the whole text when `content` is only its head and tail, `usage` what the call spent on models,
+    `lead` the name of the agent that the conversation is passed to.
     """
 
     tool: str
@@ -81,6 +93,10 @@ class ToolResult:
     error: str | None = None
     decision: Decision | None = None
     seconds: float = 0.0
+    labels: frozenset[Label] = frozenset()
+    whole: str | None = field(default=None, repr=False)
+    usage: Usage = field(default_factory=Usage, repr=False)
+    lead: str = field(default="", repr=False)
 
     @property
     def ok(self) -> bool:
@@ -197,6 +213,21 @@ def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMe
         calls.append(call if unique == call.id else replace(call, id=unique))
     distinct = tuple(calls)
     return message if distinct == message.tool_calls else replace(message, tool_calls=distinct)
+
+
+def with_new_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:
+    """The messages with the ids of tool calls, and of their results, that `ids` maps to others."""
+
+    def renamed(message: Message) -> Message:
+        if isinstance(message, ToolMessage):
+            return replace(message, call_id=ids.get(message.call_id, message.call_id))
+        if isinstance(message, AssistantMessage):
+            return replace(
+                message, tool_calls=tuple(replace(call, id=ids.get(call.id, call.id)) for call in message.tool_calls)
+            )
+        return message
+
+    return [renamed(message) for message in messages]
 
 
 def without_extra(message: Message) -> Message:

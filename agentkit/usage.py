@@ -1,17 +1,55 @@
-"""What a run spends: tokens and requests."""
+"""What a run spends, and the limits it must keep: tokens, money, requests, tool calls, time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from operator import add, attrgetter
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Literal
+
+from agentkit.errors import ConfigError
+
+LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
+"""Input tokens above which one provider or another charges more for the whole request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What decides on the price of a request: who is paid, for which model, and how long the request was.
+
+    `provider` is its name, or the address of a server that only its base URL names. `model` is the name that was asked
+    for, `served` the one that the server gave, empty when it gave none. `over_tokens` is the greatest of
+    `LONG_REQUESTS` that the input exceeded. `price` is the user's own, which comes before every list.
+    """
+
+    provider: str
+    model: str
+    served: str = ""
+    over_tokens: int = 0
+    price: Price | None = None
+
+    def __str__(self) -> str:
+        """`openai:gpt-5.4-mini`; where the server names another model, `azure:my-deployment (gpt-5.4-mini)`."""
+        served = f" ({self.served})" if self.served not in ("", self.model) else ""
+        return f"{self.provider}:{self.model}{served}"
+
+    def of_request(self, served: str, input_tokens: int) -> Tariff:
+        """The tariff of one request that the model `served` answered."""
+        longer = bisect_left(LONG_REQUESTS, input_tokens)
+        over_tokens = LONG_REQUESTS[longer - 1] if longer else 0
+        return Tariff(self.provider, self.model, served, over_tokens, self.price)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts as the server reported them, summed over `requests` requests.
 
-    `cached_tokens` are part of `input_tokens`; `reasoning_tokens` are part of `output_tokens`.
-    `unreported` counts the requests whose server gave no figures: with it above zero the sums are a lower bound.
+    `cached_tokens` were read from the provider's cache, `written_tokens` written to it: both are part of
+    `input_tokens`. `reasoning_tokens` are part of `output_tokens`. `unreported` counts the requests whose server gave
+    no figures: with it above zero the sums are a lower bound. `tariff` says what was paid for, as far as it is known;
+    a sum over several tariffs has none, and one part for each.
     """
 
     input_tokens: int = 0
@@ -20,15 +58,204 @@ class Usage:
     reasoning_tokens: int = 0
     requests: int = 0
     unreported: int = 0
+    written_tokens: int = 0
+    tariff: Tariff | None = field(default=None, compare=False)
+    parts: tuple[Usage, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def total_tokens(self) -> int:
         """Input and output together."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def by_tariff(self) -> tuple[Usage, ...]:
+        """The same, one usage for each tariff; empty when nothing was used."""
+        return self.parts or ((self,) if self.tariff or any(_counts(self)) else ())
+
+    def under(self, tariff: Tariff) -> Usage:
+        """The same figures, paid for under `tariff`."""
+        return Usage(*_counts(self), tariff)
+
     def __add__(self, other: Usage) -> Usage:
-        """The sum, field by field."""
-        return Usage(*map(add, _counts(self), _counts(other)))
+        """The sum, figure by figure, with one part for each tariff when there are several."""
+        if self.tariff == other.tariff and not self.parts and not other.parts:
+            return _sum(self, other, self.tariff)
+        sums: dict[Tariff | None, Usage] = {}
+        for part in (*self.by_tariff, *other.by_tariff):
+            sums[part.tariff] = sums[part.tariff] + part if part.tariff in sums else part
+        if len(sums) == 1:
+            return next(iter(sums.values()))
+        return _sum(self, other, parts=tuple(sorted(sums.values(), key=_order)))
 
 
-_counts = attrgetter(*Usage.__slots__)
+_Counts = tuple[int, int, int, int, int, int, int]
+_counts: Callable[[Usage], _Counts] = attrgetter(*(name for name in Usage.__slots__ if name not in {"tariff", "parts"}))
+
+
+def _sum(one: Usage, two: Usage, tariff: Tariff | None = None, parts: tuple[Usage, ...] = ()) -> Usage:
+    return Usage(
+        one.input_tokens + two.input_tokens,
+        one.output_tokens + two.output_tokens,
+        one.cached_tokens + two.cached_tokens,
+        one.reasoning_tokens + two.reasoning_tokens,
+        one.requests + two.requests,
+        one.unreported + two.unreported,
+        one.written_tokens + two.written_tokens,
+        tariff,
+        parts,
+    )
+
+
+def _order(part: Usage) -> str:
+    """What puts the parts of a sum into the same order, in whatever order they were added."""
+    return repr(part.tariff)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs: US dollars per million tokens of each kind, and who says so, as of when.
+
+    Without `cached`, input read from the provider's cache costs what other input costs; without `written`, so does
+    input written to it. Reasoning costs what other output costs. `tiers` are the prices of longer requests: pairs of
+    a number of input tokens, ascending, and the flat price that holds for the whole request above it.
+    Raises ConfigError for what is no number of 0 or more.
+    """
+
+    input: float
+    output: float
+    cached: float | None = None
+    source: str = "given"
+    date: str = ""
+    written: float | None = None
+    tiers: tuple[tuple[int, Price], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cached", "written"):
+            rate = getattr(self, name)
+            optional = name in {"cached", "written"}
+            if not (optional and rate is None) and not _is_number(rate):
+                raise ConfigError(f"Price({name}=) takes US dollars per million tokens, 0 or more. Got {rate!r:.200}.")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no request costs anything."""
+        prices = (self, *(price for _, price in self.tiers))
+        return not any(rate for price in prices for rate in (price.input, price.output, price.cached, price.written))
+
+    def at(self, input_tokens: int) -> Price:
+        """The price of a request of so many input tokens, without the tiers."""
+        if not self.tiers:
+            return self
+        flat = Price(self.input, self.output, self.cached, self.source, self.date, self.written)
+        return next((price for start, price in reversed(self.tiers) if input_tokens > start), flat)
+
+    def worst(self, input_tokens: int) -> Price:
+        """The dearest that a request of at most so many input tokens can be: never less than `at`, cached or not."""
+        reached = (self, *(price for start, price in self.tiers if input_tokens > start))
+        inputs = [rate for price in reached for rate in (price.input, price.cached, price.written) if rate is not None]
+        return Price(max(inputs), max(price.output for price in reached), None, self.source, self.date)
+
+    def dollars(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, written_tokens: int = 0) -> float:
+        """What one request of so many tokens costs, in US dollars; cached and written ones are part of the input."""
+        return self.at(input_tokens)._flat_dollars(input_tokens, output_tokens, cached_tokens, written_tokens)
+
+    def dollars_of(self, usage: Usage) -> float:
+        """What all requests of a usage cost, in US dollars, each at the tier that its length calls for."""
+        dollars = 0.0
+        for part in usage.by_tariff:
+            price = self.at(part.tariff.over_tokens + 1 if part.tariff else 0)
+            counts = (part.input_tokens, part.output_tokens, part.cached_tokens, part.written_tokens)
+            dollars += price._flat_dollars(*counts)
+        return dollars
+
+    def worst_case(self, input_tokens: int, max_output_tokens: int) -> float:
+        """What one request can cost at most, in US dollars: nothing read from the cache, all written, no word saved."""
+        return self.worst(input_tokens)._flat_dollars(input_tokens, max_output_tokens)
+
+    def _flat_dollars(self, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:
+        """What so many tokens cost, whatever the tiers. Servers that count wrongly never make a price negative."""
+        cached = min(cached, input_tokens)
+        written = min(written, input_tokens - cached)
+        of_cached = self.input if self.cached is None else self.cached
+        of_written = self.input if self.written is None else self.written
+        fresh = input_tokens - cached - written
+        input_price = fresh * self.input + cached * of_cached + written * of_written
+        return (input_price + output_tokens * self.output) / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was spent, in US dollars, by whose list of prices, as of when (the newest price that the list knows).
+
+    `unpriced_requests` counts the requests whose price, or whose figures, nobody knows: with it above zero the dollars
+    are a lower bound. Where nothing at all is known there is no Cost, but None.
+    """
+
+    dollars: float
+    source: str = ""
+    date: str = ""
+    unpriced_requests: int = 0
+
+    def __str__(self) -> str:
+        """`≈ $0.0123 (genai-prices 0.2.3, 2026-11-09)`; a lower bound says so, and by how many requests."""
+        sum_told = f"≈ {_money(self.dollars)}" if self.dollars else "$0"
+        noun = "request" if self.unpriced_requests == 1 else "requests"
+        missing = f"{self.unpriced_requests} {noun} of unknown price" if self.unpriced_requests else ""
+        notes = ", ".join(filter(None, (self.source, self.date, missing)))
+        return f"{'at least ' if missing else ''}{sum_told}{f' ({notes})' if notes else ''}"
+
+
+def shown_cost(cost: Cost | None) -> str:
+    """A cost as text; `unknown` when there is none."""
+    return "unknown" if cost is None else str(cost)
+
+
+def _money(dollars: float) -> str:
+    """Cents above a dollar; below, two digits that are not zero, and at least four places."""
+    places = 2 if dollars >= 1 else max(4, 1 - math.floor(math.log10(dollars)))
+    return f"${dollars:,.{places}f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one run may take, with all agents that it sets to work. None is no limit.
+
+    `iterations` is by default the agent's `max_iterations`. `cost` is in US dollars; `unknown_price` says what happens
+    with it when nobody knows the model's price: `refuse` the run, take it for `free`, or the Price to reckon with.
+    `repeated_calls` is how often the same call may bring the same result: then the model is told, and as many times
+    later the run stops. Raises ConfigError for a limit that is no number above 0.
+    """
+
+    iterations: int | None = None
+    tool_calls: int | None = 100
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = 1_800.0
+    repeated_calls: int | None = 5
+    unknown_price: Literal["refuse", "free"] | Price = "refuse"
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "unknown_price":
+                _check_unknown_price(value)
+            elif value is not None:
+                _check_limit(each.name, value, whole=each.name not in {"cost", "seconds"})
+
+
+def _check_limit(name: str, value: object, *, whole: bool) -> None:
+    if not _is_number(value) or value == 0 or (whole and not isinstance(value, int)):
+        wanted = "a whole number of at least 1" if whole else "a number above 0"
+        raise ConfigError(f"Limits({name}=) takes {wanted}, or None for no limit. Got {value!r:.200}.")
+
+
+def _check_unknown_price(value: object) -> None:
+    if value not in ("refuse", "free") and not isinstance(value, Price):
+        raise ConfigError(f"Limits(unknown_price=) takes 'refuse', 'free' or a Price. Got {value!r:.200}.")
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a finite number of 0 or more; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

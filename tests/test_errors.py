@@ -12,6 +12,7 @@ EXAMPLES = [
     NoProvider("No API key found."),
     MissingExtra("offline", "The offline model"),
     Rejected("Bad question.", status=400, code="invalid", parameter="tools"),
+    Rejected("Too long.", status=400, code="context_length_exceeded", limit_tokens=8_192),
     RateLimited("Slow down.", status=429, retry_after_seconds=1.5),
     LimitExceeded("Enough.", {"output": "so far"}),
     *(
@@ -60,3 +61,11 @@ def test_model_error_keeps_the_providers_words():
     error = RateLimited("Slow down.", status=429, code="rate", parameter="model", retry_after_seconds=2)
     assert isinstance(error, ModelError)
     assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "rate", "model", 2)
+
+
+def test_a_conversation_that_is_too_long_is_told_apart():
+    """The error of a conversation that is too long says so, and how many tokens the model takes when that is known."""
+    error = Rejected("Too long.", code="context_length_exceeded", limit_tokens=8_192)
+    assert error.is_too_long
+    assert error.limit_tokens == 8_192
+    assert not Rejected("Bad question.", code="invalid").is_too_long

@@ -7,9 +7,10 @@ import pytest
 
 from agentkit import events
 from agentkit.events import Event
-from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult, UserMessage
+from agentkit.usage import Usage
 
-KINDS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)][1:]
+KINDS = [kind for kind in vars(events).values() if dataclasses.is_dataclass(kind) and issubclass(kind, Event)]
 CALL = ToolCall("a", "look", "{}")
 VALUES = {
     "agent": "helper",
@@ -23,6 +24,21 @@ VALUES = {
     "call": CALL,
     "decision": None,
     "result": ToolResult("look", "ok", "seen"),
+    "history": 2,
+    "record": "r1",
+    "messages": (UserMessage("before"),),
+    "value": {"total": 3},
+    "error": "Slow down.",
+    "kind": "RateLimited",
+    "call_id": "a",
+    "answer": "once",
+    "question": "May I?",
+    "reason": "Too long.",
+    "usage": Usage(3, 2, requests=1),
+    "limit": "seconds",
+    "status": "done",
+    "output": "Hello.",
+    "changes": "",
 }
 
 

@@ -1,31 +1,216 @@
-"""What was spent?"""
+"""What was spent, at what price, and what may be spent?"""
 
+import math
 from dataclasses import astuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import Usage
+from agentkit.errors import ConfigError
+from agentkit.usage import LONG_REQUESTS, Cost, Limits, Price, Tariff, shown_cost
 
-USAGES = st.builds(Usage, *[st.integers(0, 10**9)] * 6)
+COUNTS = [st.integers(0, 10**9)] * 7
+TARIFFS = st.builds(
+    Tariff,
+    st.sampled_from(["openai", "azure"]),
+    st.sampled_from(["gpt-a", "gpt-b"]),
+    st.sampled_from(["", "gpt-a-2026"]),
+    st.sampled_from([0, 272_000]),
+    st.sampled_from([None, Price(1, 2)]),
+)
+USAGES = st.builds(Usage, *COUNTS, st.none() | TARIFFS)
+SUMS = st.builds(sum, st.lists(USAGES, max_size=4), st.just(Usage()))
+TIERED = Price(1, 10, 0.1, written=1.25, tiers=((200_000, Price(2, 15, 0.2, written=2.5)),))
+SMALL, LARGE = (Tariff("openai", "gpt-a", "", over) for over in (0, 200_000))
 
 
-@given(USAGES, USAGES, USAGES)
+def figures(usage):
+    """The counts of a usage, in order."""
+    return astuple(usage)[:7]
+
+
+@given(SUMS, SUMS, SUMS)
 def test_sums_do_not_depend_on_order(one, two, three):
     """What requests cost adds up field by field, in whatever order."""
     assert one + two == two + one
+    assert hash(one + two) == hash(two + one)
     assert (one + two) + three == one + (two + three)
-    assert astuple(one + two) == tuple(map(sum, zip(astuple(one), astuple(two), strict=True)))
+    assert figures(one + two) == tuple(map(sum, zip(figures(one), figures(two), strict=True)))
 
 
-@given(USAGES)
+@given(SUMS)
 def test_nothing_adds_nothing(usage):
     """A usage of nothing changes no sum, so that usages can be summed."""
     assert usage + Usage() == usage
     assert sum([usage, usage], Usage()) == usage + usage
 
 
+@given(st.lists(USAGES, max_size=6))
+def test_a_sum_keeps_what_each_tariff_was_used_for(usages):
+    """A sum over several models has one part for each tariff, and the parts are the sum."""
+    total = sum(usages, Usage())
+    used = {usage.tariff for usage in usages if usage != Usage()}
+    assert {part.tariff for part in total.by_tariff} == used
+    assert len(total.by_tariff) == len(used)
+    for part in total.by_tariff:
+        assert part == sum((usage for usage in usages if usage.tariff == part.tariff), Usage())
+    assert sum(total.by_tariff, Usage()) == total
+
+
+def test_one_tariff_needs_no_parts():
+    """Requests to one model add up to one usage under its tariff."""
+    usage = Usage(10, 5, requests=1).under(SMALL)
+    assert usage + usage == Usage(20, 10, requests=2, tariff=SMALL)
+    assert Usage().by_tariff == ()
+
+
 def test_total_counts_nothing_twice():
     """Cached tokens are part of the input and reasoning tokens of the output: the total is input and output."""
-    usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=8, reasoning_tokens=3, requests=1)
+    usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=8, reasoning_tokens=3, requests=1, written_tokens=2)
     assert usage.total_tokens == 15
+
+
+@pytest.mark.parametrize(
+    ("input_tokens", "over"), [(0, 0), (32_000, 0), (32_001, 32_000), (272_000, 256_000), (10**7, LONG_REQUESTS[-1])]
+)
+def test_a_request_is_charged_by_its_length(input_tokens, over):
+    """The tariff of a request says which of the lengths it exceeds above which providers charge more."""
+    tariff = Tariff("openai", "gpt-a", price=TIERED).of_request("gpt-a-2026", input_tokens)
+    assert tariff == Tariff("openai", "gpt-a", "gpt-a-2026", over, TIERED)
+
+
+@pytest.mark.parametrize(
+    ("served", "text"), [("", "azure:mine"), ("mine", "azure:mine"), ("gpt-a", "azure:mine (gpt-a)")]
+)
+def test_a_tariff_names_provider_and_model(served, text):
+    """A tariff reads as provider and model, with the model that really served where that has another name."""
+    assert str(Tariff("azure", "mine", served)) == text
+
+
+def test_each_kind_of_token_has_its_price():
+    """Input, cached input, input written to the cache and output are charged each at its own rate."""
+    price = Price(1, 10, 0.1, written=1.25)
+    assert price.dollars(1_000_000, 0) == 1
+    assert price.dollars(1_000_000, 0, 1_000_000) == pytest.approx(0.1)
+    assert price.dollars(1_000_000, 0, 0, 1_000_000) == 1.25
+    assert price.dollars(0, 1_000_000) == 10
+    assert price.dollars(1_000_000, 100_000, 400_000, 200_000) == pytest.approx(0.4 + 0.04 + 0.25 + 1)
+
+
+def test_without_prices_of_their_own_cached_and_written_input_cost_what_input_costs():
+    """A price list that says nothing of the cache charges all input alike."""
+    assert Price(1, 10).dollars(1_000_000, 0, 400_000, 200_000) == 1
+
+
+def test_a_server_that_miscounts_never_pays():
+    """More cached than sent tokens are taken for what was sent."""
+    assert Price(1, 10, 0.5).dollars(1_000_000, 0, 5_000_000, 5_000_000) == 0.5
+
+
+def test_a_long_request_is_dearer_as_a_whole():
+    """Above the start of a tier its price holds for the whole request."""
+    assert TIERED.dollars(200_000, 0) == pytest.approx(0.2)
+    assert TIERED.dollars(200_001, 0) == pytest.approx(0.400002)
+    assert TIERED.at(200_000) == Price(1, 10, 0.1, written=1.25)
+    assert TIERED.at(200_001) is TIERED.tiers[0][1]
+    assert Price(1, 2).at(10**9) == Price(1, 2)
+
+
+def test_many_short_requests_are_no_long_one():
+    """A sum is charged request by request: short ones stay cheap however many tokens they come to."""
+    short = Usage(1_000_000, 0, requests=10).under(SMALL)
+    long = Usage(1_000_000, 0, requests=4).under(LARGE)
+    assert TIERED.dollars_of(short) == 1
+    assert TIERED.dollars_of(long) == 2
+    assert TIERED.dollars_of(short + long) == 3
+    assert TIERED.dollars_of(Usage(1_000_000, 100_000, 500_000, written_tokens=500_000)) == pytest.approx(1.675)
+    assert TIERED.dollars_of(Usage()) == 0
+
+
+RATES = st.floats(0, 100)
+PRICES = st.builds(Price, RATES, RATES, st.none() | RATES, written=st.none() | RATES)
+TIERS = st.lists(st.tuples(st.integers(0, 10**6), PRICES), max_size=3)
+TOKENS = st.integers(0, 10**6)
+
+
+@given(PRICES, TIERS, TOKENS, TOKENS, st.tuples(TOKENS, TOKENS))
+def test_the_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tokens, of_cache):
+    """No request of at most so many tokens costs more than the worst case, whatever its cache and its tier."""
+    rates = {"cached": price.cached, "written": price.written}
+    tiered = Price(price.input, price.output, **rates, tiers=tuple(sorted(tiers, key=lambda tier: tier[0])))
+    worst = tiered.worst_case(input_tokens, output_tokens)
+    for share in (1, 2, 10):
+        real = tiered.dollars(input_tokens // share, output_tokens // share, *of_cache)
+        assert real <= worst * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("price", "is_free"),
+    [
+        (Price(0, 0), True),
+        (Price(0, 1), False),
+        (Price(0, 0, written=1), False),
+        (Price(0, 0, tiers=((1, TIERED),)), False),
+    ],
+)
+def test_free_is_what_never_costs_anything(price, is_free):
+    """A price is free when every kind of token costs nothing, in requests of any length."""
+    assert price.is_free is is_free
+
+
+@pytest.mark.parametrize("rate", [-1, math.nan, math.inf, "1", True, None])
+def test_a_price_is_a_number(rate):
+    """A price that is negative, not finite or no number is refused, with its name."""
+    with pytest.raises(ConfigError, match=r"Price\(output=\) takes US dollars per million tokens"):
+        Price(1, rate)
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (Cost(0.0123, "genai-prices 1.2", "2026-11-03"), "≈ $0.0123 (genai-prices 1.2, 2026-11-03)"),
+        (Cost(1_234.5, "given"), "≈ $1,234.50 (given)"),
+        (Cost(0.5), "≈ $0.5000"),
+        (Cost(0.0000123, "given"), "≈ $0.000012 (given)"),
+        (Cost(0.25, "given", "", 1), "at least ≈ $0.2500 (given, 1 request of unknown price)"),
+        (Cost(2.0, "given", "", 3), "at least ≈ $2.00 (given, 3 requests of unknown price)"),
+        (Cost(0.0, "free"), "$0 (free)"),
+        (Cost(0.0), "$0"),
+        (None, "unknown"),
+    ],
+)
+def test_a_cost_says_what_it_is_worth(cost, text):
+    """A cost is told as an estimate with its source and date, a lower bound as such, and what is unknown as unknown."""
+    assert shown_cost(cost) == text
+
+
+@pytest.mark.parametrize("name", ["iterations", "tool_calls", "input_tokens", "repeated_calls"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
+def test_a_limit_of_things_is_a_whole_number(name, value):
+    """A limit on what is counted takes a whole number of at least 1."""
+    with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a whole number of at least 1"):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["cost", "seconds"])
+@pytest.mark.parametrize("value", [0, -0.5, math.nan, math.inf, True, "3"])
+def test_a_limit_of_money_or_time_is_a_number(name, value):
+    """A limit on what is measured takes a number above 0."""
+    with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a number above 0"):
+        Limits(**{name: value})
+
+
+def test_limits_can_be_set_and_lifted():
+    """Limits take numbers, None for no limit, and what to reckon with when a price is unknown."""
+    limits = Limits(cost=0.5, seconds=None, tool_calls=3, unknown_price=Price(1, 2))
+    assert (limits.cost, limits.seconds, limits.tool_calls) == (0.5, None, 3)
+    assert limits.unknown_price == Price(1, 2)
+
+
+@pytest.mark.parametrize("value", ["ignore", None, 3])
+def test_an_unknown_price_is_refused_free_or_given(value):
+    """What is to happen without a price is one of three things; anything else is refused."""
+    with pytest.raises(ConfigError, match="takes 'refuse', 'free' or a Price"):
+        Limits(unknown_price=value)

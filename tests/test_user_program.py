@@ -14,9 +14,11 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests/typing/user_program.py"
 MISTAKES = {
     "agent(5)": "arg-type",
-    "Agent('helper', max_iterations='10')": "arg-type",
-    "Agent('helper', llm='gpt-5')": "arg-type",
+    "Agent('helper', max_iterations='10')": "call-overload",
+    "Agent('helper', llm='gpt-5')": "call-overload",
     "Agent('helper', approve=lambda: True)": "arg-type",
+    "Agent('helper', output_type=Invoice).run('Hi!').output.price": "attr-defined",
+    "Agent('helper').run('Hi!').resume(5)": "arg-type",
     "add('1', b=2)": "arg-type",
     "add(1)": "call-arg",
     "Agent('helper').run('Hi!').answer": "attr-defined",

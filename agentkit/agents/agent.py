@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
-from agentkit.agents.conversation import Conversation
-from agentkit.agents.drivers import World, adrive, drive
-from agentkit.agents.loop import Plan, Steps, run_loop
-from agentkit.agents.result import RunFinished, RunResult
-from agentkit.agents.tool_call import Bench
-from agentkit.errors import ConfigError
-from agentkit.events import Event, ResponseReceived
+from agentkit.agents import settings, team
+from agentkit.agents.answers import AnswerRules
+from agentkit.agents.manifesto import read_manifesto
+from agentkit.agents.many.mapping import Many, OnProgress
+from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult
+from agentkit.agents.runner import Runner
+from agentkit.agents.running.plan import Lead
+from agentkit.agents.running.room import Room
+from agentkit.agents.settings import Listener, Prompt, checked_listener
+from agentkit.errors import ConfigError, ToolError
+from agentkit.events import Event
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
+from agentkit.llm.prices import cost_of
 from agentkit.llm.wire.chat import encode_message
-from agentkit.messages import Content, Image, Message, without_extra
+from agentkit.memory.session import Session
+from agentkit.memory.window import Window
+from agentkit.messages import Message, without_extra
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.policy import Policy
+from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.usage import Usage
-from agentkit.workspace.journal import Journal
+from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
-Prompt = str | Image | Sequence[str | Image]
-Listener = Callable[[Event], object]
+T = TypeVar("T")
 _Kind = TypeVar("_Kind", bound=Event)
-_Value = TypeVar("_Value")
 
 
-class Agent:
+class AgentOptions(TypedDict, total=False):
+    """The keyword arguments of Agent beside `output_type`, which says what kind of agent it is."""
+
+    llm: LLM | None
+    model: str | None
+    safety: SafetyLevel | str
+    policy: Policy | None
+    approve: Approver | None
+    session: str | Session | None
+    limits: Limits | None
+    window: Window | int | None
+    handoffs: Iterable[Lead]
+    workspace: str | Path | Workspace | None
+    checks: Iterable[Callable[[Any], Any]]
+    dry_run: bool
+    listeners: Iterable[Listener]
+
+
+class Agent(Runner, Generic[T]):
     """Answers prompts with a model and tools, and remembers the conversation.
 
     Any number of runs may go on at the same time, in threads or on event loops. Each begins with the history as it is
@@ -48,9 +70,17 @@ class Agent:
         model: The model's name, instead of `llm`.
         safety: The highest level of calls that run unasked.
         policy: The judge of all calls, with rules of your own; its level takes the place of `safety`.
-        approve: Who is asked about the rest: a function from an ApprovalRequest to True, False or an Approval, sync or
-            async.
+        approve: Who is asked about the rest: a function, sync or async, from an ApprovalRequest to True, False or an
+            Approval, words that say why not, or a dictionary of other arguments.
+        output_type: What `RunResult.output` must be: a dataclass, pydantic model, TypedDict, Literal, list, union, ….
+        session: The name of the conversation on this machine that the agent goes on with, or a Session.
+        limits: What one run may take at most.
+        window: How much of a long conversation the model reads: a Window, or a number of tokens; by default as much as
+            it can.
+        handoffs: Agents that the conversation may be handed to.
         workspace: The folder that file tools, shell and journal work in; the current folder by default.
+        checks: Functions of one parameter, called `prompt` or `output` after what they look at. They return None to
+            pass, another value to amend, and raise ValueError to refuse with a reason.
         dry_run: Show in `RunResult.changes` what would be changed, and change nothing.
         listeners: Functions called with every event of every run. One that raises ends its run.
 
@@ -58,6 +88,39 @@ class Agent:
         ConfigError: An argument is not what it should be.
     """
 
+    @overload
+    def __init__(
+        self: Agent[str],
+        name: str,
+        tools: Iterable[Any] | Callable[..., Any] = (),
+        instruction: str = ...,
+        max_iterations: int = ...,
+        *,
+        output_type: None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        tools: Iterable[Any] | Callable[..., Any] = (),
+        instruction: str = ...,
+        max_iterations: int = ...,
+        *,
+        output_type: type[T],
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Any],
+        name: str,
+        tools: Iterable[Any] | Callable[..., Any] = (),
+        instruction: str = ...,
+        max_iterations: int = ...,
+        *,
+        output_type: Any,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
     def __init__(
         self,
         name: str,
@@ -70,56 +133,53 @@ class Agent:
         safety: SafetyLevel | str = SafetyLevel.NETWORK,
         policy: Policy | None = None,
         approve: Approver | None = None,
+        output_type: Any = None,
+        session: str | Session | None = None,
+        limits: Limits | None = None,
+        window: Window | int | None = None,
+        handoffs: Iterable[Lead] = (),
         workspace: str | Path | Workspace | None = None,
+        checks: Iterable[Callable[[Any], Any]] = (),
         dry_run: bool = False,
         listeners: Iterable[Listener] = (),
     ) -> None:
-        _check(name=name, instruction=instruction, max_iterations=max_iterations)
-        _check(llm=llm, model=model, policy=policy, approve=approve, listeners=listeners)
-        if llm is not None and model is not None:
-            raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
-        self.name = name
+        settings.check(name=name, instruction=instruction, max_iterations=max_iterations, llm=llm, model=model)
+        settings.check(policy=policy, approve=approve, listeners=listeners, limits=limits, session=session)
+        self.name, self.instruction, self.max_iterations = name, instruction, max_iterations
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
-        self.instruction = instruction
-        self.max_iterations = max_iterations
-        self.policy = _policy(SafetyLevel.of(safety), policy)
-        self.approve = approve
-        self.workspace = (
-            workspace if isinstance(workspace, Workspace) else Workspace(workspace, journal=Journal.of_this_machine())
-        )
-        self.dry_run = dry_run
-        self.listeners = [_checked_listener(listener) for listener in listeners]
-        self._llm, self._model = llm, model
-        self._conversation = Conversation()
-        self._grants = Grants()
-        self._usage = Usage()
-        self._usage_lock = threading.Lock()
+        self.policy = settings.policy_from(SafetyLevel.of(safety), policy)
+        self.approve, self.limits, self.dry_run = approve, limits or Limits(), dry_run
+        self.handoffs = handoffs
+        self.workspace = settings.workspace_from(workspace)
+        self.listeners = [checked_listener(listener) for listener in listeners]
+        self._answers = AnswerRules.of_agent(output_type, checks)
+        self._room = Room(settings.window_from(window))
+        self._llm, self._model, self._session = settings.llm_from(llm, model), model, session
+        self._grants, self._usage, self._lock = Grants(), Usage(), threading.Lock()
 
-    @property
-    def llm(self) -> LLM:
-        """The model's client. Raises NoProvider when it must be made and nothing names a provider."""
-        if self._llm is None:
-            self._llm = LLM(model=self._model)
-        return self._llm
+    @classmethod
+    def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:
+        """The agent that a plain text file describes: settings a line each, an empty line, the instruction.
 
-    @llm.setter
-    def llm(self, llm: LLM) -> None:
-        _check(llm=llm)
-        self._llm = llm
+        `tools` are tools of your own that the file may name; `options` come before what it says. Its runs are saved in
+        the session named after the file. Raises ConfigError, which tells the line.
+        """
+        return Agent(**read_manifesto(path, tools).arguments(options))
 
     def __call__(self, prompt: Prompt) -> str:
-        """The answer. Raises ModelError, or LimitExceeded with the result so far, when there is none."""
-        return self.run(prompt).raise_for_status().output
+        """The answer as text. Raises ModelError, or RunError with the result so far, when there is none."""
+        result = self.run(prompt).raise_for_status()
+        return self._answers.encode(result.output)
 
-    def run(self, prompt: Prompt) -> RunResult:
+    def run(self, prompt: Prompt | Resumption) -> RunResult[T]:
         """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised."""
         return _last(list(self._events(prompt, streaming=False)))
 
-    async def arun(self, prompt: Prompt) -> RunResult:
+    async def arun(self, prompt: Prompt | Resumption) -> RunResult[T]:
         """Like `run`, awaiting."""
         return _last([event async for event in self._aevents(prompt, streaming=False)])
 
-    def stream(self, prompt: Prompt) -> Generator[Event, None, None]:
+    def stream(self, prompt: Prompt | Resumption) -> Generator[Event, None, None]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
 
         Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, ends
@@ -127,15 +187,71 @@ class Agent:
         """
         return self._events(prompt, streaming=True)
 
-    def astream(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
+    def astream(self, prompt: Prompt | Resumption) -> AsyncGenerator[Event, None]:
         """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
         return self._aevents(prompt, streaming=True)
+
+    def resume(
+        self,
+        saved: RunResult[Any] | str | None = None,
+        answers: Answers | None = None,
+        *,
+        limits: Limits | None = None,
+    ) -> RunResult[T]:
+        """Go on with a run, blocking: a result, the text of `RunResult.to_json`, or else the session's newest.
+
+        The session's newest is the run that was killed or is paused. `answers` are what `RunResult.resume` takes.
+        Raises SessionError when there is nothing to go on with.
+        """
+        return self.run(Resumption(saved, answers, limits))
+
+    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool[[str], str]:
+        """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""
+        return team.agent_tool(self, self._answered_apart, self._aanswered_apart, name, description)
+
+    def map(
+        self,
+        prompts: Iterable[Prompt],
+        concurrency: int = 8,
+        *,
+        limits: Limits | None = None,
+        progress: OnProgress | None = None,
+        executor: Executor | None = None,
+    ) -> list[RunResult[T]]:
+        """Run each prompt in a session of its own, so many at the same time; the results in the order of the prompts.
+
+        A failure is a result, and the others go on. `limits` are for all runs together; once they are used up, the
+        rest are results with the status `limit` that cost nothing. `progress` is called in this thread with how many
+        prompts are done, how many there are (None when nobody knows) and the newest result. A lazy iterable is asked
+        for a prompt when there is room for it.
+
+        With a stored session `trip` the runs are the sessions `trip/0000`, `trip/0001`, …: mapped again, a prompt that
+        has its answer costs nothing, and one that was cut off goes on. Ctrl-C begins no more runs and ends the others
+        at their next event.
+
+        `executor` runs them instead of own threads: a ThreadPoolExecutor, a ProcessPoolExecutor, Dask's
+        `client.get_executor()`. Other processes get a copy of the agent; its listeners hear of a run, and `limits`
+        count it, when its result comes back. Raises ConfigError and NoProvider before anything runs.
+        """
+        return Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).run()
+
+    async def amap(
+        self,
+        prompts: Iterable[Prompt],
+        concurrency: int = 8,
+        *,
+        limits: Limits | None = None,
+        progress: OnProgress | None = None,
+        executor: Executor | None = None,
+    ) -> list[RunResult[T]]:
+        """Like `map`, awaiting: without an executor the runs are tasks of this event loop, cancelled with this one."""
+        return await Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()
 
     def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
         """Call `listener` with every event of that kind, in every run from now on. Raises ConfigError."""
         if not (isinstance(kind, type) and issubclass(kind, Event)):
             raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
-        _checked_listener(listener)
+        checked_listener(listener)
 
         def heard(event: Event) -> None:
             if isinstance(event, kind):
@@ -152,106 +268,42 @@ class Agent:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far as typed messages."""
-        return self._conversation.messages
+        return self.session.messages
 
     @property
     def usage(self) -> Usage:
-        """What all runs have spent so far; `reset` does not undo spending."""
+        """What all runs of this object have spent so far; `reset` does not undo spending."""
         return self._usage
 
+    @property
+    def cost(self) -> Cost | None:
+        """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
+        return cost_of(self._usage)
+
     def reset(self) -> None:
-        """Forget the conversation. A run that is going on ends as it would, and is forgotten with it."""
-        self._conversation = Conversation()
+        """Forget the conversation; a stored one is kept, and begins anew."""
+        self._session = self.session.anew()
 
-    def _events(self, prompt: Prompt, *, streaming: bool) -> Generator[Event, None, None]:
-        return self._heard(drive(self._steps(prompt), World(self.llm, self.approve, streaming)))
+    def _answered_apart(self, request: str) -> str:
+        """The answer to a request in a conversation of its own. Raises ToolError when there is none."""
+        return self._told_apart(_last(list(self._events(request, streaming=False, session=Session()))))
 
-    def _aevents(self, prompt: Prompt, *, streaming: bool) -> AsyncGenerator[Event, None]:
-        return self._aheard(adrive(self._steps(prompt), World(self.llm, self.approve, streaming)))
+    async def _aanswered_apart(self, request: str) -> str:
+        """Like `_answered_apart`, awaiting."""
+        events = self._aevents(request, streaming=False, session=Session())
+        return self._told_apart(_last([event async for event in events]))
 
-    def _steps(self, prompt: Prompt) -> Steps:
-        content = _content(prompt)
-        workspace = self.workspace.for_run(label=self.name, dry_run=self.dry_run or self.workspace.dry_run)
-        bench = Bench(self.tools.within(workspace), self.policy, self._grants.for_run(), workspace)
-        specs = tuple(tool.spec for tool in bench.tools)
-        plan = Plan(self.name, self.instruction, specs, self.max_iterations, bench)
-        return run_loop(plan, self._conversation, content)
-
-    def _heard(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
-        """The same events, once the listeners have heard them."""
-        with closing(events):
-            for event in events:
-                self._tell(event)
-                yield event
-
-    async def _aheard(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        async with aclosing(events):
-            async for event in events:
-                self._tell(event)
-                yield event
-
-    def _tell(self, event: Event) -> None:
-        if isinstance(event, ResponseReceived):
-            with self._usage_lock:
-                self._usage += event.response.usage
-        for listener in tuple(self.listeners):
-            listener(event)
+    def _told_apart(self, result: RunResult[T]) -> str:
+        if result.status == "done":
+            return self._answers.encode(result.output)
+        so_far = f" It had said: {result.output}" if result.output else ""
+        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
+        raise ToolError(f"{self.name} did not get to an answer ({result.status}). {why}{so_far}")
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"
 
 
-_TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (lambda value: isinstance(value, str), "a text"),
-    "instruction": (lambda value: isinstance(value, str), "a text"),
-    "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
-    "llm": (lambda value: isinstance(value, LLM | None), "an LLM; a model's name goes into model="),
-    "model": (lambda value: isinstance(value, str | None), "a model's name; an LLM goes into llm="),
-    "policy": (lambda value: isinstance(value, Policy | None), "a Policy; a level goes into safety="),
-    "approve": (lambda value: value is None or callable(value), "a function from an ApprovalRequest to True or False"),
-    "listeners": (lambda value: isinstance(value, Iterable), "a list of functions of an event"),
-}
-"""What each argument of Agent must be, as a test and in words."""
-
-
-def _check(**arguments: object) -> None:
-    """Raise ConfigError when an argument is not what it should be."""
-    for name, value in arguments.items():
-        fits, wanted = _TAKES[name]
-        if not fits(value):
-            raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
-
-
-def _workspace(given: str | Path | Workspace | None) -> Workspace:
-    return given if isinstance(given, Workspace) else Workspace(given, journal=Journal.of_this_machine())
-
-
-def _policy(level: SafetyLevel, policy: Policy | None) -> Policy:
-    """The agent's judge. Raises ConfigError when the two arguments say different things."""
-    if policy is None:
-        return Policy(level)
-    if level not in (SafetyLevel.NETWORK, policy.level):
-        raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
-    return policy
-
-
-def _checked_listener(listener: _Value) -> _Value:
-    """The listener itself. Raises ConfigError for one that cannot be called, or that nobody would await."""
-    if not callable(listener) or inspect.iscoroutinefunction(listener):
-        raise ConfigError(f"A listener is a plain function of an event, not async. Got {listener!r:.200}.")
-    return listener
-
-
-def _content(prompt: Prompt) -> Content:
-    """A prompt as a message's content. Raises ConfigError for anything that is neither text nor image."""
-    if isinstance(prompt, str):
-        return prompt
-    parts = (prompt,) if isinstance(prompt, Image) else prompt
-    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, str | Image) for part in parts):
-        raise ConfigError(f"A prompt is a text, an Image, or a list of these. Got {prompt!r:.200}.")
-    return tuple(parts)
-
-
-def _last(events: Sequence[Event]) -> RunResult:
+def _last(events: list[Event]) -> RunResult[Any]:
     """The result that the last event carries."""
     return next(event.result for event in reversed(events) if isinstance(event, RunFinished))

@@ -7,7 +7,8 @@ from collections.abc import Generator
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentkit.agents.agent import Agent, Prompt
+from agentkit.agents.agent import Agent
+from agentkit.agents.settings import Prompt
 from agentkit.events import Event
 from agentkit.llm.client import LLM
 from agentkit.llm.detect import PROVIDERS
@@ -75,7 +76,7 @@ class QuickAgent:
         """Forget the conversation."""
         self._agent.reset()
 
-    def _prepared(self, system_prompt: str | None, chosen: dict[str, Any]) -> Agent:
+    def _prepared(self, system_prompt: str | None, chosen: dict[str, Any]) -> Agent[str]:
         with self._lock:
             given = {name: value for name, value in chosen.items() if value is not None}
             options = _merged(self._options, given)

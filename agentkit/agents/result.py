@@ -1,32 +1,79 @@
-"""What came of a run?"""
+"""What came of a run, and how does it go on?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, TypeVar
 
+from agentkit.agents.running.plan import Lead
 from agentkit.decisions import Decision
-from agentkit.errors import AgentKitError
-from agentkit.events import Event, ToolCallFinished
+from agentkit.errors import AgentKitError, RunError, SessionError
+from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
+from agentkit.memory.codec import decode, decode_message, encode, encode_part, from_line, to_line
+from agentkit.memory.progress import Progress, Step
+from agentkit.memory.session import SessionRun
 from agentkit.messages import Message
 from agentkit.redaction import redact
-from agentkit.usage import Usage
+from agentkit.safety.approval import Approval, Approver, Said
+from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
 from agentkit.workspace.undoing import Undone
 
-RunStatus = Literal["done", "paused", "limit", "failed"]
+_FORMAT = 1
+
+T = TypeVar("T")
+
+Answers = bool | Approval | str | Approver | Mapping[str, Said]
+"""What is said of calls that wait: the same of all, a function that is asked, or what is said of each by its id."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
-    """A run from its prompt to its end, whatever the end was.
+class Pending:
+    """A tool call that waits for a person. `question` is what the person is asked.
 
-    `output` is the last text that the model wrote: the answer, or what it had said when the run did not get to one.
-    `messages` are those of this run; `tool_calls` holds each call with its result, in the order asked; `error` says
-    why the status is not `done`; `record` is what it changed in its workspace.
+    `needs_answer` tells a call that waits for words, which become its result, from one that waits for approval.
     """
 
-    output: str
+    id: str
+    tool: str
+    arguments: str
+    question: str
+    needs_answer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A run to go on with, in place of a prompt: what it was, what is said of its waiting calls, and its new limits.
+
+    `saved` is None for the newest run of the agent's session that was killed or is paused.
+    """
+
+    saved: RunResult[Any] | str | None = None
+    answers: Answers | None = None
+    limits: Limits | None = None
+
+    @property
+    def state(self) -> tuple[str, Progress, tuple[Message, ...]] | None:
+        """The run's id, how far it has come, and the conversation before it. Raises SessionError for another text."""
+        if self.saved is None:
+            return None
+        saved = self.saved if isinstance(self.saved, RunResult) else RunResult.from_json(self.saved)
+        return saved.run_id, Progress.of(saved.milestones), saved.history
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[T]):
+    """A run from its prompt to its end, whatever the end was.
+
+    `output` is the answer: the last text that the model wrote, or a value of the agent's output type; what it had said
+    when the run did not get to one. `messages` are those of this run; `tool_calls` holds each call with its result, in
+    the order asked; `error` says why the status is not `done`, `limit` which limit was hit; `pending` are the calls
+    that wait for a person; `agent` is the one that had the last word; `record` is what the run changed in its
+    workspace; `milestones` is all that happened, `history` the conversation before.
+    """
+
+    output: T
     status: RunStatus
     messages: tuple[Message, ...] = field(repr=False)
     tool_calls: tuple[ToolCallFinished, ...] = field(repr=False)
@@ -34,11 +81,75 @@ class RunResult:
     usage: Usage
     error: AgentKitError | None = None
     record: Record | None = field(default=None, repr=False, compare=False)
+    limit: str | None = None
+    pending: tuple[Pending, ...] = ()
+    agent: str = field(default="", repr=False)
+    run_id: str = field(default="", repr=False)
+    milestones: tuple[Milestone, ...] = field(default=(), repr=False, compare=False)
+    history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
+    lead: Lead | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, run: SessionRun, lead: Lead, record: Record | None, error: AgentKitError | None, value: T
+    ) -> RunResult[T]:
+        """The result of a run that has ended."""
+        told = cls._told_by(run.progress, run.id, run.history, error, value)
+        result = replace(told, record=record, lead=lead)
+        if isinstance(error, RunError):
+            error.result = result
+        return result
+
+    @classmethod
+    def from_json(cls, text: str) -> RunResult[Any]:
+        """The run that `to_json` saved, to look at what waits; `agent.resume(result, answers)` goes on with it.
+
+        Raises SessionError for another text, and for one that says that waiting calls were approved: a run is never
+        saved like that, and only a person may say so.
+        """
+        run_id, progress, history = _read(text)
+        why = "" if progress.ended is None else progress.ended.error
+        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, progress.text)
+
+    @classmethod
+    def _told_by(
+        cls, progress: Progress, run_id: str, history: tuple[Message, ...], error: AgentKitError | None, value: T
+    ) -> RunResult[T]:
+        return cls(
+            output=value,
+            status=progress.status or "interrupted",
+            messages=progress.valid_messages(),
+            tool_calls=tuple(progress.tool_calls),
+            iterations=progress.iterations,
+            usage=progress.usage,
+            error=error,
+            limit=None if progress.limit is None else progress.limit.limit,
+            pending=pending_of(progress),
+            agent=progress.agent,
+            run_id=run_id,
+            milestones=tuple(progress.milestones),
+            history=history,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the agent, which stays in its process."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "lead"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in {**state, "lead": None}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """The judgment on each tool call, in the order of `tool_calls`."""
         return tuple(used.result.decision for used in self.tool_calls if used.result.decision is not None)
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the run has cost, as far as anybody knows the prices; None when nobody does."""
+        from agentkit.llm.prices import cost_of
+
+        return cost_of(self.usage)
 
     @property
     def changes(self) -> str:
@@ -52,15 +163,91 @@ class RunResult:
         """
         return Undone() if self.record is None else self.record.undo()
 
-    def raise_for_status(self) -> RunResult:
+    def resume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+        """Go on where the run was left, blocking: after a pause, a limit or a failure.
+
+        `answers` says what waiting calls may do: True or False for all, words that say why not or that are the answer,
+        or a mapping from `pending` ids to True, False, an Approval, such words, or a dictionary of other arguments.
+        Those it does not name go on waiting, unless the agent has an approver; so do questions that are told True or
+        False for all. What is said is of these calls and no later ones; a function, as `approve=` takes, is asked about
+        later ones, too. `limits` are for what is still to come. Raises ConfigError for other answers, and SessionError
+        when the run has gone on since.
+        """
+        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits))
+        return result
+
+    async def aresume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+        """Like `resume`, awaiting."""
+        result: RunResult[T] = await self._lead().arun(self.resumption(answers, limits=limits))
+        return result
+
+    def resumption(self, answers: Answers | None = None, *, limits: Limits | None = None) -> Resumption:
+        """What `run`, `arun`, `stream` and `astream` of an agent take in place of a prompt to go on with this run."""
+        return Resumption(self, answers, limits)
+
+    def to_json(self) -> str:
+        """The run as text, to go on with it elsewhere: `agent.resume(text, answers)`. It holds the conversation.
+
+        Keep it as safe as a session's file. Whoever can change it can change what was said, which of the agents leads,
+        what the calls that wait are to do, and whether what was read counts as private or untrusted; not what the
+        policy denies, nor what is approved. Who answers with a function is asked about the call as it would run. An
+        agent whose session knows the run believes its session, and refuses a text in which other calls wait.
+        """
+        saved = {
+            "agentkit_run": _FORMAT,
+            "run": self.run_id,
+            "agent": self.agent,
+            "status": self.status,
+            "history": [encode_part(message) for message in self.history],
+            "milestones": [encode(milestone) for milestone in self.milestones],
+        }
+        return to_line(saved)
+
+    def raise_for_status(self) -> RunResult[T]:
         """The result itself when the run got to its answer; raises its error otherwise."""
         if self.error is not None:
             raise self.error
+        if self.status == "paused":
+            waiting = "; ".join(pending.question for pending in self.pending)
+            raise RunError(f"The run waits for a person: {waiting} Go on with result.resume(answers).", self)
         return self
+
+    def _lead(self) -> Any:
+        if self.lead is None:
+            raise RunError("This result does not know its agent; use agent.resume(result).", self)
+        return self.lead
 
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event):
-    """The run is over. The last event of every stream."""
+    """The run is over, or paused. The last event of every stream."""
 
-    result: RunResult
+    result: RunResult[Any]
+
+
+def pending_of(progress: Progress) -> tuple[Pending, ...]:
+    """The calls of a run that wait for a person."""
+    return tuple(map(_pending, progress.waiting))
+
+
+def _read(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
+    """What `to_json` wrote: the run's id, how far it has come, and the conversation before it. Raises SessionError."""
+    try:
+        data = from_line(text)
+        version = data["agentkit_run"]
+        history = tuple(decode_message(message) for message in data["history"])
+        run_id, progress = str(data["run"]), Progress.of(map(decode, data["milestones"]))
+    except (KeyError, TypeError, SessionError) as error:
+        raise SessionError(f"This text is no saved run, as RunResult.to_json() makes one ({error}).") from error
+    if version != _FORMAT:
+        raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.")
+    if not run_id or any(step.answer is not None and step.result is None for step in progress.steps.values()):
+        raise SessionError("This saved run was changed: it names no run, or says that calls that wait were approved.")
+    return run_id, progress, history
+
+
+def _pending(step: Step) -> Pending:
+    postponed = step.postponed
+    question = "" if postponed is None else postponed.question
+    needs_answer = postponed is not None and postponed.decision is None
+    return Pending(step.call.id, step.call.name, step.call.arguments, question, needs_answer)

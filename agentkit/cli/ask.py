@@ -62,7 +62,7 @@ def ask(
         _show(agent, prompt, quiet=quiet)
 
 
-def _agent(*, offline: bool, model: str | None, tools: Toolset, safety: str, dry_run: bool) -> Agent:
+def _agent(*, offline: bool, model: str | None, tools: Toolset, safety: str, dry_run: bool) -> Agent[str]:
     from agentkit.agents.agent import Agent
     from agentkit.llm.client import LLM
     from agentkit.safety.terminal import TerminalApprover
@@ -91,7 +91,7 @@ def _prompt(question: tuple[str, ...]) -> str:
     return prompt
 
 
-def _show(agent: Agent, prompt: str, *, quiet: bool) -> None:
+def _show(agent: Agent[str], prompt: str, *, quiet: bool) -> None:
     """Print the answer as it is written and each tool call as it ends. Raises the run's error."""
     from agentkit.agents.result import RunFinished
     from agentkit.cli.display import call_line, clean

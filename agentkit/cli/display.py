@@ -60,7 +60,7 @@ def value_text(result: ToolResult) -> str:
     return clean(result.content)
 
 
-def run_document(result: RunResult) -> dict[str, Any]:
+def run_document(result: RunResult[str]) -> dict[str, Any]:
     """A run as one JSON document."""
     return {
         "schema_version": SCHEMA_VERSION,

@@ -13,6 +13,8 @@ from agentkit.cli.ask import ask
 from agentkit.cli.doctor import doctor
 from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
 from agentkit.cli.explain import explain
+from agentkit.cli.runs.replay import replay
+from agentkit.cli.runs.show import show
 from agentkit.cli.tools import tools
 from agentkit.cli.undo import undo
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
@@ -61,7 +63,7 @@ def cli() -> None:
     """Ask a model that has tools, or use the tools directly."""
 
 
-for command in (ask, tools, explain, doctor, undo):
+for command in (ask, tools, explain, doctor, undo, show, replay):
     cli.add_command(command)
 
 

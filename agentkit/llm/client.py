@@ -6,18 +6,26 @@ import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 from typing import Protocol as TypingProtocol
 
 from agentkit import config
 from agentkit.config import Secret
-from agentkit.errors import BadResponse, ConfigError
+from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
 from agentkit.llm.detect import detect
 from agentkit.llm.endpoint import Description, Endpoint, Protocol, TokenProvider, Wishes
+from agentkit.llm.extraction import Extraction
+from agentkit.llm.prices import tariff_of
 from agentkit.llm.providers import Provider
+from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
+from agentkit.llm.quirks import LIMITS
+from agentkit.llm.text_protocol.fallback import Fallback, ToolCalling
 from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
+from agentkit.tape import ataped, ataped_stream, is_replaying, taped, taped_stream
+from agentkit.usage import Price, Tariff
 
 Prompt = str | Iterable[Message | Mapping[str, Any]]
 """A text, or messages: typed ones or plain dictionaries in the chat format."""
@@ -32,7 +40,7 @@ class HasSpec(TypingProtocol):
         ...
 
 
-class LLM:
+class LLM(Extraction):
     """A client for one model at one provider.
 
     Which provider, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
@@ -47,10 +55,13 @@ class LLM:
         base_url: An OpenAI-compatible server, which may need no key.
         azure_token_provider: A function that gives an Entra ID token, instead of a key.
         protocol: `responses` or `chat`, when the choice made for the provider is not right.
+        tool_calling: `native`: as the server does it; `text`: written as text, for models that cannot call tools;
+            `auto`: as text once the server refuses tools.
         timeout_seconds: How long to wait for an answer, or for the next piece of one; connecting takes at most 10.
         max_retries: How often a request is sent again after 408, 409, 429, 5xx, a timeout or a lost connection.
         temperature, max_tokens, reasoning_effort: Sent only when set.
         settings: Further parameters, sent as they are.
+        price: What the model costs, when you know better than the list of prices.
 
     Raises:
         NoProvider: Nothing names a provider, the named one is unknown, or it lacks a key or endpoint.
@@ -68,12 +79,14 @@ class LLM:
         base_url: str | None = None,
         azure_token_provider: TokenProvider | None = None,
         protocol: Protocol | None = None,
+        tool_calling: ToolCalling = "auto",
         timeout_seconds: float = 120,
         max_retries: int = 2,
         temperature: float | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        price: Price | None = None,
     ) -> None:
         key = _stripped(api_key)
         self._wishes = Wishes(
@@ -89,18 +102,43 @@ class LLM:
         own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
         self._settings = _chosen({**own, **(settings or {})})
         self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
+        self._price = price
+        self._tool_calling = _checked_tool_calling(tool_calling)
         self._connect()
 
     def _connect(self) -> None:
         """Decide where the model is; nothing is opened before the first request."""
-        self._endpoint, self._decided_by, ignored = detect(self._wishes, config.environment())
+        try:
+            self._endpoint, self._decided_by, ignored = detect(self._wishes, config.environment())
+        except NoProvider as error:
+            self._connect_to_none(error)
+            return
         self._ignored = (*ignored, *(f"{name} (empty)" for name in config.empty_variables()))
-        self._provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries)
+        provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries, self._price)
+        self._provider = provider if self.provider == "offline" else Fallback(provider, self._tool_calling)
+
+    def _connect_to_none(self, error: NoProvider) -> None:
+        """In a replay a provider is not needed. Raises the error anywhere else."""
+        if not is_replaying():
+            raise error
+        self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._wishes.model), "the replay", ()
+        self._provider = AbsentModel(error)
 
     @property
     def provider(self) -> str:
         """The provider's name."""
         return self._endpoint.provider
+
+    @property
+    def tariff(self) -> Tariff:
+        """What decides on the price of its requests."""
+        return tariff_of(self._endpoint, self._price)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """How long an answer may be, as far as it was said."""
+        limits = (self._settings.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"))
+        return next((limit for limit in limits if isinstance(limit, int)), None)
 
     @property
     def model(self) -> str:
@@ -109,7 +147,7 @@ class LLM:
 
     def equals(self, other: LLM) -> bool:
         """Whether `other` would send the same requests to the same place."""
-        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries")
+        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def describe(self) -> Description:
@@ -146,7 +184,8 @@ class LLM:
 
         `output_schema` is a JSON schema that the text must fit; `settings` override the LLM's own.
         """
-        return self._provider.complete(self._request(messages, tools, output_schema, settings))
+        request = self._request(messages, tools, output_schema, settings)
+        return taped(request, partial(self._provider.complete, request))
 
     async def acomplete(
         self,
@@ -157,7 +196,8 @@ class LLM:
         **settings: Any,
     ) -> Response:
         """Like `complete`, awaiting."""
-        return await self._provider.acomplete(self._request(messages, tools, output_schema, settings))
+        request = self._request(messages, tools, output_schema, settings)
+        return await ataped(request, partial(self._provider.acomplete, request))
 
     def stream(
         self,
@@ -168,7 +208,8 @@ class LLM:
         **settings: Any,
     ) -> Iterator[Event]:
         """The answer as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
-        return self._provider.stream(self._request(messages, tools, output_schema, settings))
+        request = self._request(messages, tools, output_schema, settings)
+        return taped_stream(request, partial(self._provider.stream, request))
 
     def astream(
         self,
@@ -179,7 +220,8 @@ class LLM:
         **settings: Any,
     ) -> AsyncIterator[Event]:
         """Like `stream`, awaiting."""
-        return self._provider.astream(self._request(messages, tools, output_schema, settings))
+        request = self._request(messages, tools, output_schema, settings)
+        return ataped_stream(request, partial(self._provider.astream, request))
 
     def close(self) -> None:
         """Close what the blocking methods opened. The LLM stays usable."""
@@ -206,7 +248,7 @@ class LLM:
             asked,
             tools=specs or asked.tools,
             output_schema=schema or asked.output_schema,
-            settings={**self._settings, **asked.settings, **chosen},
+            settings=_merged(self._settings, {**asked.settings, **chosen}),
         )
 
     def __repr__(self) -> str:
@@ -214,7 +256,7 @@ class LLM:
 
     def __getstate__(self) -> dict[str, Any]:
         """The configuration alone: what the arguments said. The environment is read anew where it is unpickled."""
-        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries")
+        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -222,7 +264,7 @@ class LLM:
         self._connect()
 
 
-def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int) -> Provider:
+def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> Provider:
     """What answers for an endpoint; imported when chosen."""
     if endpoint.provider == "offline":
         from agentkit.llm.providers.offline import OfflineModel
@@ -230,7 +272,7 @@ def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int) -> P
         return OfflineModel(timeout_seconds=timeout_seconds)
     from agentkit.llm.remote import RemoteModel
 
-    return RemoteModel(endpoint, timeout_seconds, max_retries)
+    return RemoteModel(endpoint, timeout_seconds, max_retries, price)
 
 
 def _whole_text(response: Response) -> str:
@@ -252,6 +294,13 @@ def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None and name != "stream"}
 
 
+def _merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The LLM's own settings, overridden by what was said; how long an answer may be goes by several names."""
+    is_limited = not LIMITS.isdisjoint(said)
+    kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
+    return {**kept, **said}
+
+
 def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:
     """Timeout and retries as they are. Raises ConfigError when they limit nothing."""
     if not 0 < timeout_seconds < math.inf:
@@ -259,6 +308,13 @@ def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, in
     if not isinstance(max_retries, int) or max_retries < 0:
         raise ConfigError(f"max_retries= is a whole number, 0 or more, not {max_retries!r}.")
     return timeout_seconds, max_retries
+
+
+def _checked_tool_calling(tool_calling: ToolCalling) -> ToolCalling:
+    """The way to call tools as it is. Raises ConfigError when there is no such way."""
+    if tool_calling not in get_args(ToolCalling):
+        raise ConfigError(f"tool_calling= is 'auto', 'native' or 'text', not {tool_calling!r:.200}.")
+    return tool_calling
 
 
 def _output_schema(schema: Mapping[str, Any]) -> OutputSchema:

@@ -131,7 +131,7 @@ def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustm
     `chosen` are the settings that the user made. When the *value* of one of these is wrong, it is the user's to mend,
     so such a refusal teaches nothing.
     """
-    if error.status not in {400, 422}:
+    if error.is_too_long or error.status not in {400, 422}:
         return None
     refusal = _Refusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
     return next(filter(None, (lesson(refusal) for lesson in _LESSONS)), None)

@@ -11,11 +11,13 @@ from agentkit.errors import ModelError, Rejected
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm import quirks
 from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.prices import tariff_of
 from agentkit.llm.transport import Transport
 from agentkit.llm.wire import Wire, wire_named
 from agentkit.llm.wire.reading import json_object
 from agentkit.llm.wire.sse import EventStream
 from agentkit.messages import AssistantMessage, Message, Request, Response, without_extra
+from agentkit.usage import Price
 
 _MAX_ADAPTATIONS = 8
 _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
@@ -24,10 +26,16 @@ _Attempts = Generator[dict[str, Any], None, None]
 
 
 class RemoteModel:
-    """A provider over HTTP. What a 400 teaches is remembered for as long as the object lives."""
+    """A provider over HTTP. What a 400 teaches is remembered for as long as the object lives.
 
-    def __init__(self, endpoint: Endpoint, timeout_seconds: float, max_retries: int) -> None:
+    `price` is what the user says that the model costs.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None = None
+    ) -> None:
         self._endpoint, self._origin = endpoint, endpoint.origin
+        self._tariff = tariff_of(endpoint, price)
         self._transport = Transport(endpoint, timeout_seconds, max_retries)
         self._wire = wire_named(endpoint.protocol)
         self._learnt: dict[str, quirks.Adjustment] = {}
@@ -151,7 +159,10 @@ class RemoteModel:
         raise failed
 
     def _own(self, response: Response) -> Response:
-        return replace(response, message=replace(response.message, origin=self._origin))
+        """The response with a mark on what was said here, and with what its tokens are charged by."""
+        tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
+        message = replace(response.message, origin=self._origin)
+        return replace(response, message=message, usage=response.usage.under(tariff))
 
     @contextmanager
     def _scrubbed(self) -> Iterator[None]:

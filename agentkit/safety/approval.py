@@ -24,7 +24,7 @@ _UNSEEN = re.compile(
 
 
 class Approval(StrEnum):
-    """An approver's answer. True means `once`; whatever else is no Approval means `no`."""
+    """An approver's answer. True means `once`; whatever is no answer means `no`."""
 
     NO = "no"
     ONCE = "once"
@@ -32,6 +32,8 @@ class Approval(StrEnum):
     """For calls of this pattern until the run ends; what the flow rule asks about is for one call only."""
     ALWAYS = "always"
     """For calls of this pattern as long as the agent lives."""
+    LATER = "later"
+    """Not now: the run ends paused, and can be resumed with an answer, also in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class ApprovalRequest:
     arguments: Mapping[str, Any]
     decision: Decision
     folder: str = ""
+    call_id: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -63,12 +66,50 @@ class ApprovalRequest:
         return "\n".join([*lines, f"This must be asked for: {_quoted(self.decision.reason)}"])
 
 
-Approver = Callable[[ApprovalRequest], bool | Approval | Awaitable[bool | Approval]]
-"""Answers True or an Approval; any other value means no.
+Said = bool | Approval | str | Mapping[str, Any]
+"""What an approver may answer: True or False, an Approval, words that say why not, or other arguments for the call."""
+
+Approver = Callable[[ApprovalRequest], Said | Awaitable[Said]]
+"""Answers what a call may do; any value that is no answer means no.
 
 An approver that raises has not approved: the call is denied, the model is told why, and the run goes on. Only what
 ends a program (KeyboardInterrupt, SystemExit) ends the run.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an approver has said: `text` says why not, `arguments` take the place of the call's own."""
+
+    approval: Approval
+    text: str = ""
+    arguments: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, said: object) -> Answer:
+        """What an approver answered or raised, understood; None when there is no approver."""
+        match said:
+            case Answer():
+                return said
+            case Approval():
+                return cls(said)
+            case Mapping():
+                return cls(Approval.ONCE, arguments=said)
+            case True:
+                return cls(Approval.ONCE)
+        return cls(Approval.NO, _why_not(said))
+
+
+def _why_not(said: object) -> str:
+    """Why what was answered, raised or left unsaid is a no."""
+    match said:
+        case None:
+            return "There is nobody to approve it."
+        case Exception():
+            return f"It could not be approved: the approver failed ({type(said).__name__}: {said})."
+        case str() if said:
+            return f"Approval was refused: {said}"
+    return "Approval was refused."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +140,9 @@ class Grants:
         """The same lasting grants for a new run."""
         return Grants(self.lasting)
 
-    def enter(self, request: ApprovalRequest, answer: object) -> None:
+    def enter(self, request: ApprovalRequest, approval: Approval) -> None:
         """Remember an answer that is for more than one call."""
-        kept = {Approval.RUN: self.run, Approval.ALWAYS: self.lasting}.get(approval_of(answer))
+        kept = {Approval.RUN: self.run, Approval.ALWAYS: self.lasting}.get(approval)
         if kept is not None and request.decision.rule != FLOW:
             kept.append(Grant(request.pattern, request.decision.rule, request.folder))
 
@@ -116,24 +157,17 @@ class Grants:
         return replace(decision, verdict=Verdict.ALLOW, reason=reason, remedy="")
 
 
-def approval_of(answer: object) -> Approval:
-    """An approver's answer as an Approval."""
-    if isinstance(answer, Approval):
-        return answer
-    return Approval.ONCE if answer is True else Approval.NO
+NOBODY = Answer.of(None)
+"""What is answered where there is no approver."""
 
 
-def answered(decision: Decision, answer: object) -> Decision:
-    """The decision after an approver's answer: what it said or raised, None when there is no approver."""
-    if approval_of(answer) is not Approval.NO:
+def answered(decision: Decision, answer: Answer) -> Decision:
+    """The decision after an approver's answer."""
+    if answer.approval is not Approval.NO:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
-    if answer is None:
-        return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} There is nobody to approve it.")
-    refusal = "Approval was refused."
-    if isinstance(answer, Exception):
-        refusal = f"It could not be approved: the approver failed ({type(answer).__name__}: {answer})."
-    remedy = "Do without it, or ask what to do instead."
-    return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {refusal}", remedy=remedy)
+    why = answer.text or "Approval was refused."
+    remedy = decision.remedy if answer == NOBODY else "Do without it, or ask what to do instead."
+    return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {why}", remedy=remedy)
 
 
 def visible(text: str) -> str:

@@ -10,6 +10,8 @@ import enum
 import json
 import math
 import numbers
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
 from itertools import islice
 from typing import Any
@@ -24,27 +26,29 @@ _NOTE_CHARS = 60
 _MARK_CHARS = 30
 _SPARE_CHARS = 50_000
 _CUT = "…"
+_NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
 
-def rendered(value: Any, max_chars: int) -> tuple[str, bool]:
+def rendered(value: Any, max_chars: int, most_values: int = sys.maxsize) -> tuple[str, bool]:
     """The value as text without secrets of at most `max_chars` characters, and whether something was left out.
 
     Text stays as it is; everything else becomes JSON. Where something is left out, the text says how much. JSON
     stays JSON: a dictionary gets the key `truncated`, anything else becomes `{"truncated": true, "value": …}`.
-    NaN and infinities are written as text, bytes as UTF-8 text or base64. The work is bounded by `max_chars` too.
+    NaN and infinities are written as text, bytes as UTF-8 text or base64. The work is bounded by `max_chars` too, and
+    by `most_values`: of so many values within the value, and no more, something is told.
     """
     clean = redactor()
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _bounded(str(value), max_chars, clean)
         return printable(text), was_cut
-    whole = _Renderer(clean, fair=False)
+    whole = _Renderer(clean, most_values, fair=False)
     tree = whole.tree(value, max_chars)
     text = printable(_json(tree))
     if not whole.was_cut and len(text) <= max_chars:
         return text, False
     room = max_chars - _MARK_CHARS
     while True:
-        tree = _Renderer(clean, fair=True).tree(value, room)
+        tree = _Renderer(clean, most_values, fair=True).tree(value, room)
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = printable(_json(marked))
         if len(text) <= max_chars:
@@ -52,20 +56,54 @@ def rendered(value: Any, max_chars: int) -> tuple[str, bool]:
         room = room * max_chars // (len(text) + _MARK_CHARS)
 
 
-def cut_text(text: str, max_chars: int, more_chars: int = 0) -> str:
+def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -> str:
     """The text, or its head and tail (80 to 20) around a note of how much was left out.
 
-    `more_chars` says how many characters are missing from its middle already.
+    `more_chars` says how many characters are missing from its middle already. With a `handle`, the note says how to
+    read on.
     """
     whole = len(text) + more_chars
     if whole <= max_chars:
         return text
-    note = f"\n[… {whole - max_chars:,} of {whole:,} characters left out …]\n"
+    note = _note(whole - max_chars, whole, handle, max_chars)
     room = max_chars - len(note)
     if room < len(note):
         return text[: max(max_chars - 1, 0)] + _CUT
     tail = room // 5
+    note = _note(whole - max_chars, whole, handle, room - tail)
     return f"{text[: room - tail]}{note}{text[len(text) - tail :]}"
+
+
+def naming_handle(text: str, handle: str) -> str:
+    """A cut text whose note says that `read_more` takes this handle; JSON gets one more key, a short text one line."""
+    reading = _reading(handle)
+    for note in _NOTE.finditer(text):
+        kept = len(text) - len(note[0])
+        # The text may quote such notes: ours stands where the cut is.
+        if note.start() == kept - kept // 5 and kept > 4 * len(reading):
+            missing = int(note[1].replace(",", "")) - kept
+            return cut_text(text[: note.start()] + text[note.end() :], len(text), missing, handle)
+    if _is_json_object(text):
+        return f'{text[:-1]}, "read_more": {json.dumps(reading, ensure_ascii=False)}}}'
+    return f"{text}\n[{reading} reads the whole]"
+
+
+def _note(missing: int, whole: int, handle: str, start: int) -> str:
+    reading = f"; {_reading(handle, start)} reads on" if handle else ""
+    return f"\n[… {missing:,} of {whole:,} characters left out{reading} …]\n"
+
+
+def _reading(handle: str, start: int | None = None) -> str:
+    """The call that reads what was left out, as a model writes it."""
+    place = "" if start is None else f", start={start}"
+    return f"read_more(handle={json.dumps(handle, ensure_ascii=False)}{place})"
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def printable(text: str) -> str:
@@ -100,9 +138,10 @@ class _Renderer:
     Without it the room is spent in order, which tells whether everything fits.
     """
 
-    def __init__(self, clean: Callable[[str], str], *, fair: bool) -> None:
+    def __init__(self, clean: Callable[[str], str], most_values: int, *, fair: bool) -> None:
         self.was_cut = False
         self._clean = clean
+        self._values_left = most_values
         self._fair = fair
         self._open: set[int] = set()
 
@@ -111,7 +150,11 @@ class _Renderer:
         return self._tree(value, room)[0]
 
     def _tree(self, value: Any, room: int) -> tuple[Any, int]:
-        """The tree, and about how many characters it takes."""
+        """The tree, and about how many characters it takes: all that there are when no more values may be told."""
+        self._values_left -= 1
+        if self._values_left < 0:
+            self.was_cut = True
+            return _CUT, max(room, 3)
         if isinstance(value, bytes | bytearray | memoryview):
             return self._bytes(value, room)
         simple = _simplified(value)
@@ -119,6 +162,10 @@ class _Renderer:
             return self._text(simple, max(room, 0))
         if _is_scalar(simple):
             return simple, len(str(simple))
+        return self._container(value, simple, room)
+
+    def _container(self, value: Any, simple: Any, room: int) -> tuple[Any, int]:
+        """A value and what it is as a mapping or sequence."""
         if id(value) in self._open:
             return "(this value contains itself)", 30
         if room <= 2 or len(self._open) >= _DEEPEST:

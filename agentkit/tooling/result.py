@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from agentkit.decisions import Decision
-from agentkit.errors import Blocked, ToolError, ToolTimeout
+from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult
 from agentkit.redaction import redact, redact_value
-from agentkit.tooling.rendering import cut_text, printable, rendered, text_of
+from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
@@ -20,20 +20,37 @@ BAD_ARGUMENTS, UNKNOWN_TOOL = "bad-arguments", "unknown-tool"
 _NOT_UNDERSTOOD = {BAD_ARGUMENTS, UNKNOWN_TOOL}
 _MOST_NAME_CHARS = 64
 _MOST_ERROR_CHARS = 2_000
-_STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = ((ToolTimeout, "timed_out"), (Blocked, "denied"))
+_MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES = 1_000_000, 40_000
+_STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = (
+    (ToolTimeout, "timed_out"),
+    (Blocked, "denied"),
+    (Postponed, "waiting"),
+)
 
 
 def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | None = None) -> ToolResult:
     """What a function returned, without secrets, told in at most `max_chars` characters.
 
-    A dictionary speaks for itself: its `status`, when that is one of the status words, or its `error`.
+    A dictionary speaks for itself: its `status`, when that is one of the status words, or its `error`. When something
+    was left out, `whole` is the text in at most 1,000,000 characters, of at most 40,000 values, without secrets too.
     """
     value = redact_value(value)
     status, error = _standing(value)
     content, was_cut = rendered(value, max_chars)
     content = redact(content)
     status = "truncated" if was_cut and status == "ok" else status
-    return ToolResult(tool_name, status, content, value, error, _without_secrets(decision))
+    whole = _whole(value) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
+    return ToolResult(tool_name, status, content, value, error, _without_secrets(decision), whole=whole)
+
+
+def with_handle(result: ToolResult, handle: str) -> ToolResult:
+    """The result, when it was cut, with a note that tells the model how to read the rest: `read_more(handle=…)`.
+
+    Text stays as long as it was; JSON grows by the length of the note.
+    """
+    if result.whole is None:
+        return result
+    return replace(result, content=naming_handle(result.content, handle))
 
 
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
@@ -70,6 +87,11 @@ def told(error: Exception) -> str:
     if isinstance(error, ToolError) and message:
         return message
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def _whole(value: Any) -> str:
+    """The text of a value that is too long for a model, as far as it is kept."""
+    return redact(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES)[0])
 
 
 def _without_secrets(decision: Decision | None) -> Decision | None:

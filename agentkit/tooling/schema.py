@@ -61,10 +61,15 @@ class FunctionParameters:
     def __init__(self, function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> None:
         self._function = function
         self._tool_name = tool_name
+        self._without_first = without_first
         self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
         self._parameters = reflection.parameters_of(self._signature, function, tool_name)
         self._plain = _plain_forms(self._parameters)
         self._built = self._rich_parameters() if self._plain is None else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        read = functools.partial(FunctionParameters, without_first=self._without_first)
+        return read, (self._function, self._tool_name)
 
     @functools.cached_property
     def _rich(self) -> _RichParameters:
@@ -188,7 +193,7 @@ class _RichParameters:
     def _sentence(self, path: tuple[str | int, ...], faults: Sequence[reading.Fault]) -> str:
         reasons = list(dict.fromkeys(what for _, what, _ in faults))
         outermost = len(path) == 1
-        if reasons == [_MISSING]:
+        if reasons == [MISSING]:
             return reading.missing(path, tidied(self._schema)["properties"][path[0]] if outermost else None)
         if reasons == [_UNKNOWN] and outermost:
             return reading.unknown(str(path[0]), self._tool_name, list(self._properties))
@@ -198,10 +203,10 @@ class _RichParameters:
         return reading.wrong(path, " or ".join(dict.fromkeys(reasons)), faults[0][2])
 
 
-_MISSING = "is missing"
+MISSING = "is missing"
 _UNKNOWN = "is not a known name"
 _REASONS = {
-    "missing": _MISSING,
+    "missing": MISSING,
     **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), _UNKNOWN),
     "path_type": "should be a path, as text",
     **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "model_attributes_type"), "should be an object"),
@@ -217,7 +222,7 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     quiet: Any = type("Quiet", (GenerateJsonSchema,), {"ignored_warning_kinds": {"non-serializable-default"}})
     definitions: dict[str, Any] = {
         field: (
-            _readable(parameter.hint, {}),
+            readable(parameter.hint, {}),
             Field() if parameter.required else parameter.default,
         )
         for field, parameter in fields.items()
@@ -230,7 +235,7 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     model = create_model("Arguments", __config__=config, **definitions)
     model.model_rebuild(_types_namespace=names)
     schema = model.model_json_schema(schema_generator=quiet)
-    if _is_lazy(model.__pydantic_core_schema__):
+    if is_lazy(model.__pydantic_core_schema__):
         raise TypeError("a generator can be read only once; let it be a list")
     return model, schema
 
@@ -246,12 +251,13 @@ def _built_or_refused(
                 _built_or_refused({field: parameter}, tool_name, names)
         told = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
         raise ConfigError(
-            f"Tool {tool_name!r}: {told} cannot be read from JSON ({_first_sentence(error)}); "
+            f"Tool {tool_name!r}: {told} cannot be read from JSON ({first_sentence(error)}); "
             "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models."
         ) from error
 
 
-def _first_sentence(error: Exception) -> str:
+def first_sentence(error: Exception) -> str:
+    """What an error says, without what follows its first sentence."""
     return str(error).partition("\n")[0].partition(". ")[0]
 
 
@@ -267,12 +273,14 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
         path = reading.walk(given, each["loc"])
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])
-        faults.append((path, _REASONS.get(each["type"]) or _reason(each["msg"]), each["input"]))
+        faults.append((path, reason(each["type"], each["msg"]), each["input"]))
     return faults
 
 
-def _reason(message: str) -> str:
-    """What pydantic says, as the rest of a sentence about an argument."""
+def reason(kind: str, message: str) -> str:
+    """What pydantic says of an error of this type, as the rest of a sentence about a value."""
+    if kind in _REASONS:
+        return _REASONS[kind]
     message = message.partition("\n")[0]
     subject, should, rest = message.partition(" should ")
     if should and len(subject.split()) <= 2:
@@ -291,16 +299,16 @@ def _value(checked: BaseModel, field: str, parameter: Parameter) -> Any:
 _NO_SCHEMAS = {"default", "metadata", "serialization"}
 
 
-def _is_lazy(schema: Any) -> bool:
+def is_lazy(schema: Any) -> bool:
     """Whether pydantic's core schema would give one-shot iterators, which a judge uses up unchecked."""
     if isinstance(schema, dict):
         skipped = _NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
         inner = (value for key, value in schema.items() if key not in skipped)
-        return schema.get("type") == "generator" or any(map(_is_lazy, inner))
-    return isinstance(schema, list | tuple) and any(map(_is_lazy, schema))
+        return schema.get("type") == "generator" or any(map(is_lazy, inner))
+    return isinstance(schema, list | tuple) and any(map(is_lazy, schema))
 
 
-def _readable(hint: Any, twins: dict[Any, Any]) -> Any:
+def readable(hint: Any, twins: dict[Any, Any]) -> Any:
     """The annotation as pydantic wants it: an Iterable as a list, which is checked at once and can be read twice.
 
     Before Python 3.12 also `typing.TypedDict` as its equal of typing_extensions.
@@ -308,7 +316,7 @@ def _readable(hint: Any, twins: dict[Any, Any]) -> Any:
     if sys.version_info < (3, 12) and is_typeddict(hint) and type(hint).__module__ == "typing":
         return twins.get(hint) or _modern_twin(hint, twins)
     args = get_args(hint)
-    new = tuple(_readable(arg, twins) for arg in args)
+    new = tuple(readable(arg, twins) for arg in args)
     if hint is Iterable or get_origin(hint) is Iterable:
         return types.GenericAlias(list, new or (Any,))
     if new == args or get_origin(hint) is Literal:
@@ -329,7 +337,7 @@ def _modern_twin(hint: Any, twins: dict[Any, Any]) -> Any:
     twin.__doc__, twin.__module__ = hint.__doc__, hint.__module__
     twin.__required_keys__, twin.__optional_keys__ = hint.__required_keys__, hint.__optional_keys__
     twin.__annotations__ = {
-        key: _readable(inner, twins) for key, inner in get_type_hints(hint, include_extras=True).items()
+        key: readable(inner, twins) for key, inner in get_type_hints(hint, include_extras=True).items()
     }
     return twin
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pkgutil
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
 
@@ -54,6 +57,31 @@ class Documentation:
 
     text: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+WITHOUT_MAIN: ContextVar[bool] = ContextVar("agentkit_without_main", default=False)
+"""Whether what is pickled here goes to where the main module is another, so that nothing is found in it by name."""
+
+
+class Portable:
+    """What is pickled by its name where it stands at the top of a module, and otherwise by what it is made of."""
+
+    def __reduce_ex__(self, protocol: Any) -> str | tuple[Any, ...]:
+        place = _place_of(self)
+        return super().__reduce_ex__(protocol) if place is None else (pkgutil.resolve_name, (place,))
+
+
+def _place_of(thing: object) -> str | None:
+    """`module:name` of a value at the top of a module; the main module counts where no other has it."""
+    others = [name for name in sys.modules if name not in ("__main__", "__mp_main__")]
+    own = getattr(getattr(thing, "function", None), "__module__", "")
+    for module in (own, *others, *(() if WITHOUT_MAIN.get() else ("__main__",))):
+        if module == "__main__" and WITHOUT_MAIN.get():
+            continue
+        for name, value in list(getattr(sys.modules.get(module), "__dict__", {}).items()):
+            if value is thing:
+                return f"{module}:{name}"
+    return None
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -45,7 +45,7 @@ _FEWEST_CHARS = 100
 _EVIDENCE_CHARS = 200
 
 
-class Tool(Generic[P, R]):
+class Tool(reflection.Portable, Generic[P, R]):
     """A function with a name, a description, a safety level, limits and perhaps a judge of its own.
 
     Calling it gives the function's own value; `invoke` gives a ToolResult. Parameters are read from signature and
@@ -53,7 +53,9 @@ class Tool(Generic[P, R]):
     told. `labels` say what its results may hold; by its level, those of a NETWORK tool are untrusted, those of a
     SYSTEM tool private. `within` makes the same tool for another workspace. `when_denied` makes the value of a direct
     call that is denied, which otherwise raises Blocked. `asynchronous` does the same as the function where the caller
-    awaits, and can be cancelled. Raises ConfigError when the function cannot be a tool. A tool never changes.
+    awaits, and can be cancelled. An `idempotent` tool may be called again after a run was killed while it was at work.
+    The value of a tool that `ends_run` is the run's answer. Raises ConfigError when the function cannot be a tool.
+    A tool never changes.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Tool(Generic[P, R]):
     labels: frozenset[Label]
     function: Callable[P, R]
     is_async: bool
+    idempotent: bool
+    ends_run: bool
     lacks_instance: bool
     """Whether this is a method that was taken from its class; one taken from an instance works."""
 
@@ -87,6 +91,8 @@ class Tool(Generic[P, R]):
         within: Within | None = None,
         when_denied: WhenDenied | None = None,
         asynchronous: Callable[P, Awaitable[R]] | None = None,
+        idempotent: bool = False,
+        ends_run: bool = False,
     ) -> None:
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
@@ -98,6 +104,8 @@ class Tool(Generic[P, R]):
             labels=_LABELS[SafetyLevel.of(level)] if labels is None else frozenset(map(Label, labels)),
             function=bare if isinstance(function, staticmethod) else function,
             is_async=reflection.is_asynchronous(bare),
+            idempotent=idempotent,
+            ends_run=ends_run,
             lacks_instance=may_bind and reflection.takes_instance(bare),
             _description=_checked_text(description),
             **_checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
@@ -106,11 +114,7 @@ class Tool(Generic[P, R]):
             **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
         )
         reflection.refuse_generators(bare, self.name)
-        try:
-            _ = self._parameters
-        except ConfigError as error:
-            if not (may_bind and isinstance(error.__cause__, NameError)):  # a method may name what follows its class
-                raise
+        _check_parameters(self, may_bind=may_bind)
 
     @classmethod
     def from_schema(
@@ -197,23 +201,22 @@ class Tool(Generic[P, R]):
         """Like `invoke`, without blocking the event loop."""
         return await self.arun(*self.decide(arguments))
 
-    def run(self, arguments: Mapping[str, Any], decision: Decision) -> ToolResult:
-        """Run with arguments that were checked and judged, inside the limits, unless the decision denies it.
-
-        Never raises for a fault of the tool.
-        """
+    def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
+        """Run what was checked and is not denied, within the limits and the caller's. Never raises for its faults."""
         if decision.denied:
             return denial(self.name, decision)
         started = time.perf_counter()
         try:
             call = functools.partial(self.function, **arguments)
-            value = running.call(call, self.timeout_seconds, is_async=self.is_async)
+            value = running.call(call, _shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async)
             result = returned(self.name, value, self.max_chars, decision)
         except Exception as error:
             result = fault(self.name, error, decision)
-        return replace(result, seconds=time.perf_counter() - started)
+        return replace(result, seconds=time.perf_counter() - started, labels=self.labels)
 
-    async def arun(self, arguments: Mapping[str, Any], decision: Decision) -> ToolResult:
+    async def arun(
+        self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
+    ) -> ToolResult:
         """Like `run`, without blocking the event loop."""
         if decision.denied:
             return denial(self.name, decision)
@@ -221,11 +224,11 @@ class Tool(Generic[P, R]):
         try:
             call = functools.partial(self._asynchronous or self.function, **arguments)
             is_async = self.is_async or self._asynchronous is not None
-            value = await running.acall(call, self.timeout_seconds, is_async=is_async)
+            value = await running.acall(call, _shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
             result = returned(self.name, value, self.max_chars, decision)
         except Exception as error:
             result = fault(self.name, error, decision)
-        return replace(result, seconds=time.perf_counter() - started)
+        return replace(result, seconds=time.perf_counter() - started, labels=self.labels)
 
     @property
     def is_in_workspace(self) -> bool:
@@ -307,6 +310,8 @@ class ToolOptions(TypedDict, total=False):
     within: Within | None
     when_denied: WhenDenied | None
     asynchronous: Callable[..., Awaitable[Any]] | None
+    idempotent: bool
+    ends_run: bool
 
 
 @overload
@@ -318,6 +323,20 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is None:
         return functools.partial(Tool, **options)
     return Tool(function, **options)
+
+
+def _shorter(*seconds: float | None) -> float | None:
+    """The shortest of the limits that there are."""
+    return min((limit for limit in seconds if limit is not None), default=None)
+
+
+def _check_parameters(made: Tool[..., Any], *, may_bind: bool) -> None:
+    """Raise ConfigError for parameters that cannot be a tool's; a method may name what follows its class."""
+    try:
+        _ = made._parameters
+    except ConfigError as error:
+        if not (may_bind and isinstance(error.__cause__, NameError)):
+            raise
 
 
 def _bare(function: Any) -> Any:

@@ -313,6 +313,11 @@ class Journal:
         path = self.folder / f"{time.time_ns():020d}~{name}{_SUFFIX}"
         return Record(name, label, FileStore(path, self._prepare))
 
+    def continued(self, label: str, run_id: str) -> Record:
+        """The record of a run that goes on, or a new one when it has changed nothing yet."""
+        known = next((record for record in reversed(self.runs()) if record.id == run_id), None)
+        return known or self.begin(label, run_id)
+
     def runs(self) -> list[Record]:
         """The records of runs that changed something, the oldest first.
 

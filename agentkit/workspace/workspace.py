@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentkit.errors import ToolError
 from agentkit.workspace.journal import Journal, Record
@@ -86,6 +87,13 @@ class Workspace:
         self._fixed = None if root is None else Root(root, opener=opener)
         self._roots: dict[str, Root] = {}
         self._run = run
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock; a copy in another process works on the real files."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def for_run(self, run_id: str | None = None, label: str = "", *, dry_run: bool | None = None) -> Workspace:
         """The same folder and journal for one run, whose changes are recorded and undone together."""
@@ -213,7 +221,7 @@ class Workspace:
 
     def _new_record(self, label: str, run_id: str | None) -> Record:
         if not self.dry_run:
-            return self.journal.begin(label, run_id)
+            return self.journal.begin(label) if run_id is None else self.journal.continued(label, run_id)
         return Record(run_id or "dry-run", label, MemoryStore(), roots=lambda folder: self._roots[folder])
 
 

@@ -121,12 +121,14 @@ def test_usage_is_counted_while_runs_go_on():
 
 def test_limit_is_raised_with_the_work_done(find_faults):
     """A call that hits the cap raises LimitExceeded, a RuntimeError that carries everything done so far."""
-    agent = make_agent(say("Adding.", call("add", a=1, b=2)), call("add", a=3, b=4), "Seven.", max_iterations=2)
+    agent = make_agent(
+        say("Adding.", call("add", a=1, b=2)), call("add", a=3, b=4), "So far.", "Seven.", max_iterations=2
+    )
     with pytest.raises(RuntimeError, match=r"Max tool iterations reached \(2\)") as caught:
         agent("go")
     assert isinstance(caught.value, LimitExceeded)
     result = caught.value.result
-    assert (result.status, result.output) == ("limit", "Adding.")
+    assert (result.status, result.output) == ("limit", "So far.")
     assert [used.result.value for used in result.tool_calls] == [3, 7]
     assert find_faults(agent.history) == []
     assert agent("go on") == "Seven."

@@ -13,6 +13,7 @@ from agentkit.agents.result import RunFinished
 from agentkit.events import ToolCallFinished, ToolCallStarted
 from agentkit.messages import AssistantMessage, ToolCall, ToolMessage
 from agentkit.testing import FakeServer, ScriptedLLM, call, raw
+from agentkit.usage import Limits
 
 
 def add(a: int, b: int) -> int:
@@ -94,7 +95,12 @@ def test_ids_that_a_server_forgets_or_repeats(identity, find_faults):
     choice = {"index": 0, "message": {"role": "assistant", "tool_calls": [wish, wish]}, "finish_reason": "tool_calls"}
     answer = raw(json.dumps({"choices": [choice]}), content_type="application/json")
     with FakeServer(answer, answer, "Three.") as server:
-        agent = Agent("helper", [add], llm=LLM(base_url=server.base_url, model="any", protocol="chat"))
+        agent = Agent(
+            "helper",
+            [add],
+            limits=Limits(repeated_calls=None),
+            llm=LLM(base_url=server.base_url, model="any", protocol="chat"),
+        )
         assert agent("1 + 2?") == "Three."
         sent = server.requests[-1].json["messages"][1:]
         agent.llm.close()

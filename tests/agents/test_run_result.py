@@ -61,7 +61,7 @@ def test_representation_is_short():
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, send])
 def test_result_of_a_limit_travels(duplicate):
     """A result whose error refers back to it can be copied and sent to another process."""
-    result = duplicate(run(call("add", a=1, b=2), max_iterations=1))
+    result = duplicate(run(call("add", a=1, b=2), "Three so far.", max_iterations=1))
     assert isinstance(result.error, LimitExceeded)
     assert result.error.result is result
     assert result.tool_calls[0].result.value == 3

@@ -501,7 +501,7 @@ from agentkit.llm.client import LLM
 
 llm = LLM(base_url=sys.argv[1], model="m", max_retries=0)
 assert llm.chat("Hi") == "Hi"
-with llm._provider._transport._lock:
+with llm._provider.provider._transport._lock:
     child = os.fork()
     if child == 0:
         sys.exit(llm.chat("Hi") != "Hi")
@@ -574,7 +574,7 @@ def test_an_event_loop_that_ended_is_forgotten():
         llm = connect(server)
         for _ in range(5):
             asyncio.run(llm.achat("Hi"))
-        assert len(llm._provider._transport._kept) == 1
+        assert len(llm._provider.provider._transport._kept) == 1
 
 
 def test_a_client_outlives_its_event_loop_in_silence():

@@ -102,8 +102,13 @@ def run(block, folder, server):
     script, here = folder / "block", folder / "here"
     script.write_text(block.code, "utf-8")
     here.mkdir()
+    return run_in(here, [*RUNNERS[block.language], str(script)], server)
+
+
+def run_in(here, command, server):
+    """Run a command in a folder, with the variables of a newcomer."""
     return subprocess.run(
-        [*RUNNERS[block.language], str(script)],
+        command,
         cwd=here,
         env=environment_of(here, server),
         stdin=subprocess.DEVNULL,
@@ -131,6 +136,39 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page.relative_to(ROOT).
 def test_block_runs(block, tmp_path):
     """Every block of the documentation runs as it stands and prints what the page shows."""
     check(block, tmp_path)
+
+
+RECORDING = """
+import runpy
+from agentkit.testing import record
+
+with record("recorded.cassette"):
+    runpy.run_path("program", run_name="__main__")
+"""
+BY_ITSELF = re.compile(r"\b(record|replay|FakeServer|ScriptedLLM|\w+Executor|Client)\(")
+"""What brings its own recording, its own model, or processes that a recording does not hear."""
+LOCAL = re.compile(r"\bapprove=|\.changes|\.undo\(|\.write_text\(|workspace=")
+"""What prints where people and tools are asked, or shows files: in a replay neither is."""
+ASKING = [block for block in BLOCKS if block.turns and block.language == "python" and not BY_ITSELF.search(block.code)]
+
+
+@pytest.mark.parametrize("block", ASKING, ids=lambda block: block.place)
+def test_block_replays(block, tmp_path):
+    """What a block of the documentation asks a model can be recorded, and replayed without model, network and key."""
+    here = tmp_path / "here"
+    (recording := tmp_path / "recording").mkdir()
+    with FakeServer(*map(turn_of, block.turns)) as server:
+        (recording / "here").mkdir()
+        (recording / "here" / "program").write_text(block.code, "utf-8")
+        recorded = run_in(recording / "here", [sys.executable, "-c", RECORDING], server)
+    assert recorded.returncode == 0, recorded.stderr
+    here.mkdir()
+    (here / "program").write_text(block.code, "utf-8")
+    command = [sys.executable, "-m", "agentkit", "replay", str(recording / "here" / "recorded.cassette"), "program"]
+    replayed = run_in(here, command, None)
+    assert (replayed.returncode, replayed.stderr) == (0, ""), f"{block.place}\n{replayed.stderr}"
+    if not LOCAL.search(block.code):
+        assert replayed.stdout == recorded.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

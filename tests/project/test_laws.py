@@ -16,8 +16,9 @@ GLOBAL_TARGETS = ("os.environ", "sys.stdout", "sys.stderr", "sys.stdin", "sys.pa
 ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "print(")
 READS_THE_ENVIRONMENT = {"config.py"}
-# A worker is the whole of its own process: what it sets there nobody else sees.
+# A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
 OWN_PROCESS = {
+    "cli/runs/replay.py",
     "llm/providers/offline_worker.py",
     "sandbox/worker.py",
     "sandbox/kernel/namespaces.py",

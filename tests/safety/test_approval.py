@@ -5,21 +5,21 @@ from dataclasses import replace
 import pytest
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.approval import Approval, ApprovalRequest, Grants, answered, approval_of, visible
+from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Grants, answered, visible
 
 ASK = Decision(Verdict.ASK, "safety-level", "It erases.", "rm", "Raise the level.")
 
 
 def test_true_allows():
     """True allows the call, and the reason says that it was approved."""
-    decision = answered(ASK, True)
+    decision = answered(ASK, Answer.of(True))
     assert decision == Decision(Verdict.ALLOW, "safety-level", "Approved. It erases.", "rm")
 
 
 @pytest.mark.parametrize("answer", [False, 1, "yes", "", [], [True], object(), ValueError("bug"), StopIteration()])
 def test_anything_else_denies(answer):
     """Whatever is not True denies the call; the model is not told to raise its own level."""
-    decision = answered(ASK, answer)
+    decision = answered(ASK, Answer.of(answer))
     assert (decision.denied, decision.rule, decision.evidence) == (True, "safety-level", "rm")
     assert "It erases." in decision.reason
     assert "level" not in decision.remedy
@@ -27,27 +27,27 @@ def test_anything_else_denies(answer):
 
 def test_refusal_is_told_apart_from_silence():
     """The reason tells whether somebody refused, nobody was there, or the approver failed."""
-    assert "refused" in answered(ASK, False).reason
-    assert "nobody" in answered(ASK, None).reason
-    assert "ValueError: bug" in answered(ASK, ValueError("bug")).reason
+    assert "refused" in answered(ASK, Answer.of(False)).reason
+    assert "nobody" in answered(ASK, Answer.of(None)).reason
+    assert "ValueError: bug" in answered(ASK, Answer.of(ValueError("bug"))).reason
 
 
 def test_without_an_approver_the_remedy_stands():
     """Where there was nobody to ask, the decision still says how the call would be allowed."""
-    decision = answered(ASK, None)
+    decision = answered(ASK, Answer.of(None))
     assert (decision.denied, decision.remedy) == (True, "Raise the level.")
 
 
 @pytest.mark.parametrize("answer", [True, Approval.ONCE, Approval.RUN, Approval.ALWAYS])
 def test_every_kind_of_yes_allows(answer):
     """True, once, for this run and always let this call happen."""
-    assert answered(ASK, answer).allowed
+    assert answered(ASK, Answer.of(answer)).allowed
 
 
 @pytest.mark.parametrize("answer", [Approval.NO, "once", "always", 1, None])
 def test_no_is_what_is_no_approval(answer):
     """Only True and an Approval approve; a text that spells one does not."""
-    assert approval_of(answer) is Approval.NO
+    assert Answer.of(answer).approval is Approval.NO
 
 
 def request(**arguments):

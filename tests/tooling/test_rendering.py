@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr
 
-from agentkit.tooling.rendering import cut_text, printable, rendered
+from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered
 
 ROOM = 50_000
 
@@ -383,3 +383,56 @@ def test_a_secret_is_found_before_json_disguises_it(monkeypatch: pytest.MonkeyPa
 def test_all_missing_characters_are_counted() -> None:
     """The note of a very long text counts all that is missing, though only its ends were read."""
     assert "[… 999,800 of 1,000,000 characters left out …]" in rendered("x" * 10**6, 200)[0]
+
+
+def test_a_note_that_names_a_handle_says_where_to_read_on() -> None:
+    """The note in a cut text names the handle and the first character that is missing; the text grows no longer."""
+    whole = "".join(f"line {number}\n" for number in range(5_000))
+    cut, _ = rendered(whole, 1_000)
+    text = naming_handle(cut, "call_1")
+    head, note, tail = (
+        text.partition("\n[… ")[0],
+        text[text.index("[… ") : text.index(" …]")],
+        text.partition(" …]\n")[2],
+    )
+    assert len(text) <= 1_000
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert note.endswith(f'characters left out; read_more(handle="call_1", start={len(head)}) reads on')
+
+
+def test_a_note_that_the_text_quotes_is_left_alone() -> None:
+    """Only the note at the place of the cut names the handle, whatever the text itself says."""
+    quoted = "\n[… 1 of 2 characters left out …]\n"
+    text = naming_handle(rendered(quoted + "x" * 5_000 + quoted, 1_000)[0], "call_1")
+    assert text.startswith(quoted)
+    assert text.endswith(quoted)
+    assert text.count("read_more") == 1
+    assert text.count("characters left out") == 3
+
+
+@pytest.mark.parametrize("value", [{"output": "x" * 5_000}, list(range(5_000))])
+def test_json_that_names_a_handle_stays_json(value: Any) -> None:
+    """Of cut JSON, a key of its own names the handle."""
+    text = naming_handle(rendered(value, 1_000)[0], "call_1")
+    found = json.loads(text)
+    assert (found["truncated"], found["read_more"]) == (True, 'read_more(handle="call_1")')
+    assert len(text) < 1_100
+
+
+@pytest.mark.parametrize("text", ["x" * 99 + "…", "[" * 100_000, "[1]", rendered("x" * 5_000, 120)[0]])
+def test_a_handle_stands_below_what_has_no_room_for_a_note(text: str) -> None:
+    """Where the note has no place in the text, a last line names the handle."""
+    assert naming_handle(text, 'a"b') == f'{text}\n[read_more(handle="a\\"b") reads the whole]'
+
+
+@pytest.mark.parametrize(
+    "value", [list(range(5_000)), {"a": {"b": list(range(5_000))}}, [[number] for number in range(5_000)]]
+)
+def test_a_value_of_very_many_values_is_told_in_part(value: Any) -> None:
+    """Beyond so many values nothing more is told, however short they are, and the JSON says that it was cut."""
+    text, was_cut = rendered(value, 1_000_000, 500)
+    assert was_cut
+    assert json.loads(text)["truncated"] is True
+    assert 1_000 < len(text) < 5_000
+    assert rendered(value, 1_000_000)[1] is False

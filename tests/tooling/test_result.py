@@ -10,7 +10,7 @@ import pytest
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, Blocked, SandboxError, ToolTimeout
 from agentkit.messages import Status
-from agentkit.tooling.result import denial, failure, fault, objection, returned
+from agentkit.tooling.result import denial, failure, fault, objection, returned, with_handle
 
 DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use trash.")
 
@@ -142,3 +142,31 @@ def test_the_error_of_a_value_is_told_without_secrets_before_it_is_cut() -> None
     """An error that is no text is told as text, without secrets."""
     result = returned("demo", {"error": ValueError("ghp_" + "Q7" * 18)}, 1_000)
     assert "Q7" not in str(result.error)
+
+
+@pytest.mark.parametrize("value", ["x" * 500, {"output": "x" * 500}, list(range(500))])
+def test_the_whole_of_a_cut_output_is_kept(value: Any) -> None:
+    """Beside the head and tail that a model is told, a result keeps the whole text; what is told whole is not kept."""
+    result = returned("demo", value, 200)
+    assert result.whole == (value if isinstance(value, str) else json.dumps(value))
+    assert returned("demo", value, 5_000).whole is None
+    assert failure("demo", "no", "failed").whole is None
+
+
+def test_the_whole_is_bounded_and_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an endless output a million characters are kept, its end among them, and no secret."""
+    monkeypatch.setenv("DB_PASSWORD", "p4ssw0rd-xyz99")
+    whole = returned("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).whole
+    assert whole is not None
+    assert len(whole) == 1_000_000
+    assert whole.endswith("the end")
+    assert "xyz99" not in whole
+    assert returned("demo", "x" * 3_000_000, 2_000_000).whole is None
+
+
+def test_a_cut_result_tells_its_handle() -> None:
+    """With a handle, a cut result says how to read the rest; one that was told whole stays as it is."""
+    cut, whole = returned("demo", "x" * 5_000, 1_000), returned("demo", "short", 1_000)
+    assert 'read_more(handle="call_1", start=' in with_handle(cut, "call_1").content
+    assert with_handle(cut, "call_1").whole == cut.whole
+    assert with_handle(whole, "call_1") is whole

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
 import types
 from typing import Annotated, Any
 
 import pytest
 
+from agentkit import Tool, calculator_tool
 from agentkit.errors import ConfigError
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.signature import Parameter
@@ -312,3 +318,37 @@ def test_any_other_docstring_is_taken_as_it_is(docstring: str | None) -> None:
     find.__doc__ = docstring
     found = reflection.documentation_of(find)
     assert found.text.splitlines()[:1] == (docstring or "").strip().splitlines()[:1]
+
+
+def test_tool_at_the_top_of_a_module_is_pickled_by_name():
+    """A tool that stands in a module is found there again; one that does not is made anew of its parts."""
+    assert pickle.loads(pickle.dumps(calculator_tool)) is calculator_tool
+    given = Tool.from_schema("join", "Join a path.", {"properties": {"path": {"type": "string"}}}, os.fspath)
+    for tool in (Tool(textwrap.dedent, level="SYSTEM", max_chars=200), given):
+        other = pickle.loads(pickle.dumps(tool))
+        assert other is not tool
+        assert (other.spec, other.level, other.max_chars) == (tool.spec, tool.level, tool.max_chars)
+        assert other.function is tool.function
+
+
+def test_main_module_can_be_left_out():
+    """Where the main module will be another, nothing is looked up in it by name."""
+    program = """
+        import pickle
+        from agentkit import tool
+        from agentkit.tooling.signature import WITHOUT_MAIN
+        @tool
+        def double(number: int) -> int:
+            "Twice a number."
+            return 2 * number
+        print(pickle.loads(pickle.dumps(double)) is double)
+        WITHOUT_MAIN.set(True)
+        try:
+            pickle.dumps(double)
+        except pickle.PicklingError:
+            print("not by name")
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split("\n")[:2] == ["True", "not by name"], done.stderr

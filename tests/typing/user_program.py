@@ -6,7 +6,8 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Any, assert_type
+from dataclasses import dataclass
+from typing import Any, Literal, assert_type
 
 from agentkit import (
     LLM,
@@ -18,6 +19,7 @@ from agentkit import (
     Decision,
     Image,
     LimitExceeded,
+    Limits,
     ModelError,
     NoProvider,
     Policy,
@@ -27,6 +29,7 @@ from agentkit import (
     RunFinished,
     RunResult,
     SafetyLevel,
+    Session,
     Tool,
     ToolError,
     ToolResult,
@@ -146,7 +149,8 @@ def use_agent() -> None:
     heard: list[str] = []
     helper.on(ToolCallFinished, lambda event: heard.append(event.result.content))
     result = helper.run("Do it.")
-    assert_type(result, RunResult)
+    assert_type(result, RunResult[str])
+    assert_type(result.output, str)
     assert_type(result.usage, Usage)
     assert_type(result.decisions, tuple[Decision, ...])
     assert (result.output, result.status, sorted(heard)) == ("Done.", "done", ["3", "it is gone"])
@@ -156,7 +160,7 @@ def use_agent() -> None:
         if isinstance(event, TextDelta):
             assert_type(event.text, str)
         if isinstance(event, RunFinished):
-            assert_type(event.result, RunResult)
+            assert_type(event.result, RunResult[Any])
     assert_type(helper.history, list[dict[str, Any]])
     assert helper.usage.requests == 4
     helper.reset()
@@ -169,7 +173,7 @@ async def use_agent_awaiting() -> None:
     heard: list[Event] = []
     helper = Agent("helper", [look_up], llm=llm, approve=approve_later, listeners=[heard.append])
     result = await helper.arun("What is an agent?")
-    assert_type(result, RunResult)
+    assert_type(result, RunResult[str])
     assert result.output == "An agent."
     async with aclosing(helper.astream("Bye!")) as events:
         async for event in events:
@@ -187,7 +191,8 @@ def failure_of(action: Callable[[], object]) -> AgentKitError:
 
 def use_errors() -> None:
     """Each error says who must act, and all are AgentKitErrors."""
-    limited = Agent("limited", [add], max_iterations=1, llm=ScriptedLLM(call("add", a=1, b=2), RateLimited("Later.")))
+    llm = ScriptedLLM(call("add", a=1, b=2), "Three so far.", RateLimited("Later."))
+    limited = Agent("limited", [add], max_iterations=1, llm=llm)
     at_cap = failure_of(lambda: limited("Add!"))
     assert isinstance(at_cap, LimitExceeded)
     assert isinstance(at_cap, RunError)
@@ -217,6 +222,57 @@ def use_models() -> None:
         agent.reset()
 
 
+@dataclass
+class Invoice:
+    """What is to be paid."""
+
+    number: str
+    total: float
+
+
+def use_typed_answers() -> None:
+    """A text is filled into a type, and the type checker knows what comes out."""
+    llm = ScriptedLLM('{"number": "A1", "total": 30}', '{"result": ["A1"]}', "good", '{"result": null}')
+    invoice = llm.extract("Invoice A1: 30 EUR", Invoice, instruction="Amounts are in EUR.")
+    assert_type(invoice, Invoice)
+    assert invoice.total == 30
+    numbers = llm.extract("Invoice A1: 30 EUR", list[str])
+    assert_type(numbers, list[str])
+    mood: Literal["good", "bad"] = llm.extract("I like it.", Literal["good", "bad"])
+    assert mood == "good"
+    nothing: Invoice | None = asyncio.run(llm.aextract("Hello!", Invoice | None, retries=0))
+    assert nothing is None
+
+
+def use_typed_agents() -> None:
+    """What an agent answers is of the type that it was asked for, and the type checker knows it."""
+    llm = ScriptedLLM('{"number": "A1", "total": 30}', '{"result": ["A1"]}', '{"result": "good"}')
+    clerk = Agent("clerk", output_type=Invoice, llm=llm, limits=Limits(seconds=60), session=Session())
+    assert_type(clerk, Agent[Invoice])
+    result = clerk.run("Read the invoice!")
+    assert_type(result, RunResult[Invoice])
+    assert_type(result.output, Invoice)
+    assert result.output.total == 30
+    assert_type(clerk.as_tool(), Tool[[str], str])
+    numbers = Agent("lister", output_type=list[str], llm=llm).run("Which numbers?")
+    assert_type(numbers.output, list[str])
+    mood: Literal["good", "bad"] = Agent("judge", output_type=Literal["good", "bad"], llm=llm).run("Hello!").output
+    assert mood == "good"
+
+
+def use_waiting_runs() -> None:
+    """A run that waits for a person goes on with what the person says, here or elsewhere."""
+    erase_call = call("erase", name="it")
+    helper = Agent("helper", [erase_tool], llm=ScriptedLLM(erase_call, "Done."), approve=lambda _: Approval.LATER)
+    paused = helper.run("Erase it!")
+    assert paused.status == "paused"
+    assert_type(paused.pending[0].question, str)
+    assert_type(paused.resume({paused.pending[0].id: True}), RunResult[str])
+    other = Agent("helper", [erase_tool], llm=ScriptedLLM("It stays."), handoffs=[helper])
+    assert other.resume(paused.to_json(), "It is mine.").output == "It stays."
+    helper.handoffs = [other]
+
+
 def main() -> None:
     """Use everything."""
     use_tools()
@@ -225,6 +281,9 @@ def main() -> None:
     asyncio.run(use_agent_awaiting())
     use_errors()
     use_models()
+    use_typed_answers()
+    use_typed_agents()
+    use_waiting_runs()
     sys.stdout.write("everything works\n")
 
 

@@ -1,5 +1,6 @@
 """What may tools touch?"""
 
+import pickle
 import time
 from pathlib import Path
 
@@ -251,3 +252,11 @@ def test_pieces_are_counted_in_the_real_text(workspace, tmp_path):
     (tmp_path / "ws/b").write_bytes(b"\0\1")
     assert [workspace.count(path, "t") for path in ("a.txt", "b", "missing")] == [2, 0, 0]
     assert workspace.name("x/../a.txt") == "a.txt"
+
+
+def test_pickled_workspace_is_the_same_folder(tmp_path):
+    """A copy in another process works on the real files of the same folder."""
+    workspace = Workspace(tmp_path)
+    other = pickle.loads(pickle.dumps(workspace))
+    other.write("a.txt", "Hello.")
+    assert (other.folder, workspace.read("a.txt").lines.content) == (workspace.folder, "Hello.")

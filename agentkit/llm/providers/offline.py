@@ -16,8 +16,9 @@ from typing import Any
 
 from agentkit.errors import BadResponse, MissingExtra, Rejected
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.llm.providers.offline_extraction import MAX_TOKENS, Form
 from agentkit.llm.providers.offline_finding import Kind, kinds_of, offers, unfilled
-from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge, relaxed
+from agentkit.llm.providers.offline_grounding import Proposal, judge
 from agentkit.llm.providers.offline_reading import Question
 from agentkit.llm.providers.offline_words import words
 from agentkit.llm.providers.offline_worker import Worker
@@ -33,7 +34,7 @@ from agentkit.messages import (
     UserMessage,
     with_distinct_ids,
 )
-from agentkit.usage import Usage
+from agentkit.usage import Tariff, Usage
 
 ORIGIN = "offline"
 """The `origin` of every message of this model."""
@@ -96,7 +97,7 @@ class OfflineModel:
         return Response(
             with_distinct_ids(message, taken),
             finish_reason="tool_calls" if calls else "stop",
-            usage=Usage(requests=1, unreported=1),
+            usage=Usage(requests=1, unreported=1, tariff=Tariff(ORIGIN, MODEL)),
             model=MODEL,
             raw=answer.raw,
         )
@@ -150,19 +151,12 @@ class OfflineModel:
         """The fields of a schema, filled from a text, as JSON. Raises BadResponse unless all of it is in the text."""
         if len(text) > MAX_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
-        whole = wanted.schema if wanted.schema.get("type") == "object" else _wrapped(wanted.schema)
-        tool = {"name": wanted.name, "description": whole.get("description", ""), "parameters": relaxed(whole)}
-        raw = self._ask([tool], text, max_tokens=512)
-        calls = raw.get("function_calls") or raw.get("suppressed_calls") or []
-        if not calls:
-            raise BadResponse(f"The offline model finds no {wanted.name} in the text.")
-        fields = completed(calls[0].get("arguments") or {}, whole, whole)
-        doubts = doubtful_fields(fields, whole, text)
-        if doubts or raw.get("confidence", 0) < _LEAST_CONFIDENCE:
-            named = f": {', '.join(doubts)}" if doubts else ""
-            raise BadResponse(f"The offline model is not sure that it read {wanted.name} rightly from the text{named}.")
-        value = fields if whole is wanted.schema else fields["value"]
-        return _Answer(json.dumps(value, ensure_ascii=False), raw=raw)
+        form = Form(wanted)
+        for tool in form.tools:
+            raw = self._ask([tool], text, MAX_TOKENS)
+            if read := form.read(raw):
+                return _Answer(json.dumps(form.settled(read, raw, text), ensure_ascii=False), raw=raw)
+        raise BadResponse(f"The offline model finds no {wanted.name} in the text.")
 
     def _ask(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
         """The engine's envelope for a text, with `network` saying what its process could reach: none or open."""
@@ -249,12 +243,6 @@ def _shortened(question: Question) -> str:
     if len(text) > MAX_CHARS:
         raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
     return text
-
-
-def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that is no object as the one field of an object: the engine fills objects only."""
-    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    return {"type": "object", "properties": {"value": schema}, "required": ["value"], **shared}
 
 
 def _unable(question: Question, tools: Sequence[ToolSpec]) -> str:
@@ -374,4 +362,3 @@ _ABILITY = (
     "from knowledge. For a model that can, set the key of a provider, such as OPENAI_API_KEY."
 )
 _TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters where it can read {1:,}."
-_LEAST_CONFIDENCE = 0.1

@@ -15,6 +15,7 @@ from agentkit.llm.providers.offline_words import (
     idea,
     ideas,
     numbers_in,
+    signed_numbers_in,
     spoken_numbers_in,
     vocabulary,
     words,
@@ -64,50 +65,6 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
     return Judgment(tuple(calls), (*doubts, *case.objections()), complete)
 
 
-def completed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """What was read from a text, with None for each required field that was not found and may be null."""
-    schema = plain_schema(schema, root)
-    if isinstance(value, list):
-        return [completed(each, schema.get("items") or {}, root) for each in value]
-    if not isinstance(value, Mapping):
-        return value
-    properties = schema.get("properties") or {}
-    absent = [name for name in schema.get("required") or () if name not in value and _nullable(properties.get(name))]
-    found = {name: completed(each, properties.get(name, {}), root) for name, each in value.items()}
-    return {**found, **dict.fromkeys(absent)}
-
-
-def relaxed(schema: Any) -> Any:
-    """The schema without the demand for fields that may be null: the engine leaves out what it does not find."""
-    if isinstance(schema, list):
-        return [relaxed(each) for each in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    parts = {key: relaxed(each) for key, each in schema.items()}
-    if isinstance(needed := schema.get("required"), list):
-        properties = schema.get("properties") or {}
-        parts["required"] = [name for name in needed if not _nullable(properties.get(name))]
-    return parts
-
-
-def _nullable(schema: Any) -> bool:
-    variants = schema.get("anyOf", [schema]) if isinstance(schema, Mapping) else []
-    types = [each.get("type") for each in variants]
-    return any("null" in (kind if isinstance(kind, list) else [kind]) for kind in types)
-
-
-def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
-    """The required fields that were not found in a text, and those whose value is not in it."""
-    question = Question(text)
-    properties = schema.get("properties") or {}
-    absent = [name for name in schema.get("required") or () if name not in fields]
-    return absent + [
-        name
-        for name, value in fields.items()
-        if value is not None and not _grounded(value, question, properties.get(name, {}), schema)
-    ]
-
-
 def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str]) -> tuple[Proposal, tuple[str, ...]]:
     """The call mended from the question, and the parameters that stay unclear."""
     mended: dict[str, Any] = {}
@@ -146,7 +103,7 @@ def _mended(offer: Offer, name: str, value: Any) -> str | None:
 
 
 def _follows(offer: Offer, name: str, value: Any) -> bool:
-    return _grounded(value, offer.question, offer.schemas[name], offer.spec.parameters)
+    return grounded(value, offer.question, offer.schemas[name], offer.spec.parameters)
 
 
 def _says_nothing(offer: Offer, value: Any) -> bool:
@@ -246,19 +203,19 @@ def _overlap(value: str, text: str) -> int:
     return sum(map(len, mine & other)) if 2 * len(mine & other) > len(mine) else 0
 
 
-def _grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
     """Whether every part of a value comes from the question. A choice among given values is the engine's to make."""
     schema = plain_schema(schema, root)
     if isinstance(value, bool) or "enum" in schema or "const" in schema or value == schema.get("default", ...):
         return True
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
-        return all(_grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
+        return all(grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
     if isinstance(value, list):
-        return all(_grounded(each, question, schema.get("items") or {}, root) for each in value)
+        return all(grounded(each, question, schema.get("items") or {}, root) for each in value)
     if isinstance(value, int | float):
-        return value in (*numbers_in(question.text), *spoken_numbers_in(question.text))
-    return isinstance(value, str) and (schema.get("format") in _DATES or set(words(value)) <= set(words(question.text)))
+        return value in (*signed_numbers_in(question.text), *spoken_numbers_in(question.text))
+    return isinstance(value, str) and (schema.get("format") in DATES or set(words(value)) <= set(words(question.text)))
 
 
 def _literal(value: str, question: Question) -> bool:
@@ -272,6 +229,6 @@ _FLOORS = {
     True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
     False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
 }
-_DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
+DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
 _PIECES = re.compile(r"\w+|[^\w\s]")
 _DETERMINERS = vocabulary("a an the this that these those it my your our his her their some any")

@@ -16,6 +16,12 @@ def numbers_in(text: str) -> tuple[float, ...]:
     return tuple(float(match.group().replace(",", "")) for match in _DIGITS.finditer(text))
 
 
+def signed_numbers_in(text: str) -> tuple[float, ...]:
+    """The numbers written in digits, below zero where a minus stands before them and not between."""
+    found = ((match, float(match.group().replace(",", ""))) for match in _DIGITS.finditer(text))
+    return tuple(-number if _MINUS.search(text[: match.start()]) else number for match, number in found)
+
+
 def spoken_numbers_in(text: str) -> tuple[float, ...]:
     """The numbers written as words, up to ninety, each word for itself."""
     return tuple(NUMBER_WORDS[word] for word in words(text) if word in NUMBER_WORDS)
@@ -53,6 +59,7 @@ def plain(some_words: Iterable[str]) -> list[str]:
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_MINUS = re.compile(r"(?<![\w.)\]])[-\u2212][$€£]?$")
 _COUNT = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty"""
 _TENS = "thirty forty fifty sixty seventy eighty ninety"

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.wire.overlong import TOO_LONG, overlong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,7 +45,8 @@ _MAX_PAGE_CHARS, _MAX_TEXT_CHARS = 4_000, 200
 def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
     """The error that an error body stands for.
 
-    `status` is the HTTP status; an error inside a 200 has its own in `code`, or none.
+    `status` is the HTTP status; an error inside a 200 has its own in `code`, or none. That the conversation is too long
+    is Rejected with one code, however the provider says it, and with the limit when it names one.
     """
     details = _details(body)
     codes = [code for code in (_text(details.get(name)) for name in ("code", "type", "status")) if code]
@@ -54,6 +56,9 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     kind = _kind(status, [*codes, *_reasons(details.get("details"))])
     message = _sentence(_message(details, body), status)
     parameter = _text(details.get("param")) or _location(_invalid_fields(details))
+    if (length := overlong(details, codes, status)) is not None:
+        limit = length.limit_tokens
+        return Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
     if kind is RateLimited:
         return RateLimited(
             message, status=status, code=code, parameter=parameter, retry_after_seconds=retry_after_seconds

@@ -177,6 +177,7 @@ def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) ->
         cached_tokens=_count(dictionary(figures.get(details[0])).get("cached_tokens")),
         reasoning_tokens=_count(dictionary(figures.get(details[1])).get("reasoning_tokens")),
         requests=1,
+        written_tokens=_count(dictionary(figures.get(details[0])).get("cache_write_tokens")),
     )
 
 

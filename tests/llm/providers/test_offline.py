@@ -23,7 +23,7 @@ from agentkit.messages import (
     ToolSpec,
     UserMessage,
 )
-from agentkit.usage import Usage
+from agentkit.usage import Tariff, Usage
 
 TEXT = {"type": "string"}
 PATIENCE = 300
@@ -78,7 +78,7 @@ def test_a_sum_goes_to_the_calculator(model):
     (call,) = response.tool_calls
     assert (call.name, json.loads(call.arguments)) == ("calculator", {"expression": "1250 * 0.17"})
     assert (response.finish_reason, response.text, response.model) == ("tool_calls", "", "needle3")
-    assert response.usage == Usage(requests=1, unreported=1)
+    assert response.usage == Usage(requests=1, unreported=1, tariff=Tariff("offline", "needle3"))
     assert response.message.origin == "offline"
 
 

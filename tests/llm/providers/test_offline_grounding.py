@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.llm.providers.offline_finding import offers
-from agentkit.llm.providers.offline_grounding import Proposal, completed, doubtful_fields, judge, relaxed
+from agentkit.llm.providers.offline_grounding import Proposal, judge
 from agentkit.llm.providers.offline_reading import Question
 from agentkit.messages import ToolSpec
 
@@ -225,60 +225,3 @@ def test_a_text_to_be_written_must_be_spelled_out(content, accepted):
 def test_a_complete_call_can_be_suggested():
     """A call that lacks nothing but certainty is complete."""
     assert judged("delete a.txt", ("read_file", {"path": "a.txt"})).complete
-
-
-PRICE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
-RECORD = {
-    "type": "object",
-    "properties": {
-        "name": TEXT,
-        "total": {"type": "number"},
-        "due": {"type": "string", "format": "date"},
-        "paid": {"type": "boolean"},
-        "kind": {"enum": ["invoice", "receipt"]},
-        "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}},
-        "note": {"anyOf": [TEXT, {"type": "null"}]},
-    },
-    "required": ["name", "note"],
-    "$defs": {"Line": {"type": "object", "properties": {"what": TEXT, "price": PRICE}, "required": ["what", "price"]}},
-}
-
-
-@pytest.mark.parametrize(
-    ("fields", "doubtful"),
-    [
-        ({"name": "Acme", "total": 65.5, "note": None}, []),
-        ({"name": "acme", "note": "milk", "due": "2026-12-01", "paid": True, "kind": "invoice"}, []),
-        ({"name": "Acme", "note": None, "lines": [{"what": "milk", "price": 2}]}, []),
-        ({"name": "Acme", "note": None, "lines": [{"what": "milk", "price": 3}]}, ["lines"]),
-        ({"name": "Umbrella", "note": None}, ["name"]),
-        ({"name": "Acme", "total": 66, "note": None}, ["total"]),
-        ({"note": None}, ["name"]),
-    ],
-)
-def test_fields_must_be_in_the_text(fields, doubtful):
-    """Every value that was read from a text must stand in it; dates and choices may be written anew."""
-    assert (
-        doubtful_fields(fields, RECORD, "Acme sold two milk at 32.75 each, total $65.50, due in December") == doubtful
-    )
-
-
-@pytest.mark.parametrize(
-    ("found", "whole"),
-    [
-        ({}, {"note": None}),
-        ({"note": "x"}, {"note": "x"}),
-        ({"lines": [{"what": "milk"}]}, {"lines": [{"what": "milk", "price": None}], "note": None}),
-    ],
-)
-def test_absent_fields_that_may_be_null_become_null(found, whole):
-    """A required field that was not found is null where the schema allows it, and stays absent elsewhere."""
-    assert completed(found, RECORD, RECORD) == whole
-
-
-def test_the_engine_is_not_asked_for_what_may_be_null():
-    """Fields that may be null are not demanded, at any depth; properties named `required` are left alone."""
-    schema = {"type": "object", "properties": {"required": {"type": ["string", "null"]}}, "required": ["required"]}
-    assert relaxed(RECORD)["required"] == ["name"]
-    assert relaxed(RECORD)["$defs"]["Line"]["required"] == ["what"]
-    assert relaxed({"items": [schema]}) == {"items": [{**schema, "required": []}]}

@@ -2,7 +2,16 @@
 
 import pytest
 
-from agentkit.llm.providers.offline_words import idea, ideas, numbers_in, plain, spoken_numbers_in, stem, words
+from agentkit.llm.providers.offline_words import (
+    idea,
+    ideas,
+    numbers_in,
+    plain,
+    signed_numbers_in,
+    spoken_numbers_in,
+    stem,
+    words,
+)
 
 
 @pytest.mark.parametrize("word", ["parse", "parses", "parsed", "parsing"])
@@ -51,3 +60,17 @@ def test_numbers_in_digits(text, numbers):
 def test_numbers_in_words():
     """Number words up to ninety are numbers too."""
     assert spoken_numbers_in("Five timers for half an hour and ninety seconds") == (5.0, 0.5, 1.0, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("-5 degrees", (-5.0,)),
+        ("a loss of -$1,250.5", (-1250.5,)),
+        ("from 10-20, on 2027-03-05", (10.0, 20.0, 2027.0, 3.0, 5.0)),
+        ("(-3), A-7, 8 - 2", (-3.0, 7.0, 8.0, 2.0)),
+    ],
+)
+def test_numbers_may_be_below_zero(text, numbers):
+    """A minus before a number counts, a hyphen between two things does not."""
+    assert signed_numbers_in(text) == numbers

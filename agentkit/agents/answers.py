@@ -1,0 +1,112 @@
+"""Is the answer one that may be given? Its type, and what the agent's checks say of prompt and answer."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentkit.errors import AgentKitError, ConfigError
+from agentkit.events import Event, PartialOutput, RequestStarted, TextDelta
+from agentkit.messages import OutputSchema
+from agentkit.tooling.output import GrowingAnswer, OutputType
+
+MOST_RETRIES = 2
+_STAGES = ("prompt", "output")
+
+REFUSALS = (ValueError, AssertionError)
+"""What a check raises to refuse, its text being the reason. Anything else is a fault of the check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A function that looks at each prompt or each output; the name of its parameter says which."""
+
+    function: Callable[[Any], Any]
+    stage: str
+
+    @property
+    def name(self) -> str:
+        """What the check is called in errors."""
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRules:
+    """What an answer must be: of a type, and to the liking of all checks; a refused one is mended `retries` times."""
+
+    output: OutputType[Any] | None = None
+    checks: tuple[Check, ...] = ()
+    retries: int = MOST_RETRIES
+
+    @classmethod
+    def of_agent(cls, output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
+        """The rules of an agent's arguments. Raises ConfigError for what is no type, or no check."""
+        return cls(None if output_type in (None, str) else OutputType.of(output_type), checks_from(checks))
+
+    @property
+    def schema(self) -> OutputSchema | None:
+        """What the provider is asked to enforce."""
+        return None if self.output is None else self.output.schema
+
+    def or_type_of(self, other: AnswerRules) -> AnswerRules:
+        """The same rules, with the other's type of answer when they have none of their own."""
+        return self if self.output is not None else replace(self, output=other.output)
+
+    def of(self, stage: str) -> tuple[Check, ...]:
+        """The checks of prompts, or of outputs."""
+        return tuple(check for check in self.checks if check.stage == stage)
+
+    def parse(self, text: str) -> Any:
+        """The answer as a value. Raises ValueError with what the model must mend."""
+        if self.output is None:
+            return text
+        try:
+            return self.output.parse(text)
+        except AgentKitError as error:
+            raise ValueError(str(error)) from error
+
+    def encode(self, value: Any) -> str:
+        """A value as the text of an answer."""
+        return str(value) if self.output is None else self.output.encode(value)
+
+
+class Growing:
+    """What a typed answer says so far, while it is streamed. `output` tells the type of the agent that leads now."""
+
+    def __init__(self, output: Callable[[], OutputType[Any] | None]) -> None:
+        self._output = output
+        self._growing: GrowingAnswer | None = None
+        self._told: Any = None
+
+    def with_partial_output(self, event: Event) -> Iterator[Event]:
+        """The event, and behind a piece of text what the answer says with it, when that is more than before."""
+        yield event
+        if isinstance(event, RequestStarted):
+            output = self._output()
+            self._growing, self._told = None if output is None else output.growing(), None
+        elif isinstance(event, TextDelta) and self._growing is not None:
+            value = self._growing.feed(event.text)
+            if value is not None and value != self._told:
+                self._told = copy.deepcopy(value)
+                yield PartialOutput(value)
+
+
+def checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]:
+    """Functions as checks. Raises ConfigError for one whose parameter does not say what it looks at."""
+    return tuple(_check(function) for function in functions)
+
+
+def _check(function: Callable[[Any], Any]) -> Check:
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # it cannot be called, or is written in C without telling its parameters
+        names = []
+    if len(names) != 1 or names[0] not in _STAGES:
+        raise ConfigError(
+            "A check is a function of one parameter, named `prompt` or `output` after what it looks at. "
+            f"It returns None to pass, another value to amend, and raises ValueError to refuse. Got {function!r:.200}."
+        )
+    return Check(function, names[0])

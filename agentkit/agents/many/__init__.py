@@ -1,0 +1,1 @@
+"""How does an agent answer many prompts, here or in the processes of an executor?"""

@@ -1,0 +1,245 @@
+"""How does an agent answer many prompts at once? Two drivers of one shape, blocking and awaiting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any
+
+from agentkit import tape
+from agentkit.agents.many.single import (
+    Job,
+    Outcome,
+    Share,
+    Single,
+    as_error,
+    earlier_result,
+    failed,
+    left_of,
+    made_error,
+    price_of,
+    rebuilt,
+    session_of,
+    used_up,
+)
+from agentkit.agents.many.travelling import Report, has_killed_workers, packed, run_elsewhere
+from agentkit.agents.result import Resumption, RunFinished, RunResult
+from agentkit.agents.runner import Runner, spent_in
+from agentkit.agents.running.budget import UNLIMITED, Budget, Reservation
+from agentkit.agents.running.plan import LINEAGE
+from agentkit.agents.settings import Prompt
+from agentkit.errors import AgentKitError, ConfigError, RunError
+from agentkit.events import RunEnded, ToolCallStarted
+from agentkit.memory.progress import Progress
+from agentkit.messages import Image
+from agentkit.usage import Limits
+
+MOST_LOSSES = 2
+"""How often a prompt is handed to an executor that loses it, as its workers die at it."""
+
+OnProgress = Callable[[int, int | None, RunResult[Any]], object]
+"""Called with how many prompts are done, how many there are (None when nobody knows), and the newest result."""
+
+
+class Many:
+    """The prompts of one map: what is still to be done, and the results.
+
+    Raises ConfigError for an argument that cannot be right or an agent that cannot be sent to the executor's
+    processes, NoProvider and SessionError when no run at all could begin.
+    """
+
+    def __init__(
+        self,
+        agent: Runner,
+        prompts: Iterable[Prompt],
+        concurrency: int,
+        *,
+        limits: Limits | None,
+        progress: OnProgress | None,
+        executor: Executor | None,
+    ) -> None:
+        _check(prompts, concurrency, limits, executor)
+        self.agent, self.executor, self._price = agent, executor, price_of(agent)
+        self._threads = self._slots = concurrency
+        self._progress = progress
+        self._total = len(prompts) if isinstance(prompts, Sized) else None
+        self._jobs = (Job(index, prompt) for index, prompt in enumerate(prompts))
+        self._again: deque[Job] = deque()
+        self._results: dict[int, RunResult[Any]] = {}
+        self._budget = _budget(limits)
+        self._is_stopping = threading.Event()
+        self._is_stored = agent.session.store is not None
+        is_here = executor is None or isinstance(executor, ThreadPoolExecutor)
+        self._data = None if is_here else packed(agent)
+
+    def run(self) -> list[RunResult[Any]]:
+        """The results in the order of the prompts, blocking."""
+        at_work: dict[Future[Any], Job] = {}
+        pool = self.executor or ThreadPoolExecutor(self._threads, "agentkit-map")
+        try:
+            while True:
+                for job in self._next(self._slots - len(at_work)):
+                    at_work[self._submitted(pool, job)] = job
+                if not at_work:
+                    return self._in_order()
+                ended = wait(at_work, return_when=FIRST_COMPLETED).done
+                for future in sorted(ended, key=lambda future: at_work[future].index):
+                    self._enter(at_work.pop(future), future)
+        finally:
+            self._is_stopping.set()
+            for future in at_work:
+                future.cancel()
+            if self._data is None:
+                wait(at_work)
+            if self.executor is None:
+                pool.shutdown()
+
+    async def arun(self) -> list[RunResult[Any]]:
+        """The same, awaiting."""
+        at_work: dict[asyncio.Future[Any], Job] = {}
+        try:
+            while True:
+                for job in self._next(self._slots - len(at_work)):
+                    at_work[self._started(job)] = job
+                if not at_work:
+                    return self._in_order()
+                ended, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+                for future in sorted(ended, key=lambda future: at_work[future].index):
+                    self._enter(at_work.pop(future), future)
+        finally:
+            self._is_stopping.set()
+            for future in at_work:
+                future.cancel()
+            await asyncio.gather(*at_work, return_exceptions=True)
+
+    def _next(self, most: int) -> Iterator[Job]:
+        """The jobs that can begin now. A prompt is asked for when there is room for it, not before."""
+        for _ in range(most):
+            job = self._again.popleft() if self._again else next(self._jobs, None)
+            if job is None:
+                return
+            yield job
+
+    def _in_order(self) -> list[RunResult[Any]]:
+        return [self._results[index] for index in sorted(self._results)]
+
+    def _single(self, job: Job) -> Single:
+        return Single(self.agent, job, Share.of(self._budget), self._is_stopping.is_set)
+
+    def _started(self, job: Job) -> asyncio.Future[Any]:
+        """A run that has begun on the event loop, or in the executor."""
+        if self.executor is None:
+            return asyncio.ensure_future(self._single(job).arun())
+        return asyncio.wrap_future(self._submitted(self.executor, job))
+
+    def _submitted(self, pool: Executor, job: Job) -> Future[Any]:
+        """A run that has been handed to a thread or to another process; for one that can have nothing, its result."""
+        try:
+            if self._data is None:
+                return pool.submit(copy_context().run, self._single(job).run)
+            if used_up(self._budget, self._price) is None:
+                return pool.submit(run_elsewhere, self._data, job, left_of(self._budget))
+        except Exception as error:
+            return _done(error)
+        return _done(copy_context().run(self._single(job).run))
+
+    def _enter(self, job: Job, future: Future[Any] | asyncio.Future[Any]) -> None:
+        """Take in what has come of a job, and tell of it unless the job must be done again."""
+        lost = RunError("The executor has cancelled the run.") if future.cancelled() else future.exception()
+        if isinstance(lost, Exception):
+            result = self._lost(job, lost)
+        else:
+            outcome = future.result()  # raises what must end the whole map, such as SystemExit
+            result = self._arrived(job, outcome) if isinstance(outcome, Report) else self._ended(job, outcome)
+        if result is not None:
+            self._results[job.index] = result
+            if self._progress is not None:
+                self._progress(len(self._results), self._total, result)
+
+    def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
+        """The result; None when it must wait for others to end, as they hold, at worst, all that is left."""
+        result = outcome.result
+        if not outcome.must_wait or self._slots == 1:
+            return result
+        self._slots -= 1
+        self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
+        return None
+
+    def _arrived(self, job: Job, report: Report) -> RunResult[Any]:
+        """The result of a run elsewhere: its spending counted, its milestones told to the listeners."""
+        try:
+            run, progress, _ = Resumption(report.saved).state or ("", Progress(), ())
+            error = made_error(report.kind, report.error) if report.kind else None
+            result = rebuilt(self.agent, session_of(self.agent, job), run, progress, error=error)
+            new = result.milestones[report.known :]
+            begun = [each for each in new if isinstance(each, ToolCallStarted) and each.decision.allowed]
+            self._budget.take_tool_calls(len(begun))
+            for usage in filter(None, map(spent_in, new)):
+                self._budget.settle(Reservation(), usage, self._price)
+            for event in (*new, RunFinished(result)) if new else ():
+                if not isinstance(event, RunEnded):
+                    self.agent.tell(event)
+        except Exception as fault:
+            return failed(self.agent, job, as_error(fault))
+        return result
+
+    def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:
+        """What is known of a run from which nothing came back; None when it is worth another try."""
+        try:
+            earlier = earlier_result(self.agent, session_of(self.agent, job), job.prompt)
+        except AgentKitError as fault:
+            return failed(self.agent, job, fault)
+        if earlier is not None and earlier.status == "done":
+            return earlier
+        # Without a stored session it would begin anew, and what its tools have done would be done twice.
+        if self._is_stored and has_killed_workers(error) and job.losses + 1 < MOST_LOSSES:
+            self._again.append(replace(job, losses=job.losses + 1))
+            return None
+        why = RunError(_why_lost(error, job.losses + 1, is_stored=self._is_stored))
+        why.__cause__ = error
+        return failed(self.agent, job, why, earlier)
+
+
+def _done(outcome: Outcome | Exception) -> Future[Any]:
+    """A future that has ended already."""
+    future: Future[Any] = Future()
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+    return future
+
+
+def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if not isinstance(error, BrokenExecutor):
+        times = "" if losses == 1 else f" {losses} times"
+        return f"Nothing came back from the executor{times} ({told})."
+    kept = "what is finished is kept, and the rest goes on where it was"
+    rest = kept if is_stored else f"with a stored session=, {kept}"
+    return f"A worker has died, and the executor cannot be used any more ({told}). Map again with a new one: {rest}."
+
+
+def _budget(limits: Limits | None) -> Budget:
+    """What all runs together may take, within what the run may that maps."""
+    clock = time.monotonic if tape.TAPE.get() is None else tape.now
+    return Budget(limits or UNLIMITED, LINEAGE.get().budget, clock)
+
+
+def _check(prompts: object, concurrency: object, limits: object, executor: object) -> None:
+    if isinstance(prompts, str | bytes | Image) or not isinstance(prompts, Iterable):
+        raise ConfigError(f"map() takes a list of prompts, or what gives one after the other. Got {prompts!r:.200}.")
+    if type(concurrency) is not int or concurrency < 1:
+        raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")
+    if not isinstance(limits, Limits | None):
+        raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
+    if limits is not None and limits.iterations is not None:
+        raise ConfigError("Limits(iterations=) are those of one run: give them to the agent, or use max_iterations=.")
+    if not isinstance(executor, Executor | None):
+        raise ConfigError(f"executor= takes a concurrent.futures.Executor. Got {executor!r:.200}.")

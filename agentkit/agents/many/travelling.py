@@ -1,0 +1,130 @@
+"""How does an agent get into another process, and what its run has come to back again? As bytes, and as text."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from agentkit.agents.many.single import Job, Share, Single
+from agentkit.agents.runner import Runner
+from agentkit.agents.running.plan import LINEAGE, Lineage
+from agentkit.errors import ConfigError
+from agentkit.tooling.signature import WITHOUT_MAIN
+from agentkit.usage import Limits
+
+_MOST_AGENTS = 4
+"""How many agents a worker process keeps, with their connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traveller:
+    """An agent, and what binds it as part of the run that set it to work; nobody can be asked on the way."""
+
+    agent: Runner
+    lineage: Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run elsewhere has come to: `saved` is its result as text, of whose milestones `known` are older.
+
+    `kind` is the name of its error's class, empty when there is none.
+    """
+
+    saved: str
+    known: int
+    kind: str
+    error: str
+
+
+def packed(agent: Runner) -> bytes:
+    """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
+    lineage = replace(LINEAGE.get(), budget=None, approve=None)
+    sent = copy.copy(agent)
+    if agent.session.store is None:
+        sent._session = None  # each run has its own, so nobody there needs this conversation
+    try:
+        return _dumped(Traveller(sent, lineage))
+    except Exception as error:
+        raise ConfigError(
+            f"{_culprit(sent)} cannot be sent to another process ({type(error).__name__}: {error}). What stands at the "
+            "top of a module can be sent; pip install 'agentkit-tools[dask]' sends functions from anywhere. "
+            "Or leave out executor=: the runs go on in threads then."
+        ) from error
+
+
+def run_elsewhere(data: bytes, job: Job, limits: Limits) -> Report:
+    """Run a job here for another process. `limits` is what is left for all runs together."""
+    traveller = _unpacked(data)
+    LINEAGE.set(traveller.lineage)
+    single = Single(traveller.agent, job, Share(limits))
+    result = single.run().result
+    kind = "" if result.error is None else type(result.error).__name__
+    return Report(result.to_json(), single.known, kind, str(result.error or ""))
+
+
+def has_killed_workers(error: Exception) -> bool:
+    """Whether workers of a Dask cluster died at the run, so that the next one may do better."""
+    if type(error).__module__.partition(".")[0] != "distributed":
+        return False
+    from distributed.scheduler import KilledWorker
+
+    return isinstance(error, KilledWorker)
+
+
+@lru_cache(maxsize=_MOST_AGENTS)
+def _unpacked(data: bytes) -> Traveller:
+    """The agent, once for all its runs in this process, so that they share its connections."""
+    traveller: Traveller = pickle.loads(data)
+    return traveller
+
+
+def _dumped(thing: object) -> bytes:
+    """A thing as bytes; with cloudpickle's help, if it is installed, when it needs what only this program has."""
+    cloudpickle = _cloudpickle()
+    try:
+        data = pickle.dumps(thing)
+        if cloudpickle is None or b"__main__" not in data:
+            return data
+    except Exception:
+        if cloudpickle is None:
+            raise
+    token = WITHOUT_MAIN.set(True)
+    try:
+        return bytes(cloudpickle.dumps(thing))
+    finally:
+        WITHOUT_MAIN.reset(token)
+
+
+def _cloudpickle() -> Any:
+    """What puts functions and classes themselves into the bytes, where pickle puts their names; None without it."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return None
+    return cloudpickle
+
+
+def _culprit(agent: Runner) -> str:
+    """What of the agent cannot be sent."""
+    return next((name for name, part in _parts(agent) if not _can_be_sent(part)), f"The agent {agent.name!r}")
+
+
+def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
+    yield from ((f"The tool {tool.name!r}", tool) for tool in agent.tools)
+    yield from ((f"The check {check.name!r}", check.function) for check in agent._answers.checks)
+    yield "approve=", agent.approve
+    yield "llm=", agent.llm
+    yield from ((f"The agent {lead.name!r}", lead) for lead in agent.leads.values())
+
+
+def _can_be_sent(part: object) -> bool:
+    try:
+        _dumped(part)
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,245 @@
+"""How is a run of an agent set up, heard and kept? What stands behind the four ways to run one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from contextlib import aclosing, closing, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from agentkit import tape
+from agentkit.agents import settings, team
+from agentkit.agents.answers import AnswerRules, Growing
+from agentkit.agents.result import Resumption, RunFinished, pending_of
+from agentkit.agents.running.budget import Budget
+from agentkit.agents.running.drivers import World, adrive, drive
+from agentkit.agents.running.loop import Loop, Steps
+from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Plan
+from agentkit.agents.running.room import Room
+from agentkit.agents.running.tool_call import Bench
+from agentkit.agents.settings import Listener, Prompt
+from agentkit.agents.waiting import approver_from, without_waiting
+from agentkit.errors import ConfigError, RunError, SessionError
+from agentkit.events import Event, Milestone, ResponseReceived, RunEnded, Summarised, ToolCallFinished
+from agentkit.llm.client import LLM
+from agentkit.memory.progress import Progress
+from agentkit.memory.session import Session, SessionRun
+from agentkit.safety.approval import Approver, Grants
+from agentkit.usage import Limits, Usage
+from agentkit.workspace.workspace import Workspace
+
+
+class Runner(Lead):
+    """What an agent is made of, and how its runs begin and are heard."""
+
+    max_iterations: int
+    approve: Approver | None
+    limits: Limits
+    workspace: Workspace
+    dry_run: bool
+    listeners: list[Listener]
+    _answers: AnswerRules
+    _room: Room
+    _grants: Grants
+    _usage: Usage
+    _lock: threading.Lock
+    _llm: LLM | None
+    _model: str | None
+    _session: Session | str | None
+
+    @property
+    def llm(self) -> LLM:
+        """The model's client. Raises NoProvider when it must be made and nothing names a provider."""
+        if self._llm is None:
+            self._llm = LLM(model=self._model)
+        return self._llm
+
+    @llm.setter
+    def llm(self, llm: LLM) -> None:
+        settings.check(llm=llm)
+        self._llm = llm
+
+    @property
+    def session(self) -> Session:
+        """The conversation. Raises SessionError when a stored one cannot be opened."""
+        with self._lock:
+            if not isinstance(self._session, Session):
+                self._session = Session() if self._session is None else Session.open(name=self._session)
+            return self._session
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made with, and the conversation.
+
+        Listeners and approvals for later calls stay with this object, and a copy has spent nothing yet.
+        """
+        own = {"listeners", "_grants", "_usage", "_lock"}
+        return {name: value for name, value in self.__dict__.items() if name not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own = {"listeners": [], "_grants": Grants(), "_usage": Usage(), "_lock": threading.Lock()}
+        self.__dict__.update(state, **own)
+
+    @property
+    def handoffs(self) -> tuple[Lead, ...]:
+        """The agents that the conversation may be handed to; set it when they are to hand it back."""
+        return tuple(self.leads.values())
+
+    @handoffs.setter
+    def handoffs(self, agents: Iterable[Lead]) -> None:
+        self.leads = settings.leads_from(agents)
+
+    def plan_beside(self, other: Plan) -> Plan:
+        """This agent's plan for a run that `other` began: the same record of changes, and the same policies above."""
+        bench = other.bench
+        above = Lineage(None, bench.policies[1:], other.approve, LINEAGE.get().depth, bench.workspace.dry_run)
+        plan = self._plan(bench.workspace.record.id, above)
+        return replace(plan, answers=plan.answers.or_type_of(other.answers))
+
+    def _plan(self, record: str | None, above: Lineage) -> Plan:
+        is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
+        workspace = self.workspace.for_run(record, label=self.name, dry_run=is_dry)
+        tools = self.tools.within(workspace)
+        if self.leads:
+            tools = tools + team.handoff_tools(self.leads.values())
+        specs = tuple(tool.spec for tool in tools)
+        bench = Bench(tools, (self.policy, *above.policies), self._grants.for_run(), workspace)
+        approve = above.approve if self.approve is None else self.approve
+        approve = without_waiting(approve) if above.depth else approve
+        rules, room = self._answers, self._room
+        return Plan(self, self.name, self.instruction, specs, bench, lambda: self.llm, rules, room, approve)
+
+    def _events(
+        self, prompt: Prompt | Resumption, *, streaming: bool, session: Session | None = None
+    ) -> Generator[Event, None, None]:
+        """The events of a run, each kept and heard before it is told. What cannot be run is said at once."""
+        self._check(prompt)
+        return self._told(prompt, session or self.session, streaming=streaming)
+
+    def _aevents(
+        self, prompt: Prompt | Resumption, *, streaming: bool, session: Session | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Like `_events`, awaiting."""
+        self._check(prompt)
+        return self._atold(prompt, session or self.session, streaming=streaming)
+
+    def _check(self, prompt: Prompt | Resumption) -> None:
+        """Raise ConfigError for what is no prompt, and NoProvider when there is nobody to ask."""
+        if not isinstance(prompt, Resumption):
+            settings.content_from(prompt)
+        _ = self.llm
+
+    def _told(self, prompt: Prompt | Resumption, session: Session, *, streaming: bool) -> Generator[Event, None, None]:
+        run, loop, steps = self._begun(prompt, session)
+        growing = Growing(lambda: loop.plan.answers.output)
+        try:
+            with closing(drive(steps, World(streaming))) as events:
+                for event in events:
+                    for each in growing.with_partial_output(event):
+                        if self._hear(each, run):
+                            yield each
+        finally:
+            run.close()
+
+    async def _atold(
+        self, prompt: Prompt | Resumption, session: Session, *, streaming: bool
+    ) -> AsyncGenerator[Event, None]:
+        run, loop, steps = self._begun(prompt, session)
+        growing = Growing(lambda: loop.plan.answers.output)
+        try:
+            async with aclosing(adrive(steps, World(streaming))) as events:
+                async for event in events:
+                    for each in growing.with_partial_output(event):
+                        if self._hear(each, run):
+                            yield each
+        finally:
+            run.close()
+
+    def _begun(self, prompt: Prompt | Resumption, session: Session) -> tuple[SessionRun, Loop, Steps]:
+        """A run that is about to begin or to go on: where it is kept, its loop, and the loop's steps."""
+        lineage = LINEAGE.get()
+        if lineage.depth > MOST_DEPTH:
+            raise RunError(f"Agents may set agents to work {MOST_DEPTH} deep, and this would be one deeper.")
+        if isinstance(prompt, Resumption):
+            run = _reopened(session, prompt)
+            with _left_on_error(run):
+                plan = self._led_by(run.progress, self._plan(run.progress.record or None, lineage))
+                plan = replace(plan, approve=approver_from(prompt.answers, plan.approve, run.progress.waiting))
+                loop = Loop(plan, run, self._budget(prompt.limits, lineage), self)
+                return run, loop, loop.resume()
+        content, plan = settings.content_from(prompt), self._plan(None, lineage)
+        run = session.begin()
+        loop = Loop(plan, run, self._budget(None, lineage), self)
+        return run, loop, loop.begin(content)
+
+    def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
+        chosen = limits or self.limits
+        clock = time.monotonic if tape.TAPE.get() is None else tape.now
+        return Budget(replace(chosen, iterations=chosen.iterations or self.max_iterations), lineage.budget, clock)
+
+    def _led_by(self, progress: Progress, plan: Plan) -> Plan:
+        """The plan of the agent that led the run when it was left. Raises ConfigError when it cannot be found."""
+        name = progress.agent
+        if name in ("", self.name):
+            return plan
+        given = [used.result.value for used in progress.tool_calls if isinstance(used.result.value, Lead)]
+        lead = team.find_lead(name, self.leads) or next((each for each in given if each.name == name), None)
+        if lead is None:
+            raise ConfigError(f"The run was led by {name!r}, which is none of the handoffs of {self.name!r}.")
+        return lead.plan_beside(plan)
+
+    def _hear(self, event: Event, run: SessionRun) -> bool:
+        """Keep what has happened, and tell the listeners; whether it is for the caller, too."""
+        if isinstance(event, Milestone):
+            run.keep(event)
+            tape.told(run.id, event)
+        if isinstance(event, RunEnded):
+            return False
+        if isinstance(event, RunFinished):
+            run.close()
+        self.tell(event)
+        return True
+
+    def tell(self, event: Event) -> None:
+        """Count what an event tells of tokens spent, and let the listeners hear it."""
+        spent = spent_in(event)
+        if spent is not None:
+            with self._lock:
+                self._usage += spent
+        for listener in tuple(self.listeners):
+            listener(event)
+
+
+def spent_in(event: Event) -> Usage | None:
+    """What an event tells of tokens spent."""
+    match event:
+        case ResponseReceived(response):
+            return response.usage
+        case ToolCallFinished(_, result):
+            return result.usage
+        case Summarised(_, _, usage):
+            return usage
+    return None
+
+
+def _reopened(session: Session, resumption: Resumption) -> SessionRun:
+    """The run to go on with. Raises SessionError when there is none."""
+    state = resumption.state
+    if state is None:
+        return session.reopen()
+    run = session.reopen(*state)
+    if pending_of(run.progress) != pending_of(state[1]):
+        run.leave()
+        raise SessionError("Other calls wait in this run than the saved one says; nothing was answered.")
+    return run
+
+
+@contextmanager
+def _left_on_error(run: SessionRun) -> Iterator[None]:
+    """Do not keep others from a run that could not begin here."""
+    try:
+        yield
+    except BaseException:
+        run.leave()
+        raise

@@ -1,0 +1,141 @@
+"""How is the model asked? With as much of the conversation as it can read, and only for what the limits allow."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentkit.agents.running.budget import FEWEST_TOKENS, Budget, Reservation
+from agentkit.agents.running.plan import Plan
+from agentkit.agents.running.questions import AskModel, Question
+from agentkit.agents.running.room import Told
+from agentkit.agents.running.tool_call import Bench
+from agentkit.errors import BadResponse, ModelError
+from agentkit.events import Event, LimitReached, Milestone, RequestFailed, Summarised
+from agentkit.llm.prices import price_under
+from agentkit.memory.session import SessionRun
+from agentkit.messages import Message, Request, Response, ToolSpec, UserMessage
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
+from agentkit.tools.outputs import READ_MORE, read_more_tool
+
+Steps = Generator[Event | Question, None, None]
+
+_MOST_SHORTER_REQUESTS = 3
+"""Where the server names no limit each is a quarter shorter than the one before: the last has 42 % of its length."""
+
+
+class Asking:
+    """The requests of one run. `plan` is that of the agent which leads it.
+
+    `narrowed` is the limit that left the newest answer less room than it would have had.
+    """
+
+    def __init__(self, plan: Plan, run: SessionRun, budget: Budget) -> None:
+        self.plan, self.run, self.budget = plan, run, budget
+        self.narrowed: LimitReached | None = None
+        self._reader: Tool[..., Any] | None = None
+        self._order = ""
+        self._reads_on = False
+
+    def bench(self) -> Bench:
+        """What calls are judged by now: with the tool that reads on in long outputs, when there are any."""
+        bench = self.plan.bench
+        if not (self._reads_on or self.run.has_wholes) or READ_MORE in bench.tools.names:
+            return bench
+        if self._reader is None:
+            self._reader = read_more_tool(self.run.whole)
+        return replace(bench, tools=Toolset([*bench.tools, self._reader]))
+
+    def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
+        """What the model is sent now; with an order that only this request gives, it is offered no tools."""
+        progress, plan, self._order = self.run.progress, self.plan, order
+        pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
+        messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
+        instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
+        request = Request(messages, instruction, () if order else self._specs(), plan.answers.schema, plan.settings)
+        left = plan.room.left(request, plan.llm)
+        if left is None:
+            return request
+        old = plan.room.to_summarise(messages, left, len(self.run.history))
+        if old:
+            yield from self._summarise(old, left)
+        fitted = plan.room.fitted(messages, left, len(self.run.history), with_handles=bool(request.tools))
+        self._reads_on = self._reads_on or bool(request.tools and fitted.shortened)
+        return replace(request, messages=fitted.messages, tools=self._specs() if request.tools else ())
+
+    def reserve(self, request: Request, fewest: int = FEWEST_TOKENS) -> Reservation | LimitReached:
+        """Set aside what the request takes at worst, or the limit that it would break.
+
+        An answer of fewer than `fewest` tokens is not worth asking for.
+        """
+        return self.budget.reserve(self.plan.room.tokens(request), self._most_tokens, self.plan.price, fewest)
+
+    def ask(
+        self, request: Request, reservation: Reservation
+    ) -> Generator[Event | Question, None, Response | ModelError]:
+        """The model's answer; a request that was too long for it is sent again, shorter each time."""
+        answer = yield from self._asked(request, reservation)
+        for _ in range(_MOST_SHORTER_REQUESTS):
+            if isinstance(answer, Response) or not answer.is_too_long:
+                break
+            self.plan.room.refused(request, reservation.max_tokens, answer.limit_tokens)
+            shorter = yield from self.request(self._order)
+            again = self.reserve(shorter)
+            if isinstance(again, LimitReached) or not _is_shorter(shorter, again, request, reservation):
+                break
+            request, reservation = shorter, again
+            answer = yield from self._asked(request, reservation)
+        return answer
+
+    def _asked(
+        self, request: Request, reservation: Reservation
+    ) -> Generator[Event | Question, None, Response | ModelError]:
+        """One answer; its tool calls are told apart from all others of the conversation."""
+        if reservation.max_tokens is not None:
+            request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
+        question = AskModel(request, self.plan.llm, self.budget.seconds_left)
+        yield question
+        answer = question.answer or BadResponse("The provider's stream ended without an answer.")
+        if isinstance(answer, ModelError):
+            if answer.status is not None:  # it was refused; otherwise the server may have been at work, and charge it
+                self.budget.release(reservation)
+            yield from self._tell(RequestFailed(str(answer), type(answer).__name__))
+            return answer
+        self.plan.room.learn(request, answer.usage.input_tokens)
+        self.narrowed = reservation.narrowed
+        self.budget.settle(reservation, answer.usage, lambda: price_under(answer.usage.tariff) or self.plan.price())
+        message = self.run.tell_apart(answer.message)
+        return answer if message is answer.message else replace(answer, message=message)
+
+    def _summarise(self, old: Sequence[Message], left: int) -> Steps:
+        """Have the model write what is told of the oldest part of the conversation from here on."""
+        request = self.plan.room.summary_request(old, left)
+        reservation = self.reserve(request)
+        if isinstance(reservation, LimitReached):
+            return
+        response = yield from self._asked(request, reservation)
+        if isinstance(response, Response):
+            covered = len(old) if response.text else 0
+            if covered:
+                self.plan.room.summary = Told(covered, old[-1], response.text)
+            yield from self._tell(Summarised(response.text, covered, response.usage))
+
+    def _specs(self) -> tuple[ToolSpec, ...]:
+        """The tools that the model is offered now."""
+        bench = self.bench()
+        return self.plan.specs if bench is self.plan.bench else tuple(tool.spec for tool in bench.tools)
+
+    def _most_tokens(self) -> int | None:
+        """How long an answer may be: as the user has said, else as far as the window that was learnt has room."""
+        return self.plan.max_tokens() or self.plan.room.answer_tokens
+
+    def _tell(self, milestone: Milestone) -> Steps:
+        self.run.progress.apply(milestone)
+        yield milestone
+
+
+def _is_shorter(new: Request, reserved: Reservation, old: Request, reserved_before: Reservation) -> bool:
+    """Whether a request asks the server for less than the one before."""
+    return list(new.messages) != list(old.messages) or (reserved.max_tokens or 0) < (reserved_before.max_tokens or 0)

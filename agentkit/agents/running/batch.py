@@ -1,0 +1,225 @@
+"""How are the tool calls of one response used? Judged, asked about, run at the same time; each gets one result."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentkit.agents.running.budget import Budget
+from agentkit.agents.running.plan import Lead, Lineage, Plan
+from agentkit.agents.running.questions import WORDS, AskPerson, Question, UseTools
+from agentkit.agents.running.telling import Repeats, Telling
+from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.errors import ConfigError, UnknownTool
+from agentkit.events import (
+    AnswerGiven,
+    Approved,
+    Event,
+    LimitReached,
+    Milestone,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.memory.progress import Step
+from agentkit.memory.session import SessionRun
+from agentkit.messages import Message, ToolMessage, ToolResult
+from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, answered
+from agentkit.tooling.arguments import copied
+from agentkit.tooling.result import failure
+from agentkit.tools.outputs import READ_MORE
+
+_INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
+_UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
+
+Steps = Generator[Event | Question, None, None]
+
+
+@dataclass(slots=True)
+class Batch:
+    """The calls of the newest response. After `use`, `limit` and `lead` say what follows from them."""
+
+    plan: Plan
+    bench: Bench
+    run: SessionRun
+    budget: Budget
+    repeats: Repeats
+    limit: LimitReached | None = None
+    lead: Lead | None = None
+
+    def use(self) -> Steps:
+        """Give each call its result, or find out that it must wait."""
+        read = [*self.run.history, *self.run.progress.messages]
+        calls: list[JudgedCall] = []
+        for step in tuple(self.run.progress.steps.values()):
+            judged = (yield from self._prepared(step, read)) if step.result is None else None
+            calls += [] if judged is None else [judged]
+        granted = self.budget.take_tool_calls(len(calls))
+        for judged in calls[granted:]:
+            yield from self._refused_by_limit(judged)
+        if granted:
+            yield from self._run(tuple(calls[:granted]))
+        yield from self._followed()
+
+    def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
+        """The call as it may run now; None when it has got its result without running, or must wait."""
+        if step.postponed is not None and step.postponed.decision is None:
+            yield from self._answered_by_person(step, step.postponed.question)
+            return None
+        if step.decision is not None and step.decision.allowed and not self._may_be_repeated(step):
+            error = failure(step.call.name, _INTERRUPTED, "interrupted", step.decision)
+            yield from self._tell(ToolCallFinished(step.call, error))
+            return None
+        judged: JudgedCall | None = self._judged(step, read)
+        if judged is not None and judged.decision.verdict is Verdict.ASK:
+            judged = yield from self._approved(judged, step, read)
+        if judged is None:
+            return None
+        yield from self._tell(ToolCallStarted(judged.call, judged.decision))
+        telling = self._telling(judged, step, read)
+        if not judged.decision.allowed:
+            yield from self._tell(ToolCallFinished(judged.call, telling.amend(judged.refusal())))
+            return None
+        return replace(judged, amend=telling.amend)
+
+    def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> Telling:
+        """What the model is told of the call's result beside it."""
+        is_edited = step.answer is not None and step.answer.arguments is not None
+        labels = _labels(read) if judged.call.name == READ_MORE else frozenset()
+        earlier = self.repeats.of(judged.call)
+        return Telling(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
+
+    def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
+        """The call with the decision on it; one about which a person was asked is the person's to decide."""
+        judged, postponed = judge_call(step.call, self.bench, read), step.postponed
+        if postponed is not None and postponed.decision is not None and judged.decision.allowed:
+            return replace(judged, decision=postponed.decision)
+        return judged
+
+    def _may_be_repeated(self, step: Step) -> bool:
+        """Whether a call that was at work when its run was killed may be made again."""
+        try:
+            return self.bench.tools.find(step.call.name).idempotent
+        except UnknownTool:
+            return False
+
+    def _approved(
+        self, judged: JudgedCall, step: Step, read: Sequence[Message]
+    ) -> Generator[Event | Question, None, JudgedCall | None]:
+        """The call with the decision that a person's answer, now or earlier, makes of `ask`; None when it must wait.
+
+        The person sees a copy of the arguments: what runs is what was judged.
+        """
+        bench, kept = self.bench, copied(judged.arguments)
+        request = ApprovalRequest(
+            self.plan.agent, judged.call.name, kept, judged.decision, bench.workspace.folder, judged.call.id
+        )
+        answer = step.answer
+        if answer is None:
+            decision = bench.grants.applied(request)
+            if decision.allowed and step.postponed is None:
+                return replace(judged, decision=decision)
+            answer = yield from self._asked(replace(request, arguments=copied(judged.arguments)))
+            if answer.answer == Approval.LATER and decision.allowed:  # by what was said of a call like it since
+                return replace(judged, decision=decision)
+            if answer.answer == Approval.LATER:
+                yield from self._postpone(step, str(request), judged.decision)
+                return None
+            yield from self._tell(answer)
+            bench.grants.enter(request, Approval(answer.answer))
+        return self._decided(judged, answer, read)
+
+    def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
+        """The call as the person's answer leaves it: other arguments are judged anew, and `deny` still binds."""
+        if said.arguments is not None:
+            judged = judge_call(replace(judged.call, arguments=said.arguments), self.bench, read)
+        if judged.decision.verdict is not Verdict.ASK:
+            return judged
+        return replace(judged, decision=answered(judged.decision, Answer(Approval(said.answer), said.text)))
+
+    def _answered_by_person(self, step: Step, question: str) -> Steps:
+        """The answer that a call waits for, now or given already, as its result."""
+        answer = step.answer
+        if answer is None:
+            asked = Decision(Verdict.ASK, WORDS, question)
+            request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id)
+            answer = yield from self._asked(request)
+            if answer.answer == Approval.LATER or answer.text == NOBODY.text:
+                return
+            yield from self._tell(answer)
+        result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
+        if answer.answer != Approval.NO:
+            result = ToolResult(step.call.name, "ok", answer.text, value=answer.text)
+        yield from self._tell(ToolCallFinished(step.call, result))
+
+    def _asked(self, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
+        question = AskPerson(request, self.plan.approve)
+        yield question
+        nobody = Approved(request.call_id, NOBODY.approval, NOBODY.text)
+        return question.answer or nobody
+
+    def _postpone(self, step: Step, question: str, decision: Decision | None) -> Steps:
+        if step.postponed is None:
+            yield from self._tell(ToolCallPostponed(step.call, question, decision))
+
+    def _refused_by_limit(self, judged: JudgedCall) -> Steps:
+        self.limit = self.budget.no_tool_calls()
+        error = failure(judged.call.name, self.limit.reason, "denied", judged.decision)
+        yield from self._tell(ToolCallFinished(judged.call, error))
+
+    def _run(self, calls: tuple[JudgedCall, ...]) -> Steps:
+        """Run the calls; what was finished is entered also when the rest is cut off."""
+        is_dry = self.bench.workspace.dry_run
+        lineage = Lineage(self.budget, self.bench.policies, self.plan.approve, dry_run=is_dry)
+        question = UseTools(calls, {}, self.budget.seconds_left, lineage)
+        postponed: list[ToolCallPostponed] = []
+        try:
+            yield question
+        finally:
+            for judged in calls:
+                result = question.results.get(judged.call.id)
+                if result is not None and result.status == "waiting":
+                    postponed.append(ToolCallPostponed(judged.call, result.error or ""))
+                elif result is not None:
+                    self.run.progress.apply(ToolCallFinished(judged.call, result))
+            for milestone in postponed:
+                self.run.progress.apply(milestone)
+        yield from postponed
+
+    def _followed(self) -> Steps:
+        """What follows from the results, once all are there: another agent leads, or the answer is given."""
+        for used in self.run.progress.results:
+            if used.result.ok and used.result.lead:
+                self.lead = self._lead_of(used.result)
+            elif used.result.ok and self._ends_run(used.call.name):
+                whole = used.result.value  # the content is bounded, and may bear a note for the model
+                answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
+                yield from self._tell(AnswerGiven(answer))
+                return
+
+    def _ends_run(self, tool: str) -> bool:
+        try:
+            return self.bench.tools.find(tool).ends_run
+        except UnknownTool:
+            return False
+
+    def _lead_of(self, result: ToolResult) -> Lead:
+        """The agent that the conversation is passed to. Raises ConfigError when a recording names one not at hand."""
+        if isinstance(result.value, Lead):
+            return result.value
+        lead = self.plan.lead.leads.get(result.lead)
+        if lead is None:
+            raise ConfigError(f"The conversation was passed to {result.lead!r}, which is none of the handoffs here.")
+        return lead
+
+    def _tell(self, milestone: Milestone) -> Generator[Event | Question, None, Any]:
+        self.run.progress.apply(milestone)
+        yield milestone
+
+
+def _labels(messages: Iterable[Message]) -> frozenset[Label]:
+    """All that the results in a conversation may hold."""
+    found = [message.labels for message in messages if isinstance(message, ToolMessage)]
+    return frozenset[Label]().union(*found)

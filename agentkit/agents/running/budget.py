@@ -1,0 +1,213 @@
+"""What may a run still take? Counted before it is spent, and shared with the agents that the run sets to work."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit.events import LimitReached
+from agentkit.usage import Limits, Price, Usage
+
+FEWEST_TOKENS = 16
+"""With less room than this no answer is asked for."""
+
+_MOST_RESERVED_TOKENS, _MOST_TOKENS = 16_384, 10_000_000
+
+UNLIMITED = Limits(tool_calls=None, seconds=None, repeated_calls=None)
+
+GO_ON = "What was done so far is in the result; go on with result.resume()."
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What one request may take at most; `max_tokens` is None where nothing limits how long its answer may be.
+
+    `dollars` are what each budget has set aside, from the run's own upwards; none where nothing was set aside.
+    `narrowed` is the limit that leaves the answer less room than it would have had.
+    """
+
+    input_tokens: int = 0
+    max_tokens: int | None = None
+    dollars: tuple[float, ...] = ()
+    narrowed: LimitReached | None = None
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was taken so far, with what is reserved."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float = 0.0
+    tool_calls: int = 0
+
+    def add(self, input_tokens: int, output_tokens: int, dollars: float) -> None:
+        """Count so much more."""
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.dollars += dollars
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a run and all that it sets to work may take; `parent` is that of the run which set this one to work.
+
+    Any thread may use it. `price` is asked only where money is limited.
+    """
+
+    limits: Limits
+    parent: Budget | None = None
+    clock: Callable[[], float] = time.monotonic
+    spent: Spent = field(default_factory=Spent)
+    usage: Usage = field(default_factory=Usage)
+    started: float = 0.0
+    lock: Any = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+        if self.parent is not None:
+            self.lock = self.parent.lock
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the run may still take; infinite without a limit."""
+        return min(budget._own_seconds_left for budget in self._chain())
+
+    def reserve(
+        self,
+        input_tokens: int,
+        max_tokens: Callable[[], int | None],
+        price: Callable[[], Price | None],
+        fewest: int = FEWEST_TOKENS,
+    ) -> Reservation | LimitReached:
+        """Set aside what a request takes at worst, or the limit that it would break.
+
+        `max_tokens` is how long the answer may be as far as the user has said so; with room for fewer than `fewest`
+        tokens it is not worth asking.
+        """
+        if self.seconds_left <= 0:
+            return LimitReached("seconds", f"The time of the run is up ({self._seconds():g} seconds). {GO_ON}")
+        chain = list(self._chain())
+        if not any(budget._limits_requests for budget in chain):
+            return Reservation(input_tokens)
+        room, narrowed, is_limited = max_tokens() or _MOST_RESERVED_TOKENS, None, False
+        with self.lock:
+            prices = [budget._price(price) for budget in chain]
+            for budget, known in zip(chain, prices, strict=True):
+                left = budget._room(input_tokens, known, fewest)
+                if isinstance(left, LimitReached):
+                    return left
+                tokens, limit = left
+                is_limited = is_limited or tokens < _MOST_TOKENS
+                if tokens < room:
+                    room, narrowed = tokens, budget._reached(limit, "The answer was cut at")
+            dollars = tuple(known.worst_case(input_tokens, room) if known else 0.0 for known in prices)
+            for budget, worst in zip(chain, dollars, strict=True):
+                budget.spent.add(input_tokens, room if is_limited else 0, worst)
+        return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
+
+    def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Price | None]) -> None:
+        """Put what a request has taken in the place of what was reserved; where it is unknown, the worst stays."""
+        chain = list(self._chain())
+        held = reservation.input_tokens if reservation.dollars else 0
+        reserved = reservation.max_tokens or 0
+        with self.lock:
+            for budget, worst in zip(chain, reservation.dollars or (0.0,) * len(chain), strict=True):
+                budget.usage += usage
+                if usage.unreported and reservation.dollars:
+                    continue
+                known = budget._price(price)
+                dollars = known.dollars_of(usage) if known else 0.0
+                budget.spent.add(usage.input_tokens - held, usage.output_tokens - reserved, dollars - worst)
+
+    def release(self, reservation: Reservation) -> None:
+        """Give back what was reserved for a request that came to nothing."""
+        self.settle(reservation, Usage(), lambda: None)
+
+    def take_tool_calls(self, wanted: int) -> int:
+        """How many of so many tool calls may be made; these are counted."""
+        chain = list(self._chain())
+        with self.lock:
+            rooms = [budget.limits.tool_calls - budget.spent.tool_calls for budget in chain if budget.limits.tool_calls]
+            granted = max(min([wanted, *rooms]), 0)
+            for budget in chain:
+                budget.spent.tool_calls += granted
+        return granted
+
+    def no_tool_calls(self) -> LimitReached:
+        """The limit of tool calls that holds, in words."""
+        limited = [budget for budget in self._chain() if budget.limits.tool_calls]
+        most = min(
+            limited, key=lambda budget: (budget.limits.tool_calls or 0) - budget.spent.tool_calls
+        ).limits.tool_calls
+        return LimitReached("tool_calls", f"The run may make no more than {most} tool calls. {GO_ON}")
+
+    def _chain(self) -> Iterator[Budget]:
+        """This budget and all above it."""
+        budget: Budget | None = self
+        while budget is not None:
+            yield budget
+            budget = budget.parent
+
+    @property
+    def _own_seconds_left(self) -> float:
+        return math.inf if self.limits.seconds is None else self.limits.seconds - (self.clock() - self.started)
+
+    @property
+    def _limits_requests(self) -> bool:
+        limits = self.limits
+        counted = (limits.input_tokens, limits.output_tokens, limits.total_tokens, limits.cost)
+        return any(limit is not None for limit in counted)
+
+    def _seconds(self) -> float:
+        """The limit of time of the budget in which the least of it is left."""
+        return min(self._chain(), key=lambda budget: budget._own_seconds_left).limits.seconds or math.inf
+
+    def _price(self, price: Callable[[], Price | None]) -> Price | None:
+        """What the model costs; what the user has said stands in for a price that nobody knows."""
+        if self.limits.cost is None:
+            return None
+        known = price()
+        unknown = self.limits.unknown_price
+        if known is None and isinstance(unknown, Price):
+            return unknown
+        return Price(0, 0) if known is None and unknown == "free" else known
+
+    def _room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
+        """How many tokens the answer may have and by which limit, or the limit that leaves no room for one."""
+        if self.limits.cost is not None and price is None:
+            return LimitReached("cost", f"{_UNKNOWN_PRICE} {GO_ON}")
+        rooms = dict(self._rooms(input_tokens, price))
+        name = min(rooms, key=lambda name: rooms[name], default="")
+        if not name or rooms[name] >= fewest:
+            return int(min([_MOST_TOKENS, *rooms.values()])), name
+        return self._reached(name, "Another request could go beyond")
+
+    def _reached(self, name: str, what: str) -> LimitReached:
+        limit = getattr(self.limits, name)
+        told = f"≈ ${limit:g}" if name == "cost" else f"{limit:,} {name.replace('_', ' ')}"
+        return LimitReached(name, f"{what} the limit of {told}. {GO_ON}")
+
+    def _rooms(self, input_tokens: int, price: Price | None) -> Iterator[tuple[str, float]]:
+        limits, spent = self.limits, self.spent
+        if limits.input_tokens is not None:
+            yield "input_tokens", math.inf if spent.input_tokens + input_tokens <= limits.input_tokens else 0
+        if limits.output_tokens is not None:
+            yield "output_tokens", limits.output_tokens - spent.output_tokens
+        if limits.total_tokens is not None:
+            yield "total_tokens", limits.total_tokens - spent.input_tokens - spent.output_tokens - input_tokens
+        if limits.cost is not None and price is not None and not price.is_free:
+            worst = price.worst(input_tokens)
+            left = limits.cost - spent.dollars - worst.dollars(input_tokens, 0)
+            affordable = left * 1_000_000 / worst.output if worst.output else math.inf
+            yield "cost", affordable if left > 0 else 0
+
+
+_UNKNOWN_PRICE = (
+    "Nobody knows the price of the model, so its cost cannot be limited: give LLM(price=Price(...)), or "
+    "Limits(unknown_price=Price(...)) or Limits(unknown_price='free')."
+)

@@ -1,0 +1,334 @@
+"""Who answers the loop's questions? Two drivers of one shape, blocking and awaiting."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, closing
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from agentkit.agents.running.budget import UNLIMITED, Budget
+from agentkit.agents.running.loop import Steps
+from agentkit.agents.running.plan import LINEAGE, Lead, Lineage
+from agentkit.agents.running.questions import AskModel, AskPerson, Question, RunCheck, UseTools
+from agentkit.agents.running.tool_call import JudgedCall
+from agentkit.errors import Unreachable
+from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
+from agentkit.messages import ToolResult
+from agentkit.safety.approval import Approver
+from agentkit.tape import TAPE, ataped, is_replaying, taped
+from agentkit.tooling import running
+from agentkit.tooling.signature import is_asynchronous
+
+MAX_THREADS = 32
+"""How many calls of one response run at the same time, in threads or as tasks."""
+
+FAR_SECONDS = 600.0
+"""A run that may take longer than this does not watch over a single answer: the connection's own limits are shorter."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """How a driver asks the world: `streaming` wants the model's answer in pieces."""
+
+    streaming: bool
+
+
+def drive(steps: Steps, world: World) -> Generator[Event, None, None]:
+    """Run the loop to its end, blocking; yields its events and those on the way to an answer."""
+    with closing(steps):
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
+            else:
+                yield from _answer(step, world)
+
+
+async def adrive(steps: Steps, world: World) -> AsyncGenerator[Event, None]:
+    """Like `drive`, awaiting."""
+    with closing(steps):
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
+            else:
+                async with aclosing(_aanswer(step, world)) as events:
+                    async for event in events:
+                        yield event
+
+
+def _answer(question: Question, world: World) -> Iterator[Event]:
+    """Enter the world's answer in the question; yields what happens meanwhile."""
+    match question:
+        case AskModel(request, llm, seconds_left) if world.streaming:
+            with question.asking():
+                for event in in_time_each(partial(llm().stream, request), seconds_left):
+                    if isinstance(event, ResponseReceived):
+                        question.answer = event.response
+                    else:
+                        yield event
+        case AskModel(request, llm, seconds_left):
+            with question.asking():
+                question.answer = in_time(partial(llm().complete, request), seconds_left)
+        case AskPerson() if question.approve is not None or is_replaying():
+            question.answer = taped(question.asked, partial(_approved, question, question.approve))
+        case RunCheck(check, value):
+            with question.asking():
+                question.answer = running.call(partial(check, value), None)
+        case UseTools():
+            yield from _use_tools(question)
+
+
+async def _aanswer(question: Question, world: World) -> AsyncGenerator[Event, None]:
+    """Like `_answer`, awaiting."""
+    match question:
+        case AskModel() if world.streaming:
+            with question.asking():
+                async with aclosing(_astreamed(question)) as events:
+                    async for event in events:
+                        yield event
+        case AskModel(request, llm, seconds_left):
+            with question.asking():
+                async with abandoned(seconds_left):
+                    question.answer = await llm().acomplete(request)
+        case AskPerson() if question.approve is not None or is_replaying():
+            question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
+        case RunCheck(check, value):
+            with question.asking():
+                question.answer = await _called(check, value)
+        case UseTools():
+            async with aclosing(_ause_tools(question)) as finished:
+                async for event in finished:
+                    yield event
+
+
+async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
+    ends = time.monotonic() + question.seconds_left
+    async with _closed(question.llm().astream(question.request)) as events:
+        while True:
+            async with abandoned(ends - time.monotonic()):  # not across a yield: that would strike whoever is reading
+                event = await anext(events, None)
+            if event is None:
+                return
+            if isinstance(event, ResponseReceived):
+                question.answer = event.response
+            else:
+                yield event
+
+
+def _approved(question: AskPerson, approve: Approver | None) -> Approved:
+    """What the approver has said or raised."""
+    with question.asking():
+        if approve is not None:
+            question.answer = question.approved(running.call(partial(approve, question.request), None))
+    return question.answer or question.approved(None)
+
+
+async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
+    with question.asking():
+        if approve is not None:
+            question.answer = question.approved(await _called(approve, question.request))
+    return question.answer or question.approved(None)
+
+
+async def _called(function: Callable[[Any], Any], value: Any) -> Any:
+    """The value of a user's function, sync or async, without blocking the event loop."""
+    return await running.acall(partial(function, value), None, is_async=is_asynchronous(function))
+
+
+@asynccontextmanager
+async def _closed(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+    """Close a stream that is left early here and now, and with it its connection."""
+    try:
+        yield events
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+
+
+def _use_tools(question: UseTools) -> Iterator[Event]:
+    """Run the calls at the same time, and report each as it ends. A single one runs in the caller's thread."""
+    uses = [partial(copy_context().run, partial(_use, judged, question)) for judged in question.calls]
+    ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
+    return (event for event in ended if event.result.status != "waiting")
+
+
+def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
+    budget = _set_lineage(question.lineage)
+    result = _run(judged, _limit(question), budget)
+    question.results[judged.call.id] = result
+    return ToolCallFinished(judged.call, result)
+
+
+def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    def run() -> ToolResult:
+        return _with_usage(judged.run(timeout_seconds), budget)
+
+    return run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent)
+
+
+async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    async def run() -> ToolResult:
+        return _with_usage(await judged.arun(timeout_seconds), budget)
+
+    return await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent))
+
+
+def _holds_an_agent(result: ToolResult) -> bool:
+    """Whether a result is an agent to hand over to, which no file can hold."""
+    return isinstance(result.value, Lead)
+
+
+def _set_lineage(lineage: Lineage) -> Budget:
+    """What agents inside this call must keep to, in the context that the call runs in; what they spend."""
+    budget = Budget(UNLIMITED, lineage.budget)
+    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1))
+    return budget
+
+
+def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
+    return replace(result, usage=budget.usage) if budget.usage.requests else result
+
+
+def _limit(question: UseTools) -> float | None:
+    """How long a call may take as far as the run's time goes."""
+    return None if math.isinf(question.seconds_left) else max(question.seconds_left, 0.001)
+
+
+def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]:
+    """The values of the functions, as they end. The threads are daemons: one that hangs cannot keep a process."""
+    waiting = deque(functions)
+    ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
+    try:
+        for _ in range(min(len(functions), MAX_THREADS)):
+            threading.Thread(target=_work, args=(waiting, ended), daemon=True).start()
+        for _ in functions:
+            outcome = ended.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome[0]
+    finally:
+        waiting.clear()
+
+
+def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
+    """Call what is waiting until nothing is. Even SystemExit ends the run, not just this thread."""
+    while True:
+        try:
+            function = waiting.popleft()
+        except IndexError:
+            return
+        try:
+            ended.put((function(),))
+        except BaseException as error:  # noqa: BLE001 - raised again where the run is waiting
+            ended.put(error)
+
+
+async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
+    """Run the calls as tasks at the same time, and report each as it ends."""
+    room = asyncio.Semaphore(MAX_THREADS)
+    tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
+    try:
+        for ended in asyncio.as_completed(tasks):
+            event = await ended
+            if event.result.status != "waiting":
+                yield event
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
+    async with room:
+        budget = _set_lineage(question.lineage)
+        result = await _arun(judged, _limit(question), budget)
+        question.results[judged.call.id] = result
+    return ToolCallFinished(judged.call, result)
+
+
+def in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
+    """The value of `ask()`. Raises Unreachable when it does not come in time."""
+    if seconds_left > FAR_SECONDS:
+        return ask()
+    (value,) = in_time_each(lambda: iter([ask()]), seconds_left)
+    return value
+
+
+def in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Iterator[_Value]:
+    """What `ask()` yields, as it comes. Raises Unreachable when the rest does not come in time."""
+    ends = time.monotonic() + seconds_left
+    if seconds_left > FAR_SECONDS:
+        yield from until(ask(), ends)
+        return
+    came: queue.SimpleQueue[tuple[_Value] | BaseException | None] = queue.SimpleQueue()
+    is_given_up = threading.Event()
+    context = copy_context()
+    threading.Thread(target=context.run, args=(_pump, ask, came, is_given_up), daemon=True).start()
+    try:
+        while (item := _next(came, ends - time.monotonic())) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item[0]
+    finally:
+        is_given_up.set()
+
+
+def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
+    """The values, until the clock is past `ends`: also what comes piece by piece must end. Raises Unreachable."""
+    for value in values:
+        yield value
+        if time.monotonic() > ends:
+            raise _too_late()
+
+
+def _next(
+    came: queue.SimpleQueue[tuple[_Value] | BaseException | None], seconds: float
+) -> tuple[_Value] | BaseException | None:
+    try:
+        return came.get(timeout=max(seconds, 0))
+    except queue.Empty:
+        return _too_late()
+
+
+def _pump(
+    ask: Callable[[], Iterator[_Value]],
+    came: queue.SimpleQueue[tuple[_Value] | BaseException | None],
+    is_given_up: threading.Event,
+) -> None:
+    """Hand on what comes until nobody waits any more; what is raised is raised where it is waited for."""
+    try:
+        events = ask()
+        for value in events:
+            if is_given_up.is_set():
+                break
+            came.put((value,))
+        came.put(None)
+    except BaseException as error:  # noqa: BLE001 - raised again where the run is waiting
+        came.put(error)
+
+
+@asynccontextmanager
+async def abandoned(seconds_left: float) -> AsyncIterator[None]:
+    """Give up what is awaited within, in time. Raises Unreachable."""
+    if seconds_left > FAR_SECONDS:
+        yield
+        return
+    try:
+        async with asyncio.timeout(max(seconds_left, 0)):
+            yield
+    except TimeoutError:
+        raise _too_late() from None
+
+
+def _too_late() -> Unreachable:
+    return Unreachable("The time of the run was up before the model had answered.")

@@ -1,0 +1,267 @@
+"""How does a run go? The loop, written once, without I/O: it yields events and questions, a driver answers.
+
+All that a run knows of itself is its Progress, which milestones alone change. So a run can go on from any milestone:
+after a pause, a limit, a failure or a kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from agentkit.agents.answers import REFUSALS, AnswerRules, Check
+from agentkit.agents.result import RunFinished, RunResult
+from agentkit.agents.running.asking import Asking
+from agentkit.agents.running.batch import Batch
+from agentkit.agents.running.budget import GO_ON, Budget
+from agentkit.agents.running.plan import Lead, Plan
+from agentkit.agents.running.questions import Question, RunCheck
+from agentkit.agents.running.telling import Repeats
+from agentkit.errors import AgentKitError, LimitExceeded, RunError
+from agentkit.events import (
+    AnswerAmended,
+    AnswerRefused,
+    Event,
+    HandedOff,
+    LimitReached,
+    Milestone,
+    RequestStarted,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+)
+from agentkit.memory.session import SessionRun
+from agentkit.messages import Content, Response
+from agentkit.safety.approval import Grants
+
+Steps = Generator[Event | Question, None, None]
+
+_FEWEST_LAST_TOKENS = 200
+"""With less room than this a last answer is not worth what it costs."""
+
+_LANDING = (
+    "You have reached the limit of this run ({limit}) and cannot use tools any more. "
+    "Answer now with what you have found so far, and say what is still open."
+)
+
+
+class Loop:
+    """One run of one conversation. `plan` is that of the agent which leads it, and changes with a handoff.
+
+    `lead` is the agent whose run it is, when another one leads it by now.
+    """
+
+    def __init__(self, plan: Plan, run: SessionRun, budget: Budget, lead: Lead | None = None) -> None:
+        self.plan, self.run, self.budget = plan, run, budget
+        self.asking = Asking(plan, run, budget)
+        self.lead = plan.lead if lead is None else lead
+        self.progress = run.progress
+        self.repeats = Repeats(self.progress.tool_calls)
+        self.max_iterations = budget.limits.iterations or 0
+        self.iterations = 0
+        self.is_over = False
+        self.grants: dict[int, Grants] = {}
+        self.error: AgentKitError | None = None
+        self.value: Any = None
+
+    def begin(self, prompt: Content) -> Steps:
+        """A new run, from RunStarted to RunFinished."""
+        prompt, refusal = yield from self._checked_prompt(prompt)
+        started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
+        yield from self.tell(started)
+        if refusal is not None:
+            yield from self._fail(refusal)
+        yield from self._go_on()
+
+    def resume(self) -> Steps:
+        """A run that goes on where it was left."""
+        is_landed = self.progress.is_answered and self.progress.status == "limit"
+        self.is_over = self.progress.is_answered and self.progress.status == "done"
+        yield from self.tell(RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
+        if self.progress.prompt is not None:  # no model has read it yet, perhaps because a check refused it
+            _, refusal = yield from self._checked_prompt(self.progress.prompt)
+            if refusal is not None:
+                yield from self._fail(refusal)
+        if self.progress.results:  # the run was left before anything had followed from them
+            yield from self._use_tools()
+        yield from self._go_on()
+
+    def tell(self, milestone: Milestone) -> Steps:
+        """Apply a milestone, and report it."""
+        self.progress.apply(milestone)
+        yield milestone
+
+    def _go_on(self) -> Steps:
+        """Use the tools that are wished for, take the answer, or ask the model, until the run has ended."""
+        while self.progress.ended is None:
+            if self.progress.steps:
+                yield from self._use_tools()
+            elif self.progress.is_answered:
+                yield from self._conclude()
+            else:
+                yield from self._ask()
+        yield RunFinished(self._result())
+
+    def _ask(self) -> Steps:
+        """Ask the model, unless a limit would be broken."""
+        limit = self._limit()
+        if limit is not None:
+            yield from self._land(limit)
+            return
+        request = yield from self.asking.request()
+        reservation = self.asking.reserve(request)
+        if isinstance(reservation, LimitReached):
+            yield from self._land(reservation)
+            return
+        self.iterations += 1
+        yield RequestStarted(self.progress.iterations + 1)
+        answer = yield from self.asking.ask(request, reservation)
+        if isinstance(answer, Response):
+            yield from self.tell(ResponseReceived(answer))
+        elif self.budget.seconds_left <= 0:
+            yield from self._land(LimitReached("seconds", str(answer)))
+        else:
+            yield from self._fail(answer)
+
+    def _use_tools(self) -> Steps:
+        """Use the tools that the model wishes for, and do what follows from their results."""
+        batch = Batch(self.plan, self.asking.bench(), self.run, self.budget, self.repeats)
+        yield from batch.use()
+        if self.progress.steps:
+            yield from self.end("paused")
+        elif batch.limit is not None:
+            yield from self._land(batch.limit)
+        elif batch.lead is not None:
+            self.plan = self.asking.plan = self._plan_of(batch.lead)
+            yield from self.tell(HandedOff(batch.lead.name))
+
+    def _plan_of(self, lead: Lead) -> Plan:
+        """The plan of the agent that leads from here on; one that led before finds what was approved for this run."""
+        self.grants[id(self.plan.lead)] = self.plan.bench.grants
+        plan = lead.plan_beside(self.plan)
+        grants = self.grants.get(id(lead), plan.bench.grants)
+        return replace(plan, bench=replace(plan.bench, grants=grants))
+
+    def _limit(self) -> LimitReached | None:
+        """The limit of iterations or of repeated calls, when one of them is hit."""
+        if self.iterations >= self.max_iterations:
+            return LimitReached(
+                "iterations",
+                f"Max tool iterations reached ({self.max_iterations}). What was done so far is in the result; "
+                "allow more with max_iterations=, or go on with result.resume().",
+            )
+        broken = self.repeats.broken(self.budget.limits.repeated_calls)
+        if broken is not None:
+            count, tool = broken
+            return LimitReached(
+                "repeated_calls", f"{tool} was called {count} times alike, always with the same result. {GO_ON}"
+            )
+        return None
+
+    def _land(self, limit: LimitReached) -> Steps:
+        """End at a limit: with a last answer without tools, when the limit leaves room for one."""
+        yield from self.tell(limit)
+        self.error = LimitExceeded(limit.reason)
+        if not self.progress.is_answered and self.budget.seconds_left > 0:
+            yield from self._answer_last(limit)
+        yield from self.end("limit")
+
+    def _answer_last(self, limit: LimitReached) -> Steps:
+        """Have the model answer from what it has found, without tools; nobody mends what is wrong with the answer."""
+        request = yield from self.asking.request(_LANDING.format(limit=limit.limit.replace("_", " ")))
+        reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
+        if isinstance(reservation, LimitReached):
+            return
+        yield RequestStarted(self.progress.iterations + 1)
+        answer = yield from self.asking.ask(request, reservation)
+        if isinstance(answer, Response):
+            message = replace(answer.message, tool_calls=())
+            yield from self.tell(ResponseReceived(replace(answer, message=message)))
+            refusal = yield from self._checked_output()
+            self.value = None if refusal is not None else self.value
+
+    def _conclude(self) -> Steps:
+        """Take the answer, or tell the model what is wrong with it."""
+        if self.progress.finish_reason == "length":
+            told = "The answer was cut at its token limit; allow more max_tokens."
+            yield from self._land(self.asking.narrowed or LimitReached("output_tokens", told))
+            return
+        refusal = yield from self._checked_output()
+        if refusal is None:
+            yield from self.end("done")
+        elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
+            why = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
+            yield from self._fail(refusal if isinstance(refusal, RunError) else RunError(why))
+        else:
+            yield from self.tell(AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
+
+    def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
+        """Parse the answer and show it to the checks; what is wrong with it, or None."""
+        rules = self.plan.answers
+        try:
+            self.value = rules.parse(self.progress.text)
+            for check in () if self.is_over else rules.of("output"):
+                amended = yield from self._judged(check, self.value)
+                if amended is not None:
+                    text, self.value = _amended(rules, check, amended)
+                    yield from self.tell(AnswerAmended(text))
+        except (*REFUSALS, RunError) as error:
+            return error
+        return None
+
+    def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
+        """The prompt as the checks leave each text of it, and why it is refused, if it is."""
+        parts = [prompt] if isinstance(prompt, str) else list(prompt)
+        refusal = None
+        for place, check in product(range(len(parts)), self.plan.answers.of("prompt")):
+            part = parts[place]
+            if isinstance(part, str) and refusal is None:
+                try:
+                    amended = yield from self._judged(check, part)
+                    parts[place] = part if amended is None else str(amended)
+                except REFUSALS as error:
+                    refusal = RunError(f"The prompt was refused by {check.name}: {error}")
+                except RunError as error:
+                    refusal = error
+        return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
+
+    def _judged(self, check: Check, value: Any) -> Generator[Event | Question, None, Any]:
+        """What a check makes of a value. Raises what it refuses with, and RunError when it fails."""
+        question = RunCheck(check.function, value)
+        yield question
+        match question.answer:
+            case ValueError() | AssertionError() as refusal:
+                raise ValueError(str(refusal) or f"The check {check.name} refuses it.") from refusal
+            case Exception() as fault:
+                raise RunError(f"The check {check.name} failed ({type(fault).__name__}: {fault}).") from fault
+        return question.answer
+
+    def _fail(self, error: AgentKitError) -> Steps:
+        self.error = error
+        yield from self.end("failed")
+
+    def end(self, status: RunStatus) -> Steps:
+        """End the run."""
+        changes = self.plan.bench.workspace.record.diff
+        yield from self.tell(RunEnded(status, self.progress.text, str(self.error or ""), changes))
+
+    def _result(self) -> RunResult[Any]:
+        value = self.value if self.progress.status == "done" or self._is_typed else self.progress.text
+        return RunResult.of(self.run, self.lead, self.plan.bench.workspace.record, self.error, value)
+
+    @property
+    def _is_typed(self) -> bool:
+        return self.plan.answers.output is not None
+
+
+def _amended(rules: AnswerRules, check: Check, value: Any) -> tuple[str, Any]:
+    """What a check has put in the answer's place, as text and as value. Raises RunError when it is no answer."""
+    try:
+        text = rules.encode(value)
+        return text, rules.parse(text)
+    except REFUSALS as error:
+        raise RunError(f"What the check {check.name} gave is no answer. {error}") from error

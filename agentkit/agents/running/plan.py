@@ -1,0 +1,82 @@
+"""What does a run need to know about its agent, and about the run that set it to work?"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit.agents.answers import AnswerRules
+from agentkit.agents.running.budget import Budget
+from agentkit.agents.running.room import Room
+from agentkit.agents.running.tool_call import Bench
+from agentkit.llm.client import LLM
+from agentkit.llm.prices import price_under
+from agentkit.messages import ToolSpec
+from agentkit.safety.approval import Approver
+from agentkit.safety.policy import Policy
+from agentkit.tooling.toolset import Toolset
+from agentkit.usage import Price
+
+
+class Lead(ABC):
+    """Whoever can lead a conversation: an agent."""
+
+    name: str
+    instruction: str
+    tools: Toolset
+    policy: Policy
+    leads: Mapping[str, Lead]
+    """Whom it may hand the conversation to, by name."""
+
+    @abstractmethod
+    def plan_beside(self, other: Plan) -> Plan:
+        """This agent's plan for a run that `other` began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An agent as its run knows it; `lead` is the agent itself."""
+
+    lead: Lead
+    agent: str
+    instruction: str
+    specs: tuple[ToolSpec, ...]
+    bench: Bench
+    llm: Callable[[], LLM]
+    answers: AnswerRules
+    room: Room
+    approve: Approver | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def price(self) -> Price | None:
+        """What the model costs; None when nobody knows."""
+        return price_under(self.llm().tariff)
+
+    def max_tokens(self) -> int | None:
+        """How long an answer may be as far as the user has said so."""
+        return self.llm().max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The budget, policies and approver of the run above, and whether it only shows what it would change.
+
+    `depth` is 0 where there is none.
+    """
+
+    budget: Budget | None = None
+    policies: tuple[Policy, ...] = ()
+    approve: Approver | None = None
+    depth: int = 0
+    dry_run: bool = False
+
+
+NONE = Lineage()
+LINEAGE: ContextVar[Lineage] = ContextVar("agentkit_lineage", default=NONE)
+"""The lineage of what runs here: set by a driver in the context of each tool call, and nowhere else."""
+
+MOST_DEPTH = 8
+"""How deep agents may set agents to work."""

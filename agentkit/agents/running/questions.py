@@ -1,0 +1,117 @@
+"""What can only the world answer? The questions that the loop yields; a driver enters the answer in the question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from agentkit.agents.running.plan import Lineage
+from agentkit.agents.running.tool_call import JudgedCall
+from agentkit.errors import ModelError
+from agentkit.events import Approved
+from agentkit.llm.client import LLM
+from agentkit.messages import Request, Response, ToolCall, ToolResult
+from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver
+from agentkit.tape import PersonAsked
+
+WORDS = "question"
+"""The rule of what is asked when a tool waits for words."""
+
+
+@dataclass(slots=True)
+class AskModel:
+    """Send the request to the model and enter its response, or the ModelError that came instead.
+
+    `llm` gives the model's client, which is made when it is first needed. No answer later than `seconds_left` counts.
+    """
+
+    request: Request
+    llm: Callable[[], LLM]
+    seconds_left: float
+    answer: Response | ModelError | None = None
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Take a ModelError for the answer."""
+        try:
+            yield
+        except ModelError as error:
+            self.answer = error
+
+
+@dataclass(slots=True)
+class AskPerson:
+    """Ask the approver and enter what it said or raised; None when there is no approver."""
+
+    request: ApprovalRequest
+    approve: Approver | None = None
+    answer: Approved | None = None
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether a tool waits for words that become its result, rather than for approval."""
+        return self.request.decision.rule == WORDS
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Take an exception for the answer: an approver that fails has not approved."""
+        try:
+            yield
+        except Exception as error:
+            self.answer = self.approved(error)
+
+    def approved(self, said: object) -> Approved:
+        """What an approver said, or raised, as it is kept."""
+        call_id = self.request.call_id
+        if self.needs_words and (said is None or isinstance(said, bool | Approval)) and said is not Approval.NO:
+            said = Approval.LATER  # who approves everything has not answered anything
+        if self.needs_words and not isinstance(said, Exception | Approval | None):
+            words = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
+            return Approved(call_id, Approval.ONCE, words)
+        answer = Answer.of(False if said is None else said)
+        arguments = None if answer.arguments is None else json.dumps(dict(answer.arguments), default=str)
+        return Approved(call_id, answer.approval, answer.text, arguments)
+
+    @property
+    def asked(self) -> PersonAsked:
+        """The question as a recording knows it."""
+        request = self.request
+        arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str, sort_keys=True)
+        return PersonAsked(ToolCall(request.call_id, request.tool, arguments), request.decision)
+
+
+@dataclass(slots=True)
+class UseTools:
+    """Run the calls, all of which may happen, none longer than `seconds_left`.
+
+    Each result is entered under its call's id as soon as it is there, so that what was finished is kept when the
+    rest is cut off. `lineage` is what agents that the tools set to work must keep to.
+    """
+
+    calls: tuple[JudgedCall, ...]
+    results: dict[str, ToolResult]
+    seconds_left: float
+    lineage: Lineage
+
+
+@dataclass(slots=True)
+class RunCheck:
+    """Call a check with a prompt or an answer, and enter what it returned or raised."""
+
+    check: Callable[[Any], Any]
+    value: Any
+    answer: object | None = None
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Take an exception for the answer: it is how a check refuses."""
+        try:
+            yield
+        except Exception as error:
+            self.answer = error
+
+
+Question = AskModel | AskPerson | UseTools | RunCheck

@@ -1,0 +1,104 @@
+"""May this tool call happen, and what is a model told of it? Find the tool, judge, run or refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentkit.decisions import Decision, Verdict, strictest
+from agentkit.errors import UnknownTool
+from agentkit.levels import SafetyLevel
+from agentkit.messages import Message, ToolCall, ToolResult
+from agentkit.safety.approval import Grants
+from agentkit.safety.flow import judge_flow
+from agentkit.safety.policy import Policy
+from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.workspace import Workspace
+
+_EVIDENCE_CHARS = 200
+
+
+def _as_it_is(result: ToolResult) -> ToolResult:
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCall:
+    """A tool call with the judgment on it. `tool` is None when there is no such tool.
+
+    `amend` makes of the tool's result what the model is told.
+    """
+
+    call: ToolCall
+    decision: Decision
+    tool: Tool[..., Any] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    amend: Callable[[ToolResult], ToolResult] = _as_it_is
+
+    def run(self, timeout_seconds: float | None = None) -> ToolResult:
+        """Run it, blocking, if the decision allows it, in the time that is left to it."""
+        if self.tool is None or not self.decision.allowed:
+            return self.refusal()
+        return self.amend(self.tool.run(self.arguments, self.decision, timeout_seconds))
+
+    async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
+        """Like `run`, awaiting."""
+        if self.tool is None or not self.decision.allowed:
+            return self.refusal()
+        return self.amend(await self.tool.arun(self.arguments, self.decision, timeout_seconds))
+
+    @property
+    def asked(self) -> ToolCall:
+        """The call as a recording knows it: with the arguments that were judged."""
+        arguments = json.dumps(dict(self.arguments), ensure_ascii=False, default=str, sort_keys=True)
+        return replace(self.call, arguments=arguments)
+
+    def refusal(self) -> ToolResult:
+        """What the model is told of a call that may not happen."""
+        return denial(self.call.name, self.decision)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What the calls of a run are judged by: its tools and policies, what was approved for later, and its workspace.
+
+    The first policy is the agent's own; the others are those of the agents that set it to work.
+    """
+
+    tools: Toolset
+    policies: tuple[Policy, ...]
+    grants: Grants
+    workspace: Workspace
+
+
+def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedCall:
+    """The call with its tool, its checked arguments and the decision on it, given what the model has read."""
+    try:
+        tool = bench.tools.find(call.name)
+    except UnknownTool as error:
+        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:_EVIDENCE_CHARS]))
+    arguments, own = tool.decide(call.arguments)
+    if bench.workspace.dry_run:
+        level = own.level or tool.level
+        if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
+            return JudgedCall(call, _not_in_dry_run(tool.name))
+        lowest = min(policy.level for policy in bench.policies)
+        own = replace(own, level=min(level, lowest))  # nothing is changed, so nothing must be asked for
+    try:
+        spelled = tool.canonical(arguments)
+        judged = [policy.judge(tool.name, tool.level, own, arguments, spelled) for policy in bench.policies]
+        decision = strictest(judged)
+        if any(policy.flow for policy in bench.policies):
+            decision = judge_flow(read, tool.name, arguments, decision)
+    except RecursionError:
+        return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
+    return JudgedCall(call, decision, tool, arguments)
+
+
+def _not_in_dry_run(tool: str) -> Decision:
+    reason = f"This is a dry run, and nobody can tell what {tool} would change."
+    return Decision(Verdict.DENY, "dry-run", reason, remedy="Say what you would have done with it.")

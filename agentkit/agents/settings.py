@@ -1,0 +1,102 @@
+"""What may an agent be made with? Its arguments, checked, and what they stand for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agentkit.agents.running.plan import Lead
+from agentkit.errors import ConfigError
+from agentkit.events import Event
+from agentkit.levels import SafetyLevel
+from agentkit.llm.client import LLM
+from agentkit.memory.session import Session
+from agentkit.memory.window import Window
+from agentkit.messages import Content, Image
+from agentkit.safety.policy import Policy
+from agentkit.usage import Limits
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.workspace import Workspace
+
+Prompt = str | Image | Sequence[str | Image]
+Listener = Callable[[Event], object]
+_Value = TypeVar("_Value")
+
+_TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: isinstance(value, str), "a text"),
+    "instruction": (lambda value: isinstance(value, str), "a text"),
+    "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
+    "llm": (lambda value: isinstance(value, LLM | None), "an LLM; a model's name goes into model="),
+    "model": (lambda value: isinstance(value, str | None), "a model's name; an LLM goes into llm="),
+    "policy": (lambda value: isinstance(value, Policy | None), "a Policy; a level goes into safety="),
+    "approve": (lambda value: value is None or callable(value), "a function from an ApprovalRequest to True or False"),
+    "listeners": (lambda value: isinstance(value, Iterable), "a list of functions of an event"),
+    "limits": (lambda value: isinstance(value, Limits | None), "Limits(...)"),
+    "session": (lambda value: isinstance(value, str | Session | None), "a session's name, or a Session"),
+}
+"""What each argument of Agent must be, as a test and in words."""
+
+
+def check(**arguments: object) -> None:
+    """Raise ConfigError when an argument is not what it should be."""
+    for name, value in arguments.items():
+        fits, wanted = _TAKES[name]
+        if not fits(value):
+            raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
+
+
+def workspace_from(given: str | Path | Workspace | None) -> Workspace:
+    """The workspace that is meant, with this machine's journal."""
+    return given if isinstance(given, Workspace) else Workspace(given, journal=Journal.of_this_machine())
+
+
+def llm_from(llm: LLM | None, model: str | None) -> LLM | None:
+    """The client that was given, if any. Raises ConfigError when a model was given beside it."""
+    if llm is not None and model is not None:
+        raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
+    return llm
+
+
+def window_from(given: Window | int | None) -> Window:
+    """The window that is meant. Raises ConfigError."""
+    return given if isinstance(given, Window) else Window(tokens=given)
+
+
+def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:
+    """The agent's judge. Raises ConfigError when the two arguments say different things."""
+    if policy is None:
+        return Policy(level)
+    if level not in (SafetyLevel.NETWORK, policy.level):
+        raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
+    return policy
+
+
+def checked_listener(listener: _Value) -> _Value:
+    """The listener itself. Raises ConfigError for one that cannot be called, or that nobody would await."""
+    if not callable(listener) or inspect.iscoroutinefunction(listener):
+        raise ConfigError(f"A listener is a plain function of an event, not async. Got {listener!r:.200}.")
+    return listener
+
+
+def leads_from(agents: Iterable[Lead]) -> dict[str, Lead]:
+    """Agents by name. Raises ConfigError for what is no agent, and for two of one name."""
+    leads: dict[str, Lead] = {}
+    for agent in agents:
+        if not isinstance(agent, Lead):
+            raise ConfigError(f"handoffs= takes a list of agents. Got {agent!r:.200}.")
+        if agent.name in leads:
+            raise ConfigError(f"Two agents to hand off to are called {agent.name!r}; give each its own name.")
+        leads[agent.name] = agent
+    return leads
+
+
+def content_from(prompt: Prompt) -> Content:
+    """A prompt as a message's content. Raises ConfigError for anything that is neither text nor image."""
+    if isinstance(prompt, str):
+        return prompt
+    parts = (prompt,) if isinstance(prompt, Image) else prompt
+    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, str | Image) for part in parts):
+        raise ConfigError(f"A prompt is a text, an Image, or a list of these. Got {prompt!r:.200}.")
+    return tuple(parts)

@@ -1,0 +1,87 @@
+"""How do agents work together? One hands the conversation to another, or uses another as a tool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from agentkit.agents.running.plan import Lead
+from agentkit.levels import SafetyLevel
+from agentkit.tooling.tool import Tool
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_MOST_CHARS = 300
+
+
+def handoff_tools(leads: Iterable[Lead]) -> list[Tool[..., Any]]:
+    """A tool for each agent that the conversation may be handed to."""
+    return [_handoff_tool(lead) for lead in leads]
+
+
+def _handoff_tool(lead: Lead) -> Tool[..., Any]:
+    def hand_off() -> Lead:
+        return lead
+
+    description = f"Pass the conversation to {lead.name}, who answers from then on. {lead.name}: {_about(lead)}"
+    return Tool(hand_off, f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
+
+
+def agent_tool(
+    lead: Lead,
+    ask: Callable[[str], str],
+    aask: Callable[[str], Awaitable[str]],
+    name: str | None,
+    description: str | None,
+) -> Tool[[str], str]:
+    """An agent as a tool: it answers one request, without knowing the conversation.
+
+    Its level is the highest that a call of its tools can have without being asked about; those of agents that it may
+    hand over to count, too.
+    """
+    staff = [lead, *reachable(lead.leads)]
+    level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
+
+    def answer(request: str) -> str:
+        """Let the agent answer.
+
+        Args:
+            request: What the agent is to do, with all that it must know: it does not see this conversation.
+        """
+        return ask(request)
+
+    return Tool(
+        answer,
+        name or name_for_tool(lead.name),
+        description or f"Let {lead.name} work on a request, and get the answer. {lead.name}: {_about(lead)}",
+        level=level,
+        labels=frozenset().union(*(tool.labels for each in staff for tool in each.tools)),
+        timeout_seconds=None,
+        asynchronous=aask,
+    )
+
+
+def find_lead(name: str, leads: Mapping[str, Lead]) -> Lead | None:
+    """The agent of that name among those that can be reached by handing off, the nearest first."""
+    return next((lead for lead in reachable(leads) if lead.name == name), None)
+
+
+def reachable(leads: Mapping[str, Lead]) -> list[Lead]:
+    """All agents that the conversation can come to, each once, the nearest first."""
+    found = list(leads.values())
+    for lead in found:
+        found += [each for each in lead.leads.values() if not any(each is known for known in found)]
+    return found
+
+
+def name_for_tool(name: str) -> str:
+    """An agent's name in the characters that a tool's name may have."""
+    return _NOT_IN_A_NAME.sub("_", name).strip("_").lower()[:50] or "agent"
+
+
+def _level_of(tools: Iterable[Tool[..., Any]]) -> SafetyLevel:
+    return max((tool.level for tool in tools), default=SafetyLevel.SAFE)
+
+
+def _about(lead: Lead) -> str:
+    return " ".join(lead.instruction.split())[:_MOST_CHARS]

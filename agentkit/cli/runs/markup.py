@@ -1,0 +1,57 @@
+"""How does text become HTML that cannot be anything else? Every text is escaped where an element is made (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Final
+
+from agentkit.safety.approval import visible
+
+_VOID: Final = frozenset({"meta", "rect", "line", "circle"})
+
+
+class Markup(str):
+    """Text that is HTML already: only `element` makes it."""
+
+    __slots__ = ()
+
+
+Child = Markup | str | None | Iterable["Child"]
+
+
+def element(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
+    """An element. Plain text in it is escaped, and what has no shape or misleads the eye is made visible.
+
+    None stands for nothing; `_` at the end of an attribute's name is dropped, and `_` within it is a hyphen.
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{written}>" if name == "meta" else f"<{name}{written}/>")
+    return Markup(f"<{name}{written}>{_joined(children)}</{name}>")
+
+
+def document(*children: Child) -> Markup:
+    """A whole page."""
+    return Markup(f"<!doctype html>\n{_joined(children)}\n")
+
+
+def verbatim(text: str) -> Markup:
+    """Text of our own, such as a style sheet, that is HTML as it stands."""
+    return Markup(text)
+
+
+def _joined(children: Child) -> str:
+    if children is None:
+        return ""
+    if isinstance(children, Markup):
+        return str(children)
+    return _escaped(children) if isinstance(children, str) else "".join(map(_joined, children))
+
+
+def _escaped(text: str) -> str:
+    return escape(visible(text.replace("\r\n", "\n")))

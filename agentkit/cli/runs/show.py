@@ -1,0 +1,31 @@
+"""`agentkit show`: what was recorded, for a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--html", type=click.Path(path_type=Path), metavar="OUT", help="Write one HTML page that needs nothing else."
+)
+def show(*, file: Path, html: Path | None) -> None:
+    """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
+    from agentkit.cli.display import clean
+    from agentkit.cli.runs.story import stories
+    from agentkit.memory.cassettes.file import read_cassette
+
+    header, entries = read_cassette(file)
+    runs = stories(entries)
+    if html is None:
+        from agentkit.cli.runs.text import show_text
+
+        click.echo(show_text(header, runs))
+        return
+    from agentkit.cli.runs.page import page
+
+    html.write_text(page(file.name, header, runs), "utf-8")
+    click.echo(clean(f"Written: {html}"), err=True)

@@ -1,0 +1,140 @@
+"""How are times, figures and milestones said in words? For the terminal and the page alike (pure)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from agentkit.cli.runs.story import CallStory, RunStory
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    HandedOff,
+    HistoryGiven,
+    LimitReached,
+    Milestone,
+    RequestFailed,
+    RunResumed,
+    Summarised,
+)
+from agentkit.messages import Content
+from agentkit.usage import Usage
+
+if TYPE_CHECKING:
+    from agentkit.usage import Cost
+
+OUTSIDE = "Asked outside of a run"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+
+
+def day_text(at: float) -> str:
+    """A moment as day and time, in this machine's time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def count_text(count: int, noun: str) -> str:
+    """`1 request`, `1,234 requests`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def tokens_text(usage: Usage) -> str:
+    """`1,200 tokens in (800 cached), 34 out`, or why that is not known."""
+    if usage.requests and usage.unreported == usage.requests:
+        return "tokens unknown"
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    missing = f", {count_text(usage.unreported, 'request')} unreported" if usage.unreported else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{missing}"
+
+
+def usage_of(runs: Iterable[RunStory]) -> Usage:
+    """What the runs have spent together."""
+    return reduce(add, (run.usage for run in runs), Usage())
+
+
+def cost(runs: Iterable[RunStory]) -> Cost | None:
+    """What the runs cost; None when nobody knows."""
+    from agentkit.llm.prices import cost_of
+
+    return cost_of(usage_of(runs))
+
+
+def content_text(content: Content | None) -> str:
+    """What a user said, with a word for each image."""
+    parts = [content] if isinstance(content, str) else content or ()
+    return "\n".join(part if isinstance(part, str) else "[an image]" for part in parts)
+
+
+def arguments_of(text: str) -> dict[str, Any] | str:
+    """Arguments by name, or the text that the model wrote when it is no JSON object."""
+    try:
+        loaded = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return text
+    return loaded if isinstance(loaded, dict) else text
+
+
+def readable(value: Any) -> str:
+    """A value as text: a text itself, or JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def content_of(text: str) -> dict[str, Any] | str:
+    """What a tool's result says: its fields when it is a JSON object, else the text, laid out when it is JSON."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(value, dict) and value:
+        return value
+    return readable(value) if isinstance(value, list) else text
+
+
+def title(run: RunStory) -> str:
+    """What a run is called."""
+    if not run.agent:
+        return OUTSIDE
+    return f"{run.agent}, within a tool call" if run.inside else run.agent
+
+
+def said(milestone: Milestone) -> tuple[str, str]:
+    """What happened, and the words that belong to it."""
+    tell = _SAID.get(type(milestone))
+    return tell(milestone) if tell else (type(milestone).__name__, "")
+
+
+_SAID: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
+    RequestFailed: lambda failed: (f"The model gave no answer ({failed.kind})", failed.error),
+    AnswerRefused: lambda refused: ("The answer was not taken", refused.reason),
+    AnswerGiven: lambda given: ("A tool has given the answer", given.text),
+    AnswerAmended: lambda amended: ("The answer was amended", amended.text),
+    HandedOff: lambda handed: (f"Handed off to {handed.agent}", ""),
+    LimitReached: lambda reached: (f"Limit reached: {reached.limit}", reached.reason),
+    Summarised: lambda told: (f"{count_text(told.messages, 'message')} were summarised", told.text),
+    RunResumed: lambda resumed: ("The run goes on", resumed.prompt),
+    HistoryGiven: lambda given: (f"Begins with {count_text(len(given.messages), 'message')} said before", ""),
+}
+
+
+def answers_text(story: CallStory) -> str:
+    """What a person was asked about a call and answered; empty when nobody was asked."""
+    if not story.answers:
+        return f"waits for a person: {story.question}" if story.question else ""
+    answers = (f"{answer.answer} ({answer.text})" if answer.text else answer.answer for answer in story.answers)
+    told = f"a person said: {', '.join(answers)}"
+    if story.waited is not None:
+        told += f", after {seconds_text(story.waited[1])}"
+    changed = next((answer.arguments for answer in story.answers if answer.arguments is not None), None)
+    return told if changed is None else f"{told}, with other arguments: {changed}"

@@ -1,0 +1,178 @@
+"""How is a typed answer read from a text, and does all of it stand there?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from agentkit.errors import BadResponse
+from agentkit.llm.providers.offline_finding import plain_schema
+from agentkit.llm.providers.offline_grounding import DATES, grounded
+from agentkit.llm.providers.offline_reading import Question
+from agentkit.llm.providers.offline_words import words
+from agentkit.messages import OutputSchema
+
+MAX_TOKENS = 384
+"""How long a typed answer may be: a larger one would take the engine half a minute."""
+
+
+class Form:
+    """A schema as a form that the engine fills in. A schema that is no object is the one field of one."""
+
+    def __init__(self, wanted: OutputSchema) -> None:
+        self.name = wanted.name
+        self._is_wrapped = wanted.schema.get("type") != "object"
+        self._schema = _wrapped(wanted.schema) if self._is_wrapped else wanted.schema
+
+    @cached_property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        """What the engine is offered: the form, then the form with nothing demanded.
+
+        Where a field is missing the engine says nothing, so it is asked again for what there is.
+        """
+        parameters = relaxed(self._schema)
+        weaker = [{**parameters, "required": []}] if parameters.get("required") else []
+        about = {"name": self.name, "description": self._schema.get("description", "")}
+        return tuple({**about, "parameters": each} for each in (parameters, *weaker))
+
+    def read(self, envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The fields that the engine read, or None when it read none."""
+        calls = envelope.get("function_calls") or envelope.get("suppressed_calls") or [{}]
+        arguments: Mapping[str, Any] | None = calls[0].get("arguments")
+        return arguments
+
+    def settled(self, read: Mapping[str, Any], envelope: Mapping[str, Any], text: str) -> Any:
+        """The value, when all of it follows from the text. Raises BadResponse with the fields that do not."""
+        fields = completed(read, self._schema, self._schema)
+        if absent := absent_fields(fields, self._schema):
+            raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
+        confidence = envelope.get("confidence") or 0
+        doubtful = doubtful_fields(fields, self._schema, text)
+        if confidence < _LEAST_CHOOSING:
+            doubtful += chosen_fields(fields, self._schema, text)
+        if doubtful or confidence < _LEAST_CONFIDENCE:
+            named = f": {', '.join(dict.fromkeys(doubtful))}" if doubtful else ""
+            raise BadResponse(f"The offline model is not sure that it read {self.name} rightly from the text{named}.")
+        return fields["value"] if self._is_wrapped else fields
+
+
+def completed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """What was read from a text, with None for each required field that was not found and may be null.
+
+    An empty text or list, or a null, is what the engine writes for what it does not find.
+    """
+    schema = plain_schema(schema, root)
+    if isinstance(value, list):
+        return [completed(each, schema.get("items") or {}, root) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    properties = schema.get("properties") or {}
+    found = {
+        name: completed(each, properties.get(name, {}), root)
+        for name, each in value.items()
+        if each not in ("", [], None)
+    }
+    absent = [name for name in schema.get("required") or () if name not in found and _nullable(properties.get(name))]
+    return {**found, **dict.fromkeys(absent)}
+
+
+def relaxed(schema: Any) -> Any:
+    """The schema as the engine reads it best.
+
+    It is not asked for fields that may be null, because it leaves out what it does not find; the keywords stand in the
+    order that it is used to.
+    """
+    if isinstance(schema, list):
+        return [relaxed(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    is_schema = isinstance(schema.get("type"), str | list)
+    keys = sorted(schema, key=lambda key: _KEYWORDS.get(key, len(_KEYWORDS))) if is_schema else schema
+    parts = {key: relaxed(schema[key]) for key in keys if (key, schema[key]) != ("additionalProperties", False)}
+    if isinstance(needed := schema.get("required"), list):
+        properties = schema.get("properties") or {}
+        parts["required"] = [name for name in needed if not _nullable(properties.get(name))]
+    return parts
+
+
+def _nullable(schema: Any) -> bool:
+    variants = schema.get("anyOf", [schema]) if isinstance(schema, Mapping) else []
+    types = [each.get("type") for each in variants]
+    return any("null" in (kind if isinstance(kind, list) else [kind]) for kind in types)
+
+
+def absent_fields(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """The required fields that were not found in a text."""
+    return [name for name in schema.get("required") or () if name not in fields]
+
+
+def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+    """The fields whose value is not in a text: what is read from a text must stand there, dates too."""
+    question = Question(text)
+    return [
+        name
+        for name, value, inner in _found(fields, schema)
+        if not grounded(value, question, inner, schema)
+        or not all(_is_said(leaf, text) for leaf, kind in _leaves(value, inner, schema) if kind.get("format") in DATES)
+    ]
+
+
+def chosen_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+    """The fields in which something was chosen, or said to be true or false, without a word of the text for it."""
+    said = set(words(text))
+    return [
+        name
+        for name, value, inner in _found(fields, schema)
+        for leaf, kind in _leaves(value, inner, schema)
+        if isinstance(leaf, bool) or ("enum" in kind and not set(words(str(leaf).replace("_", " "))) <= said)
+    ]
+
+
+def _found(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    properties = schema.get("properties") or {}
+    return ((name, value, properties.get(name, {})) for name, value in fields.items() if value is not None)
+
+
+def _leaves(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Every text, number and choice inside a value, with its schema."""
+    schema = plain_schema(schema, root)
+    if isinstance(value, Mapping):
+        properties = schema.get("properties") or {}
+        for name, each in value.items():
+            yield from _leaves(each, properties.get(name, {}), root)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _leaves(each, schema.get("items") or {}, root)
+    else:
+        yield value, schema
+
+
+def _is_said(date: Any, text: str) -> bool:
+    """Whether a text names this day and time, so that it cannot be another: 5/3/2027 may be in March or in May."""
+    said = {int(digits) for digits in re.findall(r"\d+", text)}
+    date = str(date)
+    match = _DAY.match(date)
+    rest = [int(digits) for digits in re.findall(r"\d+", date[match.end() :] if match else date)]
+    if any(number and number not in said and number - 12 not in said for number in rest):
+        return False
+    if match is None:
+        return True
+    year, month, day = map(int, match.groups())
+    named = any(word.startswith(_MONTHS[month % 12]) for word in words(text))
+    clear = named or (month in said and (day > 12 or day == month or match.group() in text))
+    return clear and day in said and not said.isdisjoint((year, year % 100))
+
+
+def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema that is no object as the one field of an object: the engine fills objects only."""
+    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {"type": "object", "properties": {"value": schema}, "required": ["value"], **shared}
+
+
+# What was read without being sure of it is right when all of it is in the text; what was chosen has nothing but this.
+_LEAST_CONFIDENCE, _LEAST_CHOOSING = 0.05, 0.5
+_KEYWORDS = {key: place for place, key in enumerate(("type", "description", "enum", "properties", "items", "required"))}
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")

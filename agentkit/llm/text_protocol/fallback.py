@@ -1,0 +1,245 @@
+"""What becomes of a request that a server cannot take as it is? Tools are told as text, a schema as a tool or text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator
+from contextlib import aclosing, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, Protocol, cast
+
+from agentkit.errors import ModelError
+from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.llm.text_protocol import requests
+from agentkit.llm.text_protocol.answers import AnswerReader
+from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
+from agentkit.llm.text_protocol.refusals import is_refused_tool, lesson_of
+from agentkit.messages import Request, Response, with_distinct_ids
+
+if TYPE_CHECKING:
+    from agentkit.llm.providers import Provider
+    from agentkit.llm.text_protocol.refusals import Lesson
+
+ToolCalling = Literal["auto", "native", "text"]
+"""How tools are called: as the server does it; as text; or as text once the server refuses tools."""
+
+_ADJUSTMENTS: dict[Lesson, str] = {
+    "tools": "tools are described in the instruction and called as text",
+    "schema": "a typed answer is given by calling a tool",
+    "both": "beside tools a typed answer is given by calling one more tool",
+    "final_answer": "the schema of an answer is written into the instruction",
+}
+_NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})
+"""After these an answer cannot be given by calling a tool."""
+
+
+class Fallback:
+    """A provider around any other, which tells otherwise what that one refuses.
+
+    An answer that must fit a schema is had by the provider's own mode, else by a tool, else by the instruction.
+    What a refusal teaches is remembered for as long as the object lives.
+    """
+
+    def __init__(self, provider: Provider, tool_calling: ToolCalling = "auto") -> None:
+        self.provider = provider
+        self._is_native = tool_calling == "native"
+        self._learnt: dict[Lesson, None] = {"tools": None} if tool_calling == "text" else {}
+
+    @property
+    def adjustments(self) -> tuple[str, ...]:
+        """What is sent differently because the server refused it otherwise, or because tools are called as text."""
+        learnt = tuple(self._learnt)
+        is_in_instruction = not _NO_CALL.isdisjoint(learnt)
+        told: list[Lesson] = [
+            "final_answer" if is_in_instruction and lesson != "tools" else lesson for lesson in learnt
+        ]
+        own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in told)
+        return (*getattr(self.provider, "adjustments", ()), *own)
+
+    def close(self) -> None:
+        """Close what the blocking methods opened."""
+        if close := getattr(self.provider, "close", None):
+            close()
+
+    async def aclose(self) -> None:
+        """Close what the awaiting methods opened on the running event loop."""
+        if aclose := getattr(self.provider, "aclose", None):
+            await aclose()
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request, blocking."""
+        while True:
+            telling = self._telling(request)
+            try:
+                response = self.provider.complete(telling.request)
+            except ModelError as refusal:
+                if not self._learns(refusal, telling):
+                    raise
+            else:
+                return telling.response(response)
+
+    async def acomplete(self, request: Request) -> Response:
+        """Answer one request, awaiting."""
+        while True:
+            telling = self._telling(request)
+            try:
+                response = await self.provider.acomplete(telling.request)
+            except ModelError as refusal:
+                if not self._learns(refusal, telling):
+                    raise
+            else:
+                return telling.response(response)
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Answer one request piece by piece, blocking."""
+        while True:
+            telling = self._telling(request)
+            try:
+                with closing(_delegated(self.provider.stream(telling.request))) as events:
+                    for event in events:
+                        yield from telling.events(event)
+            except ModelError as refusal:
+                if not self._learns(refusal, telling):
+                    raise
+            else:
+                return
+
+    async def astream(self, request: Request) -> AsyncIterator[Event]:
+        """Answer one request piece by piece, awaiting."""
+        while True:
+            telling = self._telling(request)
+            try:
+                inner = cast("AsyncGenerator[Event]", self.provider.astream(telling.request))
+                async with aclosing(inner) as events:
+                    async for event in events:
+                        for told in telling.events(event):
+                            yield told
+            except ModelError as refusal:
+                if not self._learns(refusal, telling):
+                    raise
+            else:
+                return
+
+    def _telling(self, request: Request) -> _Telling:
+        # Other threads may learn meanwhile.
+        learnt = frozenset(self._learnt)
+        output, way = request.output_schema, _way_of_answering(request, learnt)
+        if output is not None and way == "tool":
+            answer = FinalAnswer(request, output)
+            return _Telling(answer.request, answer, answer.name)
+        told = requests.schema_as_text(request, output) if output is not None and way == "text" else request
+        if "tools" in learnt and requests.has_tools(request):
+            return _Telling(requests.tools_as_text(told), _CallsAsText(request))
+        return _Telling(told)
+
+    def _learns(self, refusal: ModelError, telling: _Telling) -> bool:
+        """Whether the request is to be told otherwise. What is told as text already cannot be refused again."""
+        lesson = None if telling.has_begun else self._lesson(refusal, telling)
+        if lesson is None:
+            return False
+        self._learnt[lesson] = None
+        return True
+
+    def _lesson(self, refusal: ModelError, telling: _Telling) -> Lesson | None:
+        """What is better told otherwise. Where tools are called natively or not at all, only ours gives way."""
+        request, own = telling.request, telling.own_tool
+        lesson = lesson_of(refusal, request)
+        if lesson == "tools" and self._is_native:
+            return "final_answer" if own and len(request.tools) == 1 else None
+        if lesson is None and own and is_refused_tool(refusal, request, own):
+            return "final_answer"
+        return lesson
+
+
+def _way_of_answering(request: Request, learnt: frozenset[Lesson]) -> Literal["schema", "tool", "text"]:
+    """How the model is told what the answer must be. Beside calls as text a schema, enforced, would forbid them."""
+    is_taken = "schema" not in learnt and not (request.tools and learnt & {"tools", "both"})
+    if request.output_schema is None or is_taken:
+        return "schema"
+    return "tool" if learnt.isdisjoint(_NO_CALL) and can_be_called(request) else "text"
+
+
+class _Reading(Protocol):
+    """How the answer to a request is read that was told otherwise."""
+
+    def response(self, response: Response) -> Response:
+        """The response as if the request had been sent as it was."""
+        ...
+
+    def events(self, event: Event) -> Iterator[Event]:
+        """The events that stand for one of the provider's."""
+        ...
+
+
+class _Telling:
+    """One request as it is sent, how its answer is read, and the name of the tool that we put into it, if any."""
+
+    def __init__(self, request: Request, reading: _Reading | None = None, own_tool: str = "") -> None:
+        self.request, self.own_tool = request, own_tool
+        self.has_begun = False
+        self._reading = reading
+
+    def response(self, response: Response) -> Response:
+        """The response that is told to whoever asked."""
+        return response if self._reading is None else self._reading.response(response)
+
+    def events(self, event: Event) -> Iterator[Event]:
+        """The events that stand for one of the provider's."""
+        self.has_begun = True
+        return iter((event,)) if self._reading is None else self._reading.events(event)
+
+
+class _CallsAsText:
+    """An answer in whose text the calls stand."""
+
+    def __init__(self, request: Request) -> None:
+        self._reader = AnswerReader(request.tools, is_single=requests.is_single(request))
+        self._fed = 0
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def response(self, response: Response) -> Response:
+        """The response whose calls are read from its text."""
+        return self._read(response)[1]
+
+    def events(self, event: Event) -> Iterator[Event]:
+        """The events that stand for one of the provider's."""
+        if isinstance(event, TextDelta):
+            self._fed += len(event.text)
+            yield from self._numbered(self._reader.feed(event.text), "read")
+        elif isinstance(event, ResponseReceived):
+            events, response = self._read(event.response)
+            yield from self._numbered(events, "read")
+            yield ResponseReceived(response)
+        else:
+            yield from self._numbered([event], "native")
+
+    def _numbered(self, events: Iterable[Event], origin: str) -> Iterator[Event]:
+        """Calls numbered as they begin: some servers find calls by themselves, beside those in the text."""
+        for event in events:
+            if isinstance(event, ToolCallDelta):
+                number = self._numbers.setdefault((origin, event.index), len(self._numbers))
+                yield replace(event, index=number)
+            else:
+                yield event
+
+    def _read(self, response: Response) -> tuple[list[Event], Response]:
+        """The last events, and the response. What was said otherwise than it stands here is not sent back as it was."""
+        reader = self._reader
+        is_cut = response.finish_reason == "length"
+        events = [*reader.feed(response.text[self._fed :]), *reader.finish(is_cut=is_cut)]
+        message = response.message
+        if reader.text != message.text:
+            message = replace(
+                message,
+                text=reader.text,
+                tool_calls=(*message.tool_calls, *reader.calls),
+                reasoning=message.reasoning + reader.reasoning,
+                extra={},
+            )
+        has_calls = bool(message.tool_calls) and not is_cut
+        finish_reason = "tool_calls" if has_calls else response.finish_reason
+        return events, replace(response, message=with_distinct_ids(message, set()), finish_reason=finish_reason)
+
+
+def _delegated(events: Iterator[Event]) -> Generator[Event]:
+    """The same events from a generator, which closes them with itself."""
+    yield from events

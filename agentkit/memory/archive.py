@@ -1,0 +1,240 @@
+"""How is a session copied, carried elsewhere and read by a person?"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+
+from agentkit.decisions import Decision
+from agentkit.errors import SessionError
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    HandedOff,
+    HistoryGiven,
+    LimitReached,
+    Milestone,
+    RequestFailed,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.memory.codec import Data, decode_entry, encode_entry, from_line, to_line
+from agentkit.memory.store import Entry
+from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+
+FORMAT = 1
+_MOST_RESULT_CHARS = 1_000
+_MOST_OLD_NAME_CHARS = 150
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, changes of direction and halves of characters: a terminal might obey them."""
+
+_WORDS: Mapping[type[Milestone], str] = {
+    AnswerRefused: "refused",
+    AnswerGiven: "answered by a tool",
+    AnswerAmended: "amended to",
+    Summarised: "summarised",
+    HandedOff: "handed off to",
+    LimitReached: "limit",
+    RequestFailed: "no answer",
+}
+
+
+def old_name(name: str) -> str:
+    """What a session is called once it has begun anew: its name, cut if need be, and the time."""
+    return f"{name[:_MOST_OLD_NAME_CHARS]}, until {datetime.now(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}"
+
+
+def entries_of(messages: Sequence[Message]) -> list[Entry]:
+    """Entries that make a conversation begin with messages that were said elsewhere."""
+    run, now = uuid.uuid4().hex, time.time()
+    return [Entry(run, now, HistoryGiven(tuple(messages))), Entry(run, now, RunEnded("done"))]
+
+
+def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
+    """The first `count` messages, None for all. Raises SessionError when a call would be parted from its result."""
+    places = [place for place in range(len(messages) + 1) if not _parts(messages, place)]
+    if count is None or count in places:
+        return messages[:count]
+    if not 0 <= count <= len(messages):
+        raise SessionError(f"The session has {len(messages)} messages, so it cannot be forked at {count}.")
+    before = max(place for place in places if place < count)
+    behind = min(place for place in places if place > count)
+    raise SessionError(
+        f"Between message {count} and the next, a tool call would be parted from its result."
+        f" Fork at {before} or at {behind}."
+    )
+
+
+def write_export(file: str | PathLike[str], name: str, entries: Sequence[Entry]) -> None:
+    """Write a line that says what follows, and then a line for each entry, to a new file for the owner only."""
+    path = Path(file)
+    header = to_line({"session": FORMAT, "name": name, "entries": len(entries)})
+    lines = [header, *(to_line(encode_entry(entry)) for entry in entries)]
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise SessionError(f"There is a file {str(path)!r} already; choose another name.") from None
+    except OSError as error:
+        raise SessionError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.writelines(f"{line}\n".encode() for line in lines)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise SessionError(f"{str(path)!r} could not be written to its end: {error.strerror}.") from None
+
+
+def read_export(file: str | PathLike[str]) -> tuple[str, list[Entry]]:
+    """The session's name and its entries. Raises SessionError when the file is not a whole export."""
+    path = Path(file)
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise SessionError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    header = _header(path, lines)
+    entries = []
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            entries.append(decode_entry(from_line(line)))
+        except SessionError as error:
+            raise SessionError(f"Line {number} of {str(path)!r} is not as it was written. {error}") from None
+    if not entries or len(entries) != header.get("entries", len(entries)):
+        raise SessionError(f"{str(path)!r} is cut off: it holds {len(entries)} entries of {header.get('entries')}.")
+    return header["name"], entries
+
+
+def shown(name: str, entries: Sequence[Entry]) -> str:
+    """A session as text: run by run, what was said and done."""
+    runs: dict[str, list[Entry]] = {}
+    for entry in entries:
+        runs.setdefault(entry.run, []).append(entry)
+    lines = [f"Session {name}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"]
+    for number, (run, some) in enumerate(runs.items(), 1):
+        began = datetime.fromtimestamp(some[0].at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        lines += ["", f"Run {number}, {began} UTC, {run}"]
+        for entry in some:
+            lines += _lines(entry.milestone)
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], "\n".join(lines))
+
+
+def _header(path: Path, lines: Sequence[bytes]) -> Data:
+    try:
+        header = from_line(lines[0]) if lines else {}
+    except SessionError:
+        header = {}
+    version = header.get("session")
+    if type(version) is not int or not isinstance(header.get("name"), str):
+        raise SessionError(f"{str(path)!r} is not an exported session.")
+    if version > FORMAT:
+        raise SessionError(
+            f"{str(path)!r} was written by a newer version of agentkit: it has format {version}, and this version"
+            f" reads up to {FORMAT}. Update agentkit."
+        )
+    return header
+
+
+def _parts(messages: Sequence[Message], place: int) -> bool:
+    """Whether a cut behind so many messages would part a call from its result."""
+    rest = messages[place] if place < len(messages) else None
+    return isinstance(rest, ToolMessage)
+
+
+def _lines(milestone: Milestone) -> Iterator[str]:
+    """What a person reads of a milestone."""
+    match milestone:
+        case RunStarted(agent=agent, prompt=prompt):
+            yield from _said(f"to {agent}", prompt)
+        case HistoryGiven(messages):
+            for message in messages:
+                yield from _message_lines(message)
+        case ResponseReceived(response):
+            yield from _message_lines(response.message)
+        case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
+            yield from _call_lines(milestone)
+        case _:
+            yield from _course_lines(milestone)
+
+
+def _message_lines(message: Message) -> Iterator[str]:
+    match message:
+        case UserMessage(content):
+            yield from _said("user", content)
+        case SystemMessage(text):
+            yield from _said("system", text)
+        case AssistantMessage(text, calls):
+            if text:
+                yield from _said("assistant", text)
+            for call in calls:
+                yield from _said("  wishes", f"{_call(call)}")
+        case _:
+            yield from _said(f"  {message.name}", _cut(message.content))
+
+
+def _call_lines(milestone: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> Iterator[str]:
+    match milestone:
+        case ToolCallStarted(call, decision):
+            yield from _said("  judged", f"{call.name}: {decision}")
+        case ToolCallFinished(call, result):
+            yield from _said(f"  {call.name}", f"{result.status}, {_cut(result.content)}")
+        case ToolCallPostponed(call=call, question=question, decision=decision):
+            yield from _said("  waits", f"{call.name}: {question}{_why(decision)}")
+        case _:
+            words = (milestone.answer, milestone.text, milestone.arguments)
+            yield from _said("  answered", ", ".join(filter(None, words)))
+
+
+def _course_lines(milestone: Milestone) -> Iterator[str]:
+    match milestone:
+        case RunResumed(prompt=prompt):
+            yield from _said("goes on", prompt)
+        case AnswerRefused(reason=text) | LimitReached(reason=text) | RequestFailed(error=text):
+            yield from _said(_WORDS[type(milestone)], text)
+        case AnswerGiven(text=text) | AnswerAmended(text=text) | Summarised(text=text) | HandedOff(agent=text):
+            yield from _said(_WORDS[type(milestone)], text)
+        case RunEnded():
+            yield from _said("ended", f"{milestone.status}{': ' if milestone.error else ''}{milestone.error}")
+            if milestone.changes:
+                yield from _said("changes", milestone.changes)
+        case _:
+            yield type(milestone).__name__
+
+
+def _said(who: str, content: Content) -> Iterator[str]:
+    """A text below its speaker: the first line beside the name, the others indented."""
+    text = (
+        content
+        if isinstance(content, str)
+        else " ".join(each if isinstance(each, str) else "[image]" for each in content)
+    )
+    first_line, *others = text.split("\n")
+    yield f"{who}: {first_line}".rstrip()
+    yield from (f"    {line}".rstrip() for line in others)
+
+
+def _call(call: ToolCall) -> str:
+    return f"{call.name}({call.arguments})"
+
+
+def _cut(text: str) -> str:
+    cut = text[:_MOST_RESULT_CHARS]
+    return cut if cut == text else f"{cut} … ({len(text)} characters)"
+
+
+def _why(decision: Decision | None) -> str:
+    return "" if decision is None else f" ({decision})"

@@ -1,0 +1,231 @@
+"""How are a question and its answer written down, and read again?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from agentkit import errors
+from agentkit.decisions import Decision
+from agentkit.errors import ModelError, SessionError
+from agentkit.events import Approved, Milestone, ResponseReceived, ToolCallFinished
+from agentkit.memory.cassettes.forms import Form, message_form, question_form, request_form
+from agentkit.memory.cassettes.numbering import Numbered, Numbers
+from agentkit.memory.codec import Data, decode, decode_message, decode_part, encode, encode_part
+from agentkit.messages import Message, OutputSchema, Request, Response, ToolCall, ToolResult, ToolSpec
+from agentkit.tape import Answer, PersonAsked, Question
+
+_MOST_VALUE_CHARS = 100_000
+_ERROR_FIELDS = ("status", "code", "parameter", "retry_after_seconds")
+_MODEL_ERRORS: Mapping[str, type[ModelError]] = {
+    kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ModelError)
+}
+_CONTENT = "content"
+"""Says that a result's value is what its content says as JSON."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A question with its answer, as a cassette has it. `at` is when the answer was there, in seconds since 1970.
+
+    `number` tells it from others, `inside` is the number of the question in whose answering it was asked, or 0. One
+    that `is_live` is asked again in a replay.
+    """
+
+    number: int
+    question: Question
+    answer: Answer
+    at: float
+    seconds: float = 0.0
+    inside: int = 0
+    is_live: bool = False
+    parts: tuple[str, ...] | None = None
+
+    @cached_property
+    def form(self) -> Form:
+        """What counts of the question."""
+        if isinstance(self.question, Request) and self.parts is not None:
+            return request_form(self.question, self.parts)
+        return question_form(self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A milestone of a run. `asking` is the question whose answer it tells of, when that is in the same file."""
+
+    run: str
+    at: float
+    milestone: Milestone
+    asking: Asking | None = None
+    inside: int = 0
+
+
+def encode_question(question: Question, numbers: Numbers) -> Data:
+    """A question as data; what was said before is named by its number."""
+    if isinstance(question, PersonAsked):
+        return {"ask": "person", "call": encode_part(question.call), "decision": encode_part(question.decision)}
+    if isinstance(question, ToolCall):
+        return {"ask": "tool", "call": encode_part(question)}
+    data: Data = {"ask": "model"}
+    if question.instruction:
+        data["instruction"] = numbers.one(question.instruction)
+    data["messages"] = numbers.row(question.messages)
+    if question.tools:
+        data["tools"] = [tool.name for tool in question.tools]
+    if question.settings:
+        data["settings"] = encode_part(question.settings)
+    if question.output_schema is not None:
+        data["output_schema"] = numbers.one(question.output_schema.schema)
+    return data
+
+
+def encode_answer(answer: Answer, numbers: Numbers) -> Data:
+    """An answer as data. That of a model is a message that has a number."""
+    match answer:
+        case Response():
+            number, _ = numbers.enter(answer.message)
+            return {"answer": encode_part(answer), "number": number}
+        case ToolResult():
+            return {"answer": encode_part(answer), **_encode_value(answer)}
+        case Approved():
+            return {"answer": encode(answer)}
+        case error:
+            fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
+            told = {name: value for name, value in fields.items() if value is not None}
+            return {"error": {"kind": type(error).__name__, "text": str(error), **told}}
+
+
+def encode_told(run: str, at: float, milestone: Milestone, question: int) -> Data:
+    """A milestone as data; without its response or result when that is the answer to the question of that number."""
+    if not question:
+        return {"run": run, "at": at, **encode(milestone)}
+    event = "response_received" if isinstance(milestone, ResponseReceived) else "tool_call_finished"
+    return {"run": run, "at": at, "event": event, "of": question}
+
+
+class Reader:
+    """Reads the lines of a cassette, or of an exported session, in their order."""
+
+    def __init__(self) -> None:
+        self._numbered = Numbered()
+        self._messages: dict[int, tuple[Message, str]] = {}
+        self._askings: dict[int, Asking] = {}
+
+    def read(self, data: Data) -> Asking | Told:
+        """A line. Raises SessionError for what is none."""
+        try:
+            return self._asking(data) if "ask" in data else self._told(data)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
+
+    def _asking(self, data: Data) -> Asking:
+        parts = None
+        question: Question
+        if data["ask"] == "model":
+            question, parts = self._request(data)
+        elif data["ask"] == "tool":
+            question = decode_part(ToolCall, data["call"])
+        elif data["ask"] == "person":
+            question = PersonAsked(decode_part(ToolCall, data["call"]), decode_part(Decision, data["decision"]))
+        else:
+            raise SessionError(f"The cassette asks {data['ask']!r:.80}; a newer version of agentkit may know it.")
+        answer = self._answer(data, question)
+        asking = Asking(
+            int(data["id"]),
+            question,
+            answer,
+            float(data["at"]),
+            float(data.get("seconds", 0)),
+            int(data.get("inside", 0)),
+            data.get("live") is True,
+            parts,
+        )
+        self._askings[asking.number] = asking
+        return asking
+
+    def _request(self, data: Data) -> tuple[Request, tuple[str, ...]]:
+        said = [self._message(number) for number in self._numbered.row(data["messages"])]
+        schema = self._one(data, "output_schema", "schema")
+        request = Request(
+            messages=tuple(message for message, _ in said),
+            instruction=self._one(data, "instruction", "text") or "",
+            tools=tuple(ToolSpec(str(name), "", {}) for name in data.get("tools", ())),
+            output_schema=None if schema is None else OutputSchema("answer", schema),
+            settings=dict(data.get("settings", {})),
+        )
+        return request, tuple(form for _, form in said)
+
+    def _one(self, data: Data, name: str, key: str) -> Any:
+        return self._numbered[self._numbered.row([data[name]])[0]][key] if name in data else None
+
+    def _message(self, number: int) -> tuple[Message, str]:
+        if number not in self._messages:
+            message = decode_message(self._numbered[number])
+            self._messages[number] = message, message_form(message)
+        return self._messages[number]
+
+    def _answer(self, data: Data, question: Question) -> Answer:
+        if "error" in data:
+            return _decode_error(data["error"])
+        answer = data["answer"]
+        if isinstance(question, Request):
+            self._numbered.enter({"number": data["number"], **answer["message"]})
+            return decode_part(Response, answer)
+        if isinstance(question, PersonAsked):
+            return decode_part(Approved, answer)
+        result = decode_part(ToolResult, answer)
+        return replace(result, value=_decode_value(data, result.content))
+
+    def _told(self, data: Data) -> Told:
+        asking = self._askings[data["of"]] if "of" in data else None
+        milestone = decode(data) if asking is None else _milestone_of(asking)
+        return Told(str(data["run"]), float(data["at"]), milestone, asking, int(data.get("inside", 0)))
+
+
+def _milestone_of(asking: Asking) -> Milestone:
+    """What a run tells when a question has its answer."""
+    if isinstance(asking.answer, Response):
+        return ResponseReceived(asking.answer)
+    if isinstance(asking.answer, ToolResult) and isinstance(asking.question, ToolCall):
+        return ToolCallFinished(asking.question, asking.answer)
+    raise SessionError("A cassette is damaged: a run tells of an answer that is neither a response nor a result.")
+
+
+def _encode_value(result: ToolResult) -> Data:
+    """A result's own value, when it is plain data of a moderate size."""
+    if result.value is None:
+        return {}
+    try:
+        if json.loads(result.content) == result.value and not isinstance(result.value, str):
+            return {"value": _CONTENT}
+    except (ValueError, RecursionError):
+        pass
+    return _plain(result.value)
+
+
+def _plain(value: Any) -> Data:
+    try:
+        text = json.dumps(value)
+        same = len(text) <= _MOST_VALUE_CHARS and json.loads(text) == value
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return {"value": [value]} if same else {}
+
+
+def _decode_value(data: Data, content: str) -> Any:
+    value = data.get("value")
+    if value != _CONTENT:
+        return value[0] if value else None
+    try:
+        return json.loads(content)
+    except ValueError:  # as when a secret was redacted from it
+        return None
+
+
+def _decode_error(data: Data) -> ModelError:
+    kind = _MODEL_ERRORS.get(data["kind"], ModelError)
+    fields = {name: data[name] for name in _ERROR_FIELDS if name in data}
+    return kind(str(data["text"]), **fields)

@@ -1,0 +1,127 @@
+"""How does a cassette become a file, and a file a cassette? Lines of JSON, the first of which says what they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentkit.errors import SessionError
+from agentkit.memory.cassettes.entries import Asking, Reader, Told
+from agentkit.memory.cassettes.hiding import Hiding
+from agentkit.memory.codec import Data, from_line, to_line
+
+VERSION = 1
+_KINDS = ("cassette", "session")
+_PART = ".part"
+_DISTRIBUTION = "agentkit-tools"
+_MODE = 0o600
+_RECORD_IT = "Record it first, with agentkit.testing.record or with: pytest --record=once"
+
+
+class CassetteWriter:
+    """Writes a cassette beside its place, line by line, so that a crash keeps what was written; `finish` puts it there.
+
+    Only the file's owner can read it. Raises SessionError when it cannot be written.
+    """
+
+    def __init__(self, path: Path, at: float) -> None:
+        self.path = path
+        self._part = path.with_name(path.name + _PART)
+        self._hiding = Hiding()
+        self._hiding.refresh()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._part.unlink(missing_ok=True)
+            self._file = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _MODE)
+        except OSError as error:
+            raise self._failed(error) from error
+        recorded = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+        self.write({"cassette": VERSION, "agentkit": _our_version(), "recorded": recorded})
+
+    def write(self, data: Data) -> None:
+        """Add a line, without what is or looks like a secret."""
+        if "messages" in data:  # before each request is often enough, and looking takes its time
+            self._hiding.refresh()
+        rest = memoryview(f"{to_line(self._hiding.hidden(data))}\n".encode())
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def finish(self, *, keep: bool) -> None:
+        """Put the cassette in its place when it is to be kept; otherwise it stays beside it, as `NAME.part`."""
+        try:
+            if keep:
+                os.fsync(self._file)
+                if not os.path.samestat(os.fstat(self._file), self._part.stat()):
+                    raise SessionError(f"{self.path} was recorded by somebody else at the same time; record it again.")
+                self._part.replace(self.path)
+        except OSError as error:
+            raise self._failed(error) from error
+        finally:
+            os.close(self._file)
+
+    def _failed(self, error: OSError) -> SessionError:
+        return SessionError(f"The cassette {self.path} cannot be written: {error.strerror}. Is its folder writable?")
+
+
+def read_cassette(path: Path) -> tuple[Data, list[Asking | Told]]:
+    """The header and the entries of a cassette, or of an exported session.
+
+    The last line may be cut off, as a crash leaves it. Raises SessionError when there is none, or it cannot be read.
+    """
+    try:
+        lines = _regular(path).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        raise SessionError(f"There is no cassette {path}. {_RECORD_IT}") from None
+    except OSError as error:
+        raise SessionError(f"The cassette {path} cannot be read: {error.strerror or error}.") from error
+    header = _header(path, lines[0])
+    reader = Reader()
+    return header, list(_entries(path, reader, lines[1:]))
+
+
+def _entries(path: Path, reader: Reader, lines: Sequence[bytes]) -> Iterator[Asking | Told]:
+    whole = lines[:-1]  # what stands behind the last line break was cut off
+    for number, line in enumerate(whole, 2):
+        try:
+            if line.strip():
+                yield reader.read(from_line(line))
+        except SessionError as error:
+            raise SessionError(f"{path}, line {number}: {error}") from None
+
+
+def _regular(path: Path) -> Path:
+    """The path itself. Raises OSError for what is no file, such as a pipe, which could hold up for ever."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(f"{path.name} is no file")
+    return path
+
+
+def _header(path: Path, line: bytes) -> Data:
+    try:
+        header = from_line(line)
+    except SessionError:
+        header = {}
+    kind = next((kind for kind in _KINDS if kind in header), None)
+    if kind is None:
+        raise SessionError(f"{path} is no cassette: its first line does not say so.")
+    version = header[kind]
+    if type(version) is int and version > VERSION:
+        by = header.get("agentkit", "a newer agentkit")
+        raise SessionError(
+            f"{path} has version {version} of the format, and this agentkit, {_our_version()}, reads up to {VERSION}. "
+            f"It was written by agentkit {by}; upgrade with: pip install -U agentkit-tools"
+        )
+    return header
+
+
+def _our_version() -> str:
+    """The version that is installed; empty when it is run from its source alone."""
+    from importlib.metadata import distributions
+
+    return next((found.version for found in distributions(name=_DISTRIBUTION)), "")

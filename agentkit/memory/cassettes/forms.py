@@ -1,0 +1,155 @@
+"""Do two questions ask the same? What counts of a question, as texts that can be compared and shown (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from agentkit.messages import AssistantMessage, Image, Message, Request, SystemMessage, ToolCall, ToolMessage
+from agentkit.redaction import MARK
+from agentkit.tape import PersonAsked, Question
+
+_MARK_ENDS = "]"
+_MOST_DIFFERENT_LINES = 60
+_MOST_LINE_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What counts of a question: whom it asks, and what in order. Ids, models and descriptions do not count.
+
+    `head` is everything but the messages, `parts` are the messages.
+    """
+
+    kind: str
+    head: str
+    parts: Sequence[str] = ()
+
+    def fits(self, asked: Form) -> bool:
+        """Whether `asked` is this recorded question. What was redacted in the recording fits anything."""
+        if (self.kind, len(self.parts)) != (asked.kind, len(asked.parts)):
+            return False
+        pairs = zip((self.head, *reversed(self.parts)), (asked.head, *reversed(asked.parts)), strict=True)
+        return all(recorded is text or _fits(recorded, text) for recorded, text in pairs)
+
+    def shared(self, asked: Form) -> int:
+        """How many messages from the start on are those of `asked`; -1 when something else is asked."""
+        if self.kind != asked.kind:
+            return -1
+        pairs = zip(self.parts, asked.parts, strict=False)
+        return next((count for count, pair in enumerate(pairs) if not _fits(*pair)), min(map(len, (self, asked))))
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __str__(self) -> str:
+        """The question as a person reads it."""
+        return "\n".join(line for text in (self.head, *self.parts) for line in _lines(text))
+
+
+def question_form(question: Question) -> Form:
+    """What counts of a question."""
+    match question:
+        case Request():
+            return request_form(question, [message_form(message) for message in question.messages])
+        case PersonAsked(call, decision):
+            return Form("person", _text({"may": call.name, "arguments": arguments(call), "rule": decision.rule}))
+        case call:
+            return Form("tool", _text({"call": call.name, "arguments": arguments(call)}))
+
+
+def request_form(request: Request, parts: Sequence[str]) -> Form:
+    """What counts of a request, given the forms of its messages."""
+    schema = request.output_schema
+    head = {
+        "instruction": request.instruction,
+        "tools": sorted(tool.name for tool in request.tools),
+        "settings": {name: value for name, value in request.settings.items() if name != "model"},
+        "output_schema": None if schema is None else schema.schema,
+    }
+    return Form("model", _text({name: value for name, value in head.items() if value}), parts)
+
+
+def message_form(message: Message) -> str:
+    """What counts of a message."""
+    match message:
+        case SystemMessage(text):
+            return _text({"system": text})
+        case AssistantMessage(text, calls):
+            said = {"assistant": text} if text or not calls else {}
+            return _text(said | {f"call {n}": [call.name, arguments(call)] for n, call in enumerate(calls, 1)})
+        case ToolMessage(name=name, content=content):
+            return _text({f"result of {name}": content})
+        case user:
+            return _text({"user": _content(user.content)})
+
+
+def arguments(call: ToolCall) -> Any:
+    """The arguments as the value that their JSON says; the text itself when it says none."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments
+
+
+def difference(recorded: Form | None, asked: Form) -> str:
+    """What the recording has and what was asked instead, line by line; at most 60 lines."""
+    before = [] if recorded is None else str(recorded).splitlines()
+    lines = [*unified_diff(before, str(asked).splitlines(), lineterm="", n=2)][2:]
+    shown = [line[:_MOST_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MOST_DIFFERENT_LINES]
+    rest = len(lines) - len(shown) - sum(line.startswith("@@") for line in lines)
+    return "\n".join([*shown, *([f"… {rest} more lines"] if rest > 0 else [])])
+
+
+def _content(content: str | Iterable[str | Image]) -> Any:
+    if isinstance(content, str):
+        return content
+    return [part if isinstance(part, str) else {"image": part.url} for part in content]
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, default=repr)
+    except (ValueError, TypeError, RecursionError):
+        return repr(value)
+
+
+def _fits(recorded: str, text: str) -> bool:
+    """Whether the texts are the same but for what was redacted."""
+    if recorded == text or MARK not in recorded:
+        return recorded == text
+    first, *others = recorded.split(MARK)
+    pieces = [first, *(other.partition(_MARK_ENDS)[2] for other in others)]
+    if not text.startswith(pieces[0]) or not text.endswith(pieces[-1]):
+        return False
+    return _in_order(text, pieces)
+
+
+def _in_order(text: str, pieces: Sequence[str]) -> bool:
+    """Whether the pieces, of which the first and the last stand at the ends, stand in the text one behind another."""
+    place, end = len(pieces[0]), len(text) - len(pieces[-1])
+    for piece in pieces[1:-1]:
+        place = text.find(piece, place, end)
+        if place < 0:
+            return False
+        place += len(piece)
+    return place <= end
+
+
+def _lines(text: str) -> Iterator[str]:
+    """A form's text as lines: a name and what it says."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        yield text
+        return
+    for name, value in said.items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        first, *rest = shown.splitlines() or [""]
+        yield f"{name}: {first}"
+        yield from (f"  {line}" for line in rest)

@@ -1,0 +1,148 @@
+"""What was asked, and what was answered? A tape that writes it down."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+from agentkit.errors import ReplayError
+from agentkit.events import Milestone, ResponseReceived, ToolCallFinished
+from agentkit.memory.cassettes.entries import encode_answer, encode_question, encode_told
+from agentkit.memory.cassettes.file import CassetteWriter
+from agentkit.memory.cassettes.numbering import Numbers
+from agentkit.memory.codec import Data
+from agentkit.messages import ToolCall
+from agentkit.tape import Answer, Asked, Question, Tape
+
+
+class Recorder(Tape):
+    """Writes down each question with its answer as soon as that is there. Raises SessionError when it cannot."""
+
+    divergence: ReplayError | None = None
+    """None: whatever is asked, the world answers."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._notes = _Notes(CassetteWriter(Path(path), time.time()))
+
+    @property
+    def path(self) -> Path:
+        """Where the cassette will be."""
+        return self._notes.path
+
+    def asked(self, question: Question, /) -> Asked:
+        """The question, whose answer will be written down."""
+        return _Recorded(self._notes, question)
+
+    def told(self, run: str, milestone: Milestone, /) -> None:
+        """Write down what a run has done."""
+        self._notes.tell(run, milestone)
+
+    def finish(self, *, keep: bool = True) -> None:
+        """End the recording: keep it in the place of an older one, or leave that as it was. Once is enough."""
+        self._notes.finish(keep=keep)
+
+
+class _Notes:
+    """What all questions of one recording share. Each line is written in one piece."""
+
+    def __init__(self, writer: CassetteWriter) -> None:
+        self._writer = writer
+        self._numbers = Numbers()
+        self._answers: dict[int | str, tuple[int, Answer]] = {}
+        self._questions = 0
+        self._has_ended = False
+        self._lock = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        return self._writer.path
+
+    def begin(self) -> int:
+        """The number of a new question."""
+        with self._lock:
+            self._questions += 1
+            return self._questions
+
+    def enter(self, head: Data, question: Question, answer: Answer) -> None:
+        def line() -> Data:
+            asked, answered = encode_question(question, self._numbers), encode_answer(answer, self._numbers)
+            self._answers[_key(question, answer)] = head["id"], answer
+            return {**head, **asked, **answered}
+
+        self._write(line)
+
+    def tell(self, run: str, milestone: Milestone, inside: int = 0) -> None:
+        def line() -> Data:
+            number = self._number_of(milestone)
+            return {**encode_told(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
+
+        self._write(line)
+
+    def _number_of(self, milestone: Milestone) -> int:
+        """The number of the question whose answer a milestone tells as it came; else 0."""
+        match milestone:
+            case ResponseReceived(response):
+                number, answer = self._answers.pop(id(response), (0, None))
+                return number if answer is response else 0
+            case ToolCallFinished(call, result):
+                number, answer = self._answers.pop(call.id, (0, None))
+                return number if answer == result else 0
+        return 0
+
+    def finish(self, *, keep: bool) -> None:
+        with self._lock:
+            if not self._has_ended:
+                self._has_ended = True
+                self._writer.finish(keep=keep)
+
+    def _write(self, line: Callable[[], Data]) -> None:
+        """Write the line, unless the recording is over, as it may be when a thread outlives it."""
+        with self._lock:
+            if not self._has_ended:
+                self._writer.write(line())
+
+
+class _Recorded(Asked):
+    """A question that is being asked. What is asked meanwhile is part of how it is answered."""
+
+    def __init__(self, notes: _Notes, question: Question, inside: int = 0) -> None:
+        self._notes, self._question, self._inside = notes, question, inside
+        self._number = notes.begin()
+        self._began = time.perf_counter()
+        super().__init__(_Inside(notes, self._number))
+
+    def heard(self, answer: Answer, /, *, is_live: bool = False) -> None:
+        """Write down question and answer."""
+        head: Data = {
+            "id": self._number,
+            "at": round(time.time(), 6),
+            "seconds": round(time.perf_counter() - self._began, 6),
+        }
+        if self._inside:
+            head["inside"] = self._inside
+        if is_live:
+            head["live"] = True
+        self._notes.enter(head, self._question, answer)
+
+
+class _Inside(Tape):
+    """The same recording, within the answering of a question."""
+
+    def __init__(self, notes: _Notes, number: int) -> None:
+        self._notes, self._number = notes, number
+
+    def asked(self, question: Question, /) -> Asked:
+        """The question, as part of answering the other one."""
+        return _Recorded(self._notes, question, self._number)
+
+    def told(self, run: str, milestone: Milestone, /) -> None:
+        """Write down what a run has done that the answering set off."""
+        self._notes.tell(run, milestone, self._number)
+
+
+def _key(question: Question, answer: Answer) -> int | str:
+    """What an answer is known by when a run tells of it: a result by its call, the rest by being the same object."""
+    return question.id if isinstance(question, ToolCall) else id(answer)

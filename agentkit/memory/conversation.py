@@ -1,0 +1,101 @@
+"""What do the entries of a session come to? Its messages, and how far the runs are that have not ended (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from agentkit.events import ResponseReceived, RunEnded, RunResumed
+from agentkit.memory.progress import Progress
+from agentkit.memory.store import Entry
+from agentkit.messages import AssistantMessage, Message, ToolMessage, with_distinct_ids, with_new_ids
+from agentkit.usage import Usage
+
+_MOST_WHOLES = 50
+
+
+class Conversation:
+    """A session as its entries tell it. Each run's messages are entered in one piece, in the order of their ends.
+
+    `unended` are the runs that go on, are paused or were killed; one that has ended is let go, but for its messages.
+    `count` is the number of entries taken in; `wholes` are the newest whole texts of results that were shown in part,
+    by the ids of their calls.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.unended: dict[str, Progress] = {}
+        self.resumptions: dict[str, int] = {}
+        self.count = 0
+        self._entered: dict[str, int] = {}
+        self._usages: dict[str, Usage] = {}
+        self._ids: set[str] = set()
+        self._owners: dict[str, str] = {}
+        self.wholes: dict[str, str] = {}
+
+    @property
+    def usage(self) -> Usage:
+        """What all runs that were entered have spent."""
+        return sum(self._usages.values(), Usage())
+
+    def has_entered(self, run: str) -> bool:
+        """Whether the run has ended, perhaps to go on since."""
+        return run in self._entered
+
+    def take_in(self, entry: Entry, reread: Callable[[str], Progress]) -> None:
+        """Take in the next entry. `reread` gives the state of a run that was let go, as it was at its end."""
+        run, milestone = entry.run, entry.milestone
+        if run not in self.unended:
+            self.unended[run] = reread(run) if run in self._entered else Progress()
+        self.unended[run].apply(milestone)
+        self.count += 1
+        match milestone:
+            case ResponseReceived(response):
+                self._ids.update(call.id for call in response.tool_calls)
+            case RunResumed():
+                self.resumptions[run] = self.resumptions.get(run, 0) + 1
+            case RunEnded(status) if status != "paused":
+                self.enter(run, self.unended[run])
+
+    def enter(self, run: str, progress: Progress) -> None:
+        """Enter what a run that has ended said since it was last entered."""
+        said = progress.valid_messages()
+        ids = self._own_ids(run, said)
+        self.messages += with_new_ids(_with_new_handles(said[self._entered.get(run, 0) :], ids), ids)
+        self.unended.pop(run, None)
+        self._entered[run], self._usages[run] = len(said), progress.usage
+        for used in progress.tool_calls:
+            if used.result.whole is not None:
+                self.wholes[ids.get(used.call.id, used.call.id)] = used.result.whole
+        for call_id in list(self.wholes)[:-_MOST_WHOLES]:
+            del self.wholes[call_id]
+
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call has, not even one of a run still going on."""
+        return with_distinct_ids(message, self._ids)
+
+    def _own_ids(self, run: str, messages: Sequence[Message]) -> dict[str, str]:
+        """Other ids for the calls whose id a run in another process has used meanwhile."""
+        ids = [call.id for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
+        clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in ids if self._owners.get(call_id, run) != run}
+        self._ids.update(ids, clashing.values())
+        self._owners.update((clashing.get(call_id, call_id), run) for call_id in ids)
+        return clashing
+
+
+def _with_new_handles(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:
+    """The messages, where results that are about to get other ids say how they are read then."""
+    return [
+        replace(message, content=_renamed(message.content, message.call_id, ids[message.call_id]))
+        if isinstance(message, ToolMessage) and message.call_id in ids
+        else message
+        for message in messages
+    ]
+
+
+def _renamed(content: str, old: str, new: str) -> str:
+    """A result's text with its own handle in place of the old one, in a note or within JSON."""
+    for spelled in (json.dumps, lambda handle: json.dumps(json.dumps(handle))[1:-1]):
+        content = content.replace(f"handle={spelled(old)}", f"handle={spelled(new)}")
+    return content

@@ -1,0 +1,221 @@
+"""How far has a run come? Its state, made of its milestones and of nothing else (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from agentkit.decisions import Decision
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    HandedOff,
+    HistoryGiven,
+    LimitReached,
+    Milestone,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    FinishReason,
+    Message,
+    Response,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+from agentkit.usage import Usage
+
+_WAITS = "This call waits for a person and has no result yet."
+_UNKNOWN = "The run was interrupted before this call had a result; whether it took effect is unknown."
+_NOT_BEGUN = "The run was interrupted before this call was begun; it has not taken effect."
+
+
+@dataclass(slots=True)
+class Step:
+    """One tool call of the newest response: how far it has come."""
+
+    call: ToolCall
+    decision: Decision | None = None
+    answer: Approved | None = None
+    postponed: ToolCallPostponed | None = None
+    result: ToolResult | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a person."""
+        return self.postponed is not None and self.answer is None and self.result is None
+
+
+@dataclass(slots=True)
+class Progress:
+    """A run as its milestones tell it: `apply` is the only thing that changes it.
+
+    `messages` are those of the run, without the results of `steps`, the calls of the newest response, while one of them
+    has none; `results` are theirs once all have one, until something follows from them. `milestones` is all that was
+    applied, in order.
+    """
+
+    milestones: list[Milestone] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    steps: dict[str, Step] = field(default_factory=dict)
+    results: tuple[ToolCallFinished, ...] = ()
+    tool_calls: list[ToolCallFinished] = field(default_factory=list)
+    prompt: Content | None = None
+    agent: str = ""
+    history: int = 0
+    record: str = ""
+    iterations: int = 0
+    refusals: int = 0
+    usage: Usage = field(default_factory=Usage)
+    finish_reason: FinishReason = "stop"
+    text: str = ""
+    limit: LimitReached | None = None
+    ended: RunEnded | None = None
+
+    @classmethod
+    def of(cls, milestones: Iterable[Milestone]) -> Progress:
+        """The state that milestones lead to."""
+        progress = cls()
+        for milestone in milestones:
+            progress.apply(milestone)
+        return progress
+
+    @property
+    def status(self) -> RunStatus | None:
+        """How it ended; None while it goes on."""
+        return None if self.ended is None else self.ended.status
+
+    @property
+    def waiting(self) -> tuple[Step, ...]:
+        """The calls that wait for a person."""
+        return tuple(step for step in self.steps.values() if step.is_waiting)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the model's last word is an answer that nobody has refused."""
+        last = self.messages[-1] if self.messages else None
+        return not self.steps and isinstance(last, AssistantMessage)
+
+    def apply(self, milestone: Milestone) -> None:
+        """Take in what has happened."""
+        self.milestones.append(milestone)
+        match milestone:
+            case RunStarted() | RunResumed() | LimitReached() | RunEnded():
+                self._bound(milestone)
+            case ToolCallStarted() | Approved() | ToolCallPostponed() | ToolCallFinished():
+                self._advance(milestone)
+            case _:
+                self._converse(milestone)
+
+    def interruptions(self) -> Iterator[ToolCallFinished]:
+        """What would give each call without a result one that says that it was interrupted."""
+        for step in self.steps.values():
+            if step.result is None:
+                began = step.decision is not None and step.decision.allowed and not step.is_waiting
+                yield ToolCallFinished(step.call, _interrupted(step, _UNKNOWN if began else _NOT_BEGUN))
+
+    def valid_messages(self) -> tuple[Message, ...]:
+        """The messages, each tool call with exactly one result: those that have none yet, with a word for it."""
+        rest = [_told(step) for step in self.steps.values()]
+        return (*self.messages, *rest)
+
+    def _bound(self, milestone: RunStarted | RunResumed | LimitReached | RunEnded) -> None:
+        """Begin, go on or end."""
+        match milestone:
+            case RunStarted(agent, prompt, history, record):
+                self.agent, self.prompt, self.history, self.record = agent, prompt, history, record
+            case RunResumed(prompt):
+                self.ended = self.limit = None
+                self.refusals = 0
+                self.messages += [UserMessage(prompt)] if prompt else []
+            case LimitReached():
+                self.limit = milestone
+            case _:
+                self.ended = milestone
+
+    def _converse(self, milestone: Milestone) -> None:
+        """Take in what was said."""
+        match milestone:
+            case ResponseReceived(response):
+                self._take(response)
+            case HistoryGiven(messages):
+                self.messages += messages
+            case AnswerRefused(reason):
+                self.refusals += 1
+                self.messages.append(UserMessage(reason))
+            case AnswerGiven(text):
+                self.text, self.results = text, ()
+                self.messages.append(AssistantMessage(text))
+            case AnswerAmended(text):
+                self._amend(text)
+            case HandedOff(agent):
+                self.agent, self.results = agent, ()
+            case Summarised(_, _, usage):
+                self.usage += usage
+
+    def _take(self, response: Response) -> None:
+        if self.prompt is not None:
+            self.messages.append(UserMessage(self.prompt))
+            self.prompt = None
+        self.iterations += 1
+        self.usage += response.usage
+        self.finish_reason = response.finish_reason
+        self.text = response.text or self.text
+        self.messages.append(response.message)
+        self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
+
+    def _advance(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
+        step = self.steps.get(milestone.call_id if isinstance(milestone, Approved) else milestone.call.id)
+        if step is None:
+            return
+        match milestone:
+            case ToolCallStarted(call, decision):
+                step.call, step.decision = call, decision  # a person may have changed its arguments
+            case Approved():
+                step.answer = milestone
+            case ToolCallPostponed():
+                step.postponed, step.answer = milestone, None
+            case _:
+                step.result = milestone.result
+                self.usage += milestone.result.usage
+        if all(step.result is not None for step in self.steps.values()):
+            self._close()
+
+    def _close(self) -> None:
+        """Enter the results of all calls, in the order asked."""
+        steps = self.steps.values()
+        self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
+        self.tool_calls += self.results
+        self.messages += map(_told, steps)
+        self.steps = {}
+
+    def _amend(self, text: str) -> None:
+        self.text = text
+        if self.messages and isinstance(self.messages[-1], AssistantMessage):
+            self.messages[-1] = replace(self.messages[-1], text=text)
+
+
+def _told(step: Step) -> ToolMessage:
+    """What the model is told of a call."""
+    if step.result is None:
+        return ToolMessage(step.call.id, step.call.name, _WAITS if step.is_waiting else _UNKNOWN)
+    return ToolMessage(step.call.id, step.call.name, step.result.content, step.result.labels)
+
+
+def _interrupted(step: Step, error: str) -> ToolResult:
+    content = json.dumps({"error": error, "tool": step.call.name}, ensure_ascii=False)
+    return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)

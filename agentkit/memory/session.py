@@ -1,0 +1,364 @@
+"""What has been said so far? A conversation that outlives its runs, and perhaps the process."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from os import PathLike
+from typing import Any
+
+from agentkit.errors import SessionError
+from agentkit.events import Milestone, RunEnded, RunResumed, ToolCallFinished
+from agentkit.memory import archive
+from agentkit.memory.conversation import Conversation
+from agentkit.memory.progress import Progress
+from agentkit.memory.store import START, Entry, Position, Release, Store, Summary, checked_name
+from agentkit.memory.stores.opening import Place, store_at
+from agentkit.messages import AssistantMessage, Message, ToolMessage
+from agentkit.usage import Usage
+
+
+class Session:
+    """A conversation: the messages of its runs, each entered in one piece when its run ends.
+
+    Without a store it lives as long as the object; `Session.open` gives one that is kept. Any number of runs may go on
+    at the same time, in threads and, with a store, in processes. A pickled one with a store is the same conversation.
+    """
+
+    def __init__(self, name: str = "", store: Store | None = None) -> None:
+        self.name = name if store is None else checked_name(name)
+        self.store = store
+        self._lock = threading.RLock()
+        self._forget()
+
+    @classmethod
+    def open(cls, place: Place = None, name: str = "default") -> Session:
+        """The conversation of that name, new when there is none.
+
+        `place` is a file, the URL of a PostgreSQL database, `:memory:`, a store, or None for the file `sessions.db` in
+        the platform's state folder. Raises SessionError when it cannot be read.
+        """
+        session = cls(name, store_at(place))
+        _ = session.messages
+        return session
+
+    @classmethod
+    def restore(cls, file: str | PathLike[str], place: Place = None, name: str = "") -> Session:
+        """A new session of what `export` wrote, under its old name or another.
+
+        Raises SessionError when the file is damaged, or when there is a session of that name; then nothing is kept.
+        """
+        exported, entries = archive.read_export(file)
+        store = store_at(place)
+        store.create(checked_name(name or exported), entries)
+        return cls(name or exported, store)
+
+    @staticmethod
+    def summaries(place: Place = None) -> list[Summary]:
+        """The sessions at a place, the newest change first."""
+        return store_at(place).summaries()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation so far: what the runs that have ended have said, in the order of their ends."""
+        with self._lock:
+            self._refresh()
+            return tuple(self._conversation.messages)
+
+    @property
+    def usage(self) -> Usage:
+        """What all runs that have ended have spent."""
+        with self._lock:
+            self._refresh()
+            return self._conversation.usage
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The ids of the runs that were killed or are paused, oldest first."""
+        with self._lock:
+            self._refresh()
+            return tuple(filter(self._is_left, self._conversation.unended))
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All that was kept, in order; without a store, the messages as if they came from elsewhere."""
+        if self.store is None:
+            return archive.entries_of(self.messages) if self._conversation.messages else []
+        return self.store.read(self.name)[0]
+
+    def begin(self) -> SessionRun:
+        """A new run. Those that were killed are entered first, as interrupted."""
+        with self._lock:
+            self._refresh()
+            for run, progress in tuple(self._conversation.unended.items()):
+                if progress.ended is None and self._is_left(run):
+                    self._interrupt(run)
+            run = uuid.uuid4().hex
+            history = tuple(self._conversation.messages)
+            return SessionRun(self, run, Progress(history=len(history)), history, self._claim(run))
+
+    def reopen(self, run: str = "", progress: Progress | None = None, history: Sequence[Message] = ()) -> SessionRun:
+        """A run to go on with: the one of that id, else the newest that was killed or is paused.
+
+        `progress` is how far the caller knows it to have come; a run that this session does not know is entered with
+        it, and in an empty session also `history`, the conversation before it. Raises SessionError when there is no
+        run, when it is going on elsewhere, or when it has gone on since.
+        """
+        with self._lock:
+            run = run or next(reversed(self.unfinished), "")
+            release = self._claim(run)
+            try:
+                self._refresh()
+                return self._reopen(run, progress, history, release)
+            except BaseException:
+                release()
+                raise
+
+    def append(self, messages: Sequence[Message]) -> None:
+        """Enter messages that were said elsewhere."""
+        with self._lock:
+            entries = archive.entries_of(messages)
+            if self.store is not None:
+                self.store.append(self.name, entries)
+            else:
+                self.enter(entries[0].run, Progress.of(entry.milestone for entry in entries))
+
+    def fork(self, name: str, at: int | None = None) -> Session:
+        """A new session in the same place that begins with the first `at` messages, or all.
+
+        Raises SessionError when that would part a tool call from its result, or when there is one of that name.
+        """
+        messages, fork = archive.first(self.messages, at), Session(name, self.store)
+        if self.store is not None:
+            self.store.create(name, archive.entries_of(messages))
+        else:
+            fork.append(messages)
+        return fork
+
+    def rename(self, name: str) -> None:
+        """Give it another name. Raises SessionError when that is taken, or while one of its runs is going on."""
+        with self._lock:
+            if self.store is not None:
+                self.store.rename(self.name, checked_name(name))
+            self.name = name
+
+    def delete(self) -> None:
+        """Forget everything. Raises SessionError when there is nothing kept, or while one of its runs is going on."""
+        with self._lock:
+            if self.store is not None:
+                self.store.delete(self.name)
+            self._forget()
+
+    def export(self, file: str | PathLike[str]) -> None:
+        """Write everything to a new file, a JSON object a line, readable for its owner only.
+
+        Raises SessionError when there is such a file, or when it cannot be written.
+        """
+        archive.write_export(file, self.name, self.entries)
+
+    def show(self) -> str:
+        """What happened, for a person to read: prompts, answers, tool calls with their decisions, changes."""
+        return archive.shown(self.name, self.entries)
+
+    def anew(self) -> Session:
+        """An empty session of the same name. What a store holds of this one is kept under the name with the time."""
+        if self.store is not None and self.entries:
+            self.store.rename(self.name, archive.old_name(self.name))
+        return Session(self.name, self.store)
+
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call has, not even one of a run still going on."""
+        with self._lock:
+            if message.tool_calls:
+                self._refresh()
+            return self._conversation.tell_apart(message)
+
+    @property
+    def wholes(self) -> Mapping[str, str]:
+        """The newest whole texts of results that the model was shown in part, by the ids of their calls."""
+        return self._conversation.wholes
+
+    def enter(self, run: str, progress: Progress) -> None:
+        """Remember, without a store, how far a run has come; what it said is entered unless it is paused."""
+        with self._lock:
+            self._conversation.resumptions[run] = _resumptions(progress)
+            if progress.status == "paused":
+                self._conversation.unended[run] = progress
+            else:
+                self._conversation.enter(run, progress)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            own = {} if self.store is not None else {"_conversation": copy.deepcopy(self._conversation)}
+        return {"name": self.name, "store": self.store, **own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Session.__init__(self, state["name"], state["store"])
+        self.__dict__.update(state)
+
+    def _forget(self) -> None:
+        """Know nothing of what the store holds."""
+        self._conversation = Conversation()
+        self._claimed: set[str] = set()
+        self._position: Position = START
+
+    def _refresh(self) -> None:
+        """Take in what was appended to the store since; all of it, when the session is another by now."""
+        if self.store is None:
+            return
+        entries, position = self.store.read(self.name, self._position)
+        if position[0] != self._position[0] and self._position != START:
+            self._forget()
+        self._position = position
+        for entry in entries:
+            self._conversation.take_in(entry, self._reread)
+
+    def _reread(self, run: str) -> Progress:
+        """How far a run had come with the entries taken in so far."""
+        entries = self.entries[: self._conversation.count]
+        return Progress.of(entry.milestone for entry in entries if entry.run == run)
+
+    def _reopen(self, run: str, progress: Progress | None, history: Sequence[Message], release: Release) -> SessionRun:
+        """A run that was claimed, with a state of its own: what it tells the store comes back to ours."""
+        conversation = self._conversation
+        if progress is not None and _resumptions(progress) < conversation.resumptions.get(run, 0):
+            raise SessionError(f"The run {run!r} has gone on since, and cannot go on from here once more.")
+        known = conversation.unended.get(run)
+        if known is None and self.store is not None and conversation.has_entered(run):
+            known = self._reread(run)
+        elif known is None and progress is not None:
+            self._adopt(run, progress, history)
+        known = known or progress
+        if known is None:
+            raise SessionError(f"The session {self.name!r} has no run {run!r} to go on with.")
+        before = tuple(history or conversation.messages[: known.history])
+        return SessionRun(self, run, Progress.of(known.milestones), before, release)
+
+    def _adopt(self, run: str, progress: Progress, history: Sequence[Message]) -> None:
+        """Enter a run that may be from elsewhere; an empty conversation begins with what was said before it."""
+        if history and not self._conversation.messages:
+            self.append(history)
+        if self.store is not None:
+            self.store.append(self.name, _entries(run, progress.milestones))
+
+    def _interrupt(self, run: str) -> None:
+        """End a run that was killed, unless somebody else is just doing so."""
+        release = self.store.hold(self.name, run) if self.store is not None else None
+        if release is None:
+            return
+        self._refresh()
+        known = self._conversation.unended.get(run)
+        milestones = known.milestones if known is not None and known.ended is None else ()
+        SessionRun(self, run, Progress.of(milestones), (), release).close()
+        self._refresh()
+
+    def _claim(self, run: str) -> Release:
+        """Keep others from a run."""
+        if not run:
+            raise SessionError(f"The session {self.name!r} has no run to go on with.")
+        if self.store is not None:
+            release = self.store.hold(self.name, run)
+        else:
+            release = None if run in self._claimed else partial(self._claimed.discard, run)
+            self._claimed.add(run)
+        if release is None:
+            raise SessionError(f"The run {run!r} of the session {self.name!r} is going on elsewhere.")
+        return release
+
+    def _is_left(self, run: str) -> bool:
+        """Whether nobody is at a run that has not ended or is paused."""
+        return run not in self._claimed if self.store is None else not self.store.is_held(self.name, run)
+
+
+class SessionRun:
+    """A run that is going on: nobody else may go on with it until it is closed.
+
+    `history` is the conversation it began with. The loop applies milestones to `progress`; `keep` writes each down, and
+    `close` what was not kept when the run was cut off.
+    """
+
+    def __init__(
+        self, session: Session, run: str, progress: Progress, history: tuple[Message, ...], release: Release
+    ) -> None:
+        self.id, self.progress, self.history = run, progress, history
+        self._session = session
+        self._release = release
+        self._kept = {_key(milestone): milestone for milestone in progress.milestones}
+        self._has_failed = self._is_closed = False
+
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call of the session has."""
+        return self._session.tell_apart(message)
+
+    @property
+    def has_wholes(self) -> bool:
+        """Whether the model was shown only a part of some result."""
+        return bool(self._session.wholes) or any(used.result.whole is not None for used in self.progress.tool_calls)
+
+    def whole(self, call_id: str) -> str | None:
+        """The whole text of the result of a tool call, of this run or an earlier one."""
+        for used in self.progress.tool_calls:
+            if used.call.id == call_id and used.result.whole is not None:
+                return used.result.whole
+        told = (message for message in (*self.progress.messages, *self.history) if isinstance(message, ToolMessage))
+        shown = next((message.content for message in told if message.call_id == call_id), None)
+        return self._session.wholes.get(call_id) or shown
+
+    def keep(self, milestone: Milestone) -> None:
+        """Write a milestone down: once this returns, it outlives the process.
+
+        Raises SessionError when that fails, and from then on, so that nothing is kept behind a gap.
+        """
+        if self._has_failed:
+            raise SessionError("An earlier part of this run could not be kept, so that it must be given up.")
+        self._write([milestone])
+
+    def leave(self) -> None:
+        """Give the run back as it is, for somebody else to go on with."""
+        self._is_closed = True
+        self._release()
+
+    def close(self) -> None:
+        """End the run, as interrupted when it has not ended, and enter what it said unless it is paused."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        progress = self.progress
+        try:
+            if progress.ended is None and progress.milestones:
+                for finished in tuple(progress.interruptions()):
+                    progress.apply(self._kept.get(_key(finished), finished))
+                progress.apply(RunEnded("interrupted", progress.text))
+            if not self._has_failed:
+                self._write([milestone for milestone in progress.milestones if _key(milestone) not in self._kept])
+        finally:
+            self._release()
+        if self._session.store is None and progress.ended is not None:
+            self._session.enter(self.id, progress)
+
+    def _write(self, milestones: Sequence[Milestone]) -> None:
+        self._kept.update((_key(milestone), milestone) for milestone in milestones)
+        store = self._session.store
+        if store is not None:
+            try:
+                store.append(self._session.name, _entries(self.id, milestones))
+            except BaseException:
+                self._has_failed = True
+                raise
+
+
+def _key(milestone: Milestone) -> object:
+    """What tells milestones apart; the driver and the loop each tell of a finished call."""
+    return ("finished", milestone.call.id) if isinstance(milestone, ToolCallFinished) else id(milestone)
+
+
+def _entries(run: str, milestones: Sequence[Milestone]) -> list[Entry]:
+    return [Entry(run, time.time(), milestone) for milestone in milestones]
+
+
+def _resumptions(progress: Progress) -> int:
+    return sum(isinstance(milestone, RunResumed) for milestone in progress.milestones)

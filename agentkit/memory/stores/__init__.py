@@ -1,0 +1,1 @@
+"""Where can sessions be kept?"""

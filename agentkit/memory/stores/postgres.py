@@ -1,0 +1,293 @@
+"""How are sessions kept in a PostgreSQL database?"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import MissingExtra, SessionError
+from agentkit.memory.codec import decode, encode, from_line, to_line
+from agentkit.memory.store import START, Entry, Position, Release, Summary, in_use, no_session, taken
+
+if TYPE_CHECKING:
+    import psycopg
+
+SCHEMA_VERSION = 1
+_SCHEMA = (
+    "CREATE SCHEMA IF NOT EXISTS agentkit",
+    "CREATE TABLE IF NOT EXISTS agentkit.schema_version (version INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS agentkit.sessions (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE IF NOT EXISTS agentkit.entries (session BIGINT NOT NULL REFERENCES agentkit.sessions,"
+    " position BIGINT GENERATED ALWAYS AS IDENTITY, run TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,"
+    " milestone TEXT NOT NULL, PRIMARY KEY (session, position))",
+)
+_SET_VERSION = "INSERT INTO agentkit.schema_version SELECT %s WHERE NOT EXISTS (SELECT FROM agentkit.schema_version)"
+_VERSION = "SELECT version FROM agentkit.schema_version"
+_IS_MADE = "SELECT to_regclass('agentkit.entries') IS NOT NULL"
+_FIND = "SELECT id FROM agentkit.sessions WHERE name = %s FOR UPDATE"
+_MAKE = "INSERT INTO agentkit.sessions (id, name) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
+_ADD = "INSERT INTO agentkit.entries (session, run, at, milestone) VALUES (%s, %s, %s, %s)"
+_READ = (
+    "SELECT sessions.id, position, run, at, milestone FROM agentkit.sessions LEFT JOIN agentkit.entries"
+    " ON session = sessions.id AND position > CASE WHEN sessions.id = %s THEN %s ELSE 0 END"
+    " WHERE name = %s ORDER BY position"
+)
+_SUMMARIES = (
+    "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM agentkit.entries"
+    " JOIN agentkit.sessions ON session = sessions.id GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"
+)
+_RENAME = "UPDATE agentkit.sessions SET name = %s WHERE id = %s"
+_FORGET = ("DELETE FROM agentkit.entries WHERE session = %s", "DELETE FROM agentkit.sessions WHERE id = %s")
+_SHARE = "SELECT pg_advisory_lock_shared(%s), pg_try_advisory_lock(%s)"
+_UNSHARE = "SELECT pg_advisory_unlock_shared(%s)"
+_UNLOCK = "SELECT pg_advisory_unlock(%s)"
+_LOCK_ALONE = "SELECT pg_try_advisory_xact_lock(%s)"
+_IS_LOCKED = (
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND ((classid::bigint << 32) | objid::bigint) = %s)"
+)
+_SETUP_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+
+
+class PostgresStore:
+    """Keeps sessions in the schema `agentkit` of a PostgreSQL database, which is made when it is not there.
+
+    Runs are held by advisory locks of the store's connection, which the server gives back when the connection ends: a
+    proxy between, such as PgBouncer, must keep a connection for each client. One connection serves all threads.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._lock = threading.RLock()
+        self._connection: psycopg.Connection[Any] | None = None
+        self._process = 0
+        self._inherited: list[object] = []
+        self._held: dict[str, object] = {}
+        self._lost: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.url,)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({_shown(self.url)!r})"
+
+    def create(self, session: str, entries: Sequence[Entry]) -> None:
+        """Make a session of entries."""
+        lines = _lines(entries)
+        with self._writing() as connection:
+            made = _make(connection, session)
+            if made is None:
+                raise taken(session)
+            _add(connection, made, lines)
+
+    def append(self, session: str, entries: Sequence[Entry]) -> None:
+        """Add all of them or none."""
+        lines = _lines(entries)
+        if lines:
+            with self._writing() as connection:
+                self._check_held(session, entries)
+                _add(connection, _found_or_made(connection, session), lines)
+
+    def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
+        """The entries behind `after`, and the position behind the last."""
+        with self._using() as connection:
+            rows = connection.execute(_READ, (*after, session)).fetchall()
+        if not rows:
+            return [], START
+        found, position = rows[0][0], rows[-1][1]
+        if position is None:  # nothing new
+            return [], (found, after[1] if after[0] == found else 0)
+        return [Entry(run, at, decode(from_line(line))) for _, _, run, at, line in rows], (found, position)
+
+    def hold(self, session: str, run: str) -> Release | None:
+        """Claim a run until it is released or the connection ends. Waits while the session is being deleted."""
+        name, mark = _run_name(session, run), object()
+        with self._using() as connection:
+            if name in self._held:
+                return None
+            if not connection.execute(_SHARE, (_key(session), _key(name))).fetchall()[0][1]:
+                connection.execute(_UNSHARE, (_key(session),))
+                return None
+            self._held[name] = mark
+        return partial(self._release, session, name, mark)
+
+    def _release(self, session: str, name: str, mark: object) -> None:
+        with self._lock:
+            self._lost.discard(name)
+            if self._held.get(name) is not mark or self._process != os.getpid():
+                return
+            del self._held[name]
+            with suppress(SessionError), self._using() as connection:  # without a connection it is released already
+                connection.execute(_UNLOCK, (_key(name),))
+                connection.execute(_UNSHARE, (_key(session),))
+
+    def is_held(self, session: str, run: str) -> bool:
+        """Whether anybody alive holds the run."""
+        with self._using() as connection:
+            return bool(connection.execute(_IS_LOCKED, (_key(_run_name(session, run)),)).fetchall()[0][0])
+
+    def summaries(self) -> list[Summary]:
+        """All sessions, the newest change first."""
+        with self._using() as connection:
+            return [Summary(*row) for row in connection.execute(_SUMMARIES)]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a session another name."""
+        with self._alone(old) as (connection, found):
+            if connection.execute(_FIND, (new,)).fetchone() is not None:
+                raise taken(new)
+            connection.execute(_RENAME, (new, found))
+
+    def delete(self, session: str) -> None:
+        """Forget a session."""
+        with self._alone(session) as (connection, found):
+            for statement in _FORGET:
+                connection.execute(statement, (found,))
+
+    def close(self) -> None:
+        """End the connection, and with it the claims; the next use makes another."""
+        with self._lock:
+            self._held.clear()
+            connection, self._connection = self._connection, None
+            if connection is not None and self._process == os.getpid():
+                connection.close()
+
+    def _check_held(self, session: str, entries: Sequence[Entry]) -> None:
+        """Raise SessionError for a run that somebody else may have claimed since the connection was lost."""
+        if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
+            raise SessionError(
+                f"The connection to {_shown(self.url)} was lost, so this run of the session {session!r} may be gone on"
+                " with elsewhere. Open the session anew, and go on from what it holds."
+            )
+
+    @contextmanager
+    def _alone(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
+        """A transaction on a session that nobody else uses."""
+        with self._writing() as connection:
+            if any(name.startswith(f"{session}\n") for name in self._held):
+                raise in_use(session)
+            if not connection.execute(_LOCK_ALONE, (_key(session),)).fetchall()[0][0]:
+                raise in_use(session)
+            row = connection.execute(_FIND, (session,)).fetchone()
+            if row is None:
+                raise no_session(session)
+            yield connection, row[0]
+
+    @contextmanager
+    def _writing(self) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction: all of it or nothing."""
+        with self._using() as connection, connection.transaction():
+            yield connection
+
+    @contextmanager
+    def _using(self) -> Iterator[psycopg.Connection[Any]]:
+        """The connection, for this thread alone; its errors as ours."""
+        psycopg = _psycopg()
+        with self._lock:
+            try:
+                yield self._connected()
+            except psycopg.Error as error:
+                if self._connection is not None and self._connection.closed:
+                    self._lost.update(self._held)
+                    self.close()
+                raise SessionError(f"The sessions in {_shown(self.url)} cannot be read or written: {error}") from None
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if self._connection is not None and self._process == os.getpid():
+            return self._connection
+        if self._connection is not None:  # a parent's; ending it here would end it there
+            self._inherited.append(self._connection)
+            self._held.clear()
+        self._connection = None
+        connection: psycopg.Connection[Any] = _psycopg().connect(self.url, autocommit=True)
+        try:
+            _prepare(connection, self.url)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._process = connection, os.getpid()
+        weakref.finalize(self, _close, connection, os.getpid())
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(connection)))
+        return connection
+
+
+def _psycopg() -> Any:
+    """The package, when it is there."""
+    try:
+        import psycopg
+    except ImportError:
+        raise MissingExtra("postgres", "A session in a PostgreSQL database") from None
+    return psycopg
+
+
+def _prepare(connection: psycopg.Connection[Any], url: str) -> None:
+    """Make the tables when they are not there. Raises SessionError when they are those of a newer version."""
+    if not connection.execute(_IS_MADE).fetchall()[0][0]:
+        with connection.transaction():
+            connection.execute(_SETUP_LOCK, (_key("agentkit"),))
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.execute(_SET_VERSION, (SCHEMA_VERSION,))
+    version = connection.execute(_VERSION).fetchall()[0][0]
+    if version > SCHEMA_VERSION:
+        raise SessionError(
+            f"{_shown(url)} was written by a newer version of agentkit: its sessions have schema version {version}, and"
+            f" this version reads up to {SCHEMA_VERSION}. Update agentkit, or name another database."
+        )
+
+
+def _found_or_made(connection: psycopg.Connection[Any], session: str) -> int:
+    """The session's id. Its row is ours until the transaction ends, so that entries are seen in their order."""
+    while (row := connection.execute(_FIND, (session,)).fetchone()) is None:
+        _make(connection, session)
+    return int(row[0])
+
+
+def _make(connection: psycopg.Connection[Any], session: str) -> int | None:
+    """A new session, None when there is one. Its id is not one that was used before."""
+    made = 1 + secrets.randbits(62)
+    return made if connection.execute(_MAKE, (made, session)).rowcount else None
+
+
+def _add(connection: psycopg.Connection[Any], session: int, lines: Sequence[tuple[str, float, str]]) -> None:
+    with connection.cursor() as cursor:
+        cursor.executemany(_ADD, [(session, *line) for line in lines])
+
+
+def _lines(entries: Sequence[Entry]) -> list[tuple[str, float, str]]:
+    return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
+
+
+def _run_name(session: str, run: str) -> str:
+    return f"{session}\n{run}"
+
+
+def _key(name: str) -> int:
+    """The number of an advisory lock."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+
+
+def _shown(url: str) -> str:
+    """The URL without what must not be shown: users, passwords and settings."""
+    return re.sub(r"(?<=://)[^/]*@|\?.*", "", url, flags=re.DOTALL)
+
+
+def _close(connection: psycopg.Connection[Any], process: int) -> None:
+    if process == os.getpid():
+        connection.close()
+
+
+def _leave_to_parent(connection: weakref.ref[psycopg.Connection[Any]]) -> None:
+    """In a child that was forked off: let the parent's connection end with the parent."""
+    inherited = connection()
+    if inherited is not None and not inherited.closed:
+        os.close(inherited.fileno())

@@ -1,0 +1,294 @@
+"""How are sessions kept in one file?"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from agentkit.errors import SessionError
+from agentkit.memory.codec import decode, encode, from_line, to_line
+from agentkit.memory.store import START, Entry, Position, Release, Summary, no_session, taken
+from agentkit.memory.stores.locks import Holds, locks_beside
+
+SCHEMA_VERSION = 1
+_APPLICATION = 0x41_4B_49_54
+"""Marks a database as ours: AKIT."""
+
+_SCHEMA = (
+    "CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE entries (position INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL REFERENCES sessions,"
+    " run TEXT NOT NULL, at REAL NOT NULL, milestone TEXT NOT NULL)",
+    "CREATE INDEX entries_of_session ON entries (session)",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+_READ = (
+    "SELECT sessions.id, position, run, at, milestone FROM sessions LEFT JOIN entries"
+    " ON session = sessions.id AND position > CASE WHEN sessions.id = ? THEN ? ELSE 0 END"
+    " WHERE name = ? ORDER BY position"
+)
+_ADD = "INSERT INTO entries (session, run, at, milestone) VALUES (?, ?, ?, ?)"
+_SUMMARIES = (
+    "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM entries JOIN sessions ON session = sessions.id"
+    " GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"
+)
+_REMEDIES = (
+    ("SQLITE_FULL", "the disk is full; nothing of it was written. Free some space and try again"),
+    ("SQLITE_IOERR", "the disk refuses (it may be full, or over a quota); nothing of it was written"),
+    ("SQLITE_NOTADB", "it is no SQLite database; name another file"),
+    ("SQLITE_CORRUPT", "it is damaged; take it from a backup, or see what `sqlite3 FILE .recover` can save"),
+    ("SQLITE_BUSY", "another process keeps it locked; try again"),
+    ("SQLITE_READONLY", "it may only be read; check the permissions of the file and its folder"),
+    ("SQLITE_CANTOPEN", "it cannot be opened; check the permissions of the file and its folder"),
+)
+"""By the beginning of SQLite's name for an error: what happened and what to do."""
+
+
+class SQLiteStore:
+    """Keeps sessions in one SQLite file, which is made when there is none, readable for its owner only.
+
+    What was appended survives the death of the process at any instant; of what was appended in the last moments before
+    a loss of power, the newest may be missing, never a part of an entry. One connection serves all threads;
+    `wait_seconds` is how long it waits for other processes that are just writing.
+    """
+
+    def __init__(self, path: str | PathLike[str], wait_seconds: float = 30.0) -> None:
+        self.path = Path(path).absolute()
+        self._wait_seconds = wait_seconds
+        self._holds = Holds(locks_beside(self.path))
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._opened: tuple[int, int, int] | None = None
+        self._inherited: list[sqlite3.Connection] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self._wait_seconds)
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+    def create(self, session: str, entries: Sequence[Entry]) -> None:
+        """Make a session of entries."""
+        lines = _lines(entries)
+        with self._writing() as connection:
+            if _find(connection, session) is not None:
+                raise taken(session)
+            _add(connection, _make(connection, session), lines)
+
+    def append(self, session: str, entries: Sequence[Entry]) -> None:
+        """Add all of them or none."""
+        lines = _lines(entries)
+        if lines:
+            with self._writing() as connection:
+                found = _find(connection, session)
+                _add(connection, _make(connection, session) if found is None else found, lines)
+
+    def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
+        """The entries behind `after`, and the position behind the last."""
+        with self._using() as connection:
+            rows = connection.execute(_READ, (*after, session)).fetchall()
+        if not rows:
+            return [], START
+        found, position = rows[0][0], rows[-1][1]
+        if position is None:  # nothing new
+            return [], (found, after[1] if after[0] == found else 0)
+        return [Entry(run, at, decode(from_line(line))) for _, _, run, at, line in rows], (found, position)
+
+    def hold(self, session: str, run: str) -> Release | None:
+        """Claim a run until it is released or the process dies."""
+        return self._holds.hold(session, run)
+
+    def is_held(self, session: str, run: str) -> bool:
+        """Whether anybody alive holds the run."""
+        return self._holds.is_held(session, run)
+
+    def summaries(self) -> list[Summary]:
+        """All sessions, the newest change first."""
+        with self._using() as connection:
+            return [Summary(*row) for row in connection.execute(_SUMMARIES)]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a session another name."""
+        with self._holds.alone(old), self._writing() as connection:
+            found = _find(connection, old)
+            if found is None:
+                raise no_session(old)
+            if _find(connection, new) is not None:
+                raise taken(new)
+            connection.execute("UPDATE sessions SET name = ? WHERE id = ?", (new, found))
+
+    def delete(self, session: str) -> None:
+        """Forget a session."""
+        with self._holds.alone(session), self._writing() as connection:
+            found = _find(connection, session)
+            if found is None:
+                raise no_session(session)
+            connection.execute("DELETE FROM entries WHERE session = ?", (found,))
+            connection.execute("DELETE FROM sessions WHERE id = ?", (found,))
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._opened is not None and self._opened[0] == os.getpid():
+                connection.close()
+
+    @contextmanager
+    def _using(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone; its errors as ours."""
+        with self._lock:
+            try:
+                yield self._connected()
+            except sqlite3.Error as error:
+                raise _told(self.path, error) from None
+            except OSError as error:
+                raise SessionError(f"The sessions in {self.path} cannot be kept: {error.strerror}.") from None
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing."""
+        with self._using() as connection, _transaction(connection):
+            yield connection
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection of this process to the file that is there now."""
+        opened = self._opened
+        if self._connection is not None and opened is not None:
+            if opened == _identity(self.path):
+                return self._connection
+            if opened[0] == os.getpid():
+                self.close()  # the file was removed, or another put in its place
+            else:
+                self._inherited.append(self._connection)  # a parent's; closing it here would harm the parent
+        _make_file(self.path)
+        self._connection = None
+        connection = _connect(self.path, self._wait_seconds)
+        self._connection, self._opened = connection, _identity(self.path)
+        weakref.finalize(self, _close, connection, os.getpid())
+        return connection
+
+
+def _connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
+    """A connection to a database of ours; an empty one is made one."""
+    connection = sqlite3.connect(path, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
+    try:
+        if not _is_ours(connection, path):
+            _adopt(connection, path, wait_seconds)
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        # With a write-ahead log, NORMAL loses nothing when a process dies. Not every network drive can have one.
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether it is a database of ours, False when it is empty. Raises SessionError when it is neither."""
+    application, version, tables = connection.execute(
+        "SELECT application_id, user_version, (SELECT COUNT(*) FROM sqlite_master)"
+        " FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
+    if application == _APPLICATION:
+        if version > SCHEMA_VERSION:
+            raise SessionError(
+                f"{path} was written by a newer version of agentkit: its sessions have schema version {version}, and"
+                f" this version reads up to {SCHEMA_VERSION}. Update agentkit, or name another file."
+            )
+        return True
+    if application or version or tables:
+        raise SessionError(f"{path} is a database of another program; name another file.")
+    return False
+
+
+def _adopt(connection: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
+    """Make an empty database one of ours, unless another process has just done so."""
+    _use_write_ahead_log(connection, wait_seconds)
+    with _transaction(connection):
+        if not _is_ours(connection, path):
+            for statement in _SCHEMA:
+                connection.execute(statement)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # after some errors SQLite has ended it itself
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """Switch to the log; for this, unlike for all else, SQLite does not wait until others are done."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _make_file(path: Path) -> None:
+    """Make the file, and its folder, for the owner only; what is there already stays as it is."""
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """Which process, and which file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return os.getpid(), found.st_dev, found.st_ino
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
+
+
+def _lines(entries: Sequence[Entry]) -> list[tuple[str, float, str]]:
+    return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
+
+
+def _find(connection: sqlite3.Connection, session: str) -> int | None:
+    row = connection.execute("SELECT id FROM sessions WHERE name = ?", (session,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _make(connection: sqlite3.Connection, session: str) -> int:
+    """A new session. Its id is not one that was used before, not even in a file that was here before."""
+    made = 1 + secrets.randbits(62)
+    connection.execute("INSERT INTO sessions (id, name) VALUES (?, ?)", (made, session))
+    return made
+
+
+def _add(connection: sqlite3.Connection, session: int, lines: Sequence[tuple[str, float, str]]) -> None:
+    connection.executemany(_ADD, [(session, *line) for line in lines])
+
+
+def _told(path: Path, error: sqlite3.Error) -> SessionError:
+    """What happened and what to do about it."""
+    name = getattr(error, "sqlite_errorname", "")
+    remedy = next((remedy for start, remedy in _REMEDIES if name.startswith(start)), f"SQLite says: {error}")
+    return SessionError(f"The sessions in {path} cannot be read or written: {remedy}.")

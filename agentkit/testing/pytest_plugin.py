@@ -1,0 +1,100 @@
+"""How does a pytest test replay a run? A marker, a fixture and an option; pytest loads this whenever it starts.
+
+    @pytest.mark.cassette
+    def test_trip():
+        assert "Hanoi" in agent("What is the capital of Vietnam?")
+
+The cassette is `cassettes/test_trip.cassette` beside the test's file. `pytest --record=once` records what there is no
+cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+    from agentkit.memory.cassettes.player import Player
+    from agentkit.memory.cassettes.recorder import Recorder
+
+_NAME = "cassette"
+_FOLDER = "cassettes"
+_ENDING = ".cassette"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--record`."""
+    parser.getgroup("agentkit").addoption(
+        "--record",
+        choices=("none", "once", "all"),
+        default="none",
+        help="agentkit cassettes: 'none' replays (default), 'once' records what has none yet, 'all' records anew.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make marker and fixture known."""
+    import pytest
+
+    fixtures = ModuleType("agentkit fixtures")  # pytest is imported here, so that this module needs none of it
+    vars(fixtures)[_NAME] = pytest.fixture(cassette)
+    config.pluginmanager.register(fixtures, "agentkit-fixtures")
+    config.addinivalue_line(
+        "markers", "cassette(name): answer from cassettes/NAME.cassette what agentkit asks in this test."
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the fixture to the tests that bear the marker, and let it come before all others."""
+    for item in items:
+        names = getattr(item, "fixturenames", [])
+        is_asked_for = _NAME in names
+        if is_asked_for:
+            names.remove(_NAME)
+        if is_asked_for or (hasattr(item, "fixturenames") and item.get_closest_marker(_NAME)):
+            names.insert(0, _NAME)
+
+
+def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
+    """The tape on which the test is recorded, or from which it is replayed: its `path`, `is_replaying`, `now()`."""
+    from agentkit.tape import active
+    from agentkit.testing.cassettes import opened
+
+    tape = opened(_path(request.node), request.config.getoption("--record"))
+    request.node.obj = _within(tape, request.node.obj)
+    try:
+        with active(tape):  # for the fixtures that come later
+            yield tape
+    finally:
+        tape.finish(keep=False)  # which is late, unless the test was never begun
+
+
+def _path(test: Any) -> Path:
+    """Where the cassette of a test is."""
+    marker = test.get_closest_marker(_NAME)
+    named = str(marker.args[0]) if marker and marker.args else re.sub(r"[^\w.-]+", "_", test.name).strip("_")
+    return Path(test.path).parent / _FOLDER / f"{named.removesuffix(_ENDING)}{_ENDING}"
+
+
+def _within(tape: Recorder | Player, test: Callable[..., Any]) -> Callable[..., Any]:
+    """The test with the tape around it: where an async test runs, the fixture's context is not known."""
+    from agentkit.testing.cassettes import running
+
+    @wraps(test)
+    def run(*arguments: Any, **named: Any) -> Any:
+        with running(tape):
+            return test(*arguments, **named)
+
+    @wraps(test)
+    async def arun(*arguments: Any, **named: Any) -> Any:
+        with running(tape):
+            return await test(*arguments, **named)
+
+    return arun if inspect.iscoroutinefunction(test) else run

@@ -1,0 +1,195 @@
+"""OutputType: what an answer must be, what a model is told of it, and the answer as a value of it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
+
+from agentkit.errors import BadResponse, ConfigError
+from agentkit.messages import OutputSchema, ToolSpec
+from agentkit.tooling.arguments import complaint
+from agentkit.tooling.output import written
+from agentkit.tooling.output.faults import Misfit, sentences
+from agentkit.tooling.output.growing import GrowingJSON
+from agentkit.tooling.output.validation import Validator
+from agentkit.tooling.strict import Schema, strict
+
+WRAPPER = "result"
+"""The field that holds an answer which is no object itself: servers take objects only."""
+
+_T = TypeVar("_T")
+
+
+class OutputType(Generic[_T]):
+    """A Python type that answers must be of.
+
+    pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types and dates, and lists,
+    dictionaries, tuples and unions of them. Plain `str` is any text: it has no schema. What is no object stands in an
+    object with the field `result`, for the model only: `parse`, `partial` and `encode` know only the value.
+
+    Args:
+        kind: The type. `OutputType.of(kind)` gives the one object that all users of a type share.
+
+    Raises:
+        ConfigError: It is no type, or none that can be written as JSON.
+    """
+
+    def __init__(self, kind: type[_T] | Any) -> None:
+        self.name = _name_of(kind)
+        self._validator = None if kind is str else Validator(kind)
+        self._is_object = self._validator is not None and self._validator.schema.get("type") == "object"
+        self._whole = self._whole_schema()
+        self._strict = strict(self._whole)
+
+    @overload
+    @classmethod
+    def of(cls, kind: type[_T]) -> OutputType[_T]: ...
+
+    @overload
+    @classmethod
+    def of(cls, kind: Any) -> OutputType[Any]: ...
+
+    @classmethod
+    def of(cls, kind: Any) -> OutputType[Any]:
+        """The output type for a Python type, made once for each. Raises ConfigError."""
+        try:
+            return _shared(kind)
+        except TypeError:  # what it is annotated with cannot be compared, so it cannot be found again
+            return OutputType(kind)
+
+    @property
+    def schema(self) -> OutputSchema | None:
+        """What the provider is asked to enforce, in strict form when there is one; None for plain text."""
+        if self._validator is None:
+            return None
+        return OutputSchema(self.name, self._strict or self._whole, strict=self._strict is not None)
+
+    @property
+    def instruction(self) -> str:
+        """What a model is told whose provider enforces no schema; empty for plain text."""
+        if self._validator is None:
+            return ""
+        schema = json.dumps(self._strict or self._whole, ensure_ascii=False, separators=(",", ":"))
+        return f"Answer with JSON only, without words or a fence around it. It must fit this JSON schema:\n{schema}"
+
+    def as_tool(self, name: str = "final_answer") -> ToolSpec:
+        """The answer as a tool, for providers that enforce schemas of tools only; `parse` reads its arguments.
+
+        Raises ConfigError for plain text, which needs none.
+        """
+        if self._validator is None:
+            raise ConfigError("Plain text needs no tool: the answer is the text.")
+        text = "Give the final answer. Use it once, when everything that it needs is known."
+        return ToolSpec(name, text, self._whole, self._strict)
+
+    def parse(self, text: str) -> _T:
+        """The value that a model wrote as JSON, also between fences or with words around it.
+
+        Raises BadResponse; its text says everything that the model must mend, and nothing else.
+        """
+        if self._validator is None:
+            return cast("_T", text)
+        found = written.read(text)
+        faults: list[str] = []
+        for candidate, place in self._candidates(found):
+            try:
+                return cast("_T", self._validator.check(candidate))
+            except Misfit as misfit:
+                faults = faults or sentences(misfit.faults, self._validator.schema, candidate, place)
+        raise BadResponse(str(complaint([found.fault] if found.fault else faults or [self._nothing(found.text)])))
+
+    def partial(self, text: str) -> Any:
+        """What a half-written answer says so far, None when nothing; see `GrowingAnswer.feed`."""
+        return self.growing().feed(text)
+
+    def growing(self) -> GrowingAnswer:
+        """A reader for one answer that is streamed."""
+        return GrowingAnswer(is_text=self._validator is None, is_object=self._is_object)
+
+    def encode(self, value: _T) -> str:
+        """A value of the type as text that `parse` reads back."""
+        if self._validator is None:
+            return str(value)
+        data = self._validator.encode(value)
+        return json.dumps(data if self._is_object else {WRAPPER: data}, ensure_ascii=False)
+
+    def _whole_schema(self) -> Schema:
+        """The schema of what a model writes: an object."""
+        if self._validator is None:
+            return {}
+        schema = self._validator.schema
+        if self._is_object:
+            return schema
+        shared = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+        inner = {key: value for key, value in schema.items() if key != "$defs"}
+        shape = {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER]}
+        return {**shape, "additionalProperties": False, **shared}
+
+    def _candidates(self, found: written.Written) -> Iterator[tuple[Any, str]]:
+        """What may be meant, the likeliest first, each with the field of the wrapper it stands in or nothing."""
+        objects = [value for value in found.values if isinstance(value, dict)]
+        for value in reversed((objects or found.values) if self._is_object else found.values):
+            if not self._is_object and isinstance(value, dict) and value.keys() == {WRAPPER}:
+                yield value[WRAPPER], WRAPPER
+            yield value, ""
+        if not self._is_object and not found.fault and not any(isinstance(each, dict | list) for each in found.values):
+            yield from ((text, "") for text in dict.fromkeys((found.text, found.text.strip("\"'`*. "))) if text)
+
+    def _nothing(self, text: str) -> str:
+        return f"The answer should be JSON; {'it is empty' if not text else 'there is none in it'}."
+
+    def __repr__(self) -> str:
+        return f"OutputType({self.name})"
+
+
+class GrowingAnswer:
+    """An answer while it is streamed. Each character is read once."""
+
+    def __init__(self, *, is_text: bool = False, is_object: bool = True) -> None:
+        self._json = None if is_text else GrowingJSON("{" if is_object else "{[")
+        self._text = ""
+        self._is_object = is_object
+
+    def feed(self, piece: str) -> Any:
+        """What the answer says so far, after another piece of it; None when nothing.
+
+        These are plain values, not yet of the type: dictionaries with the keys so far, lists with the entries so far,
+        texts that may be cut; numbers and words such as true only when whole. They are not checked: a text cut in half
+        may well be valid, and wrong. Plain text is itself.
+        """
+        if self._json is None:
+            self._text += piece
+            return self._text or None
+        self._json.feed(piece)
+        value = self._json.value
+        is_wrapper = not self._is_object and isinstance(value, dict) and value.keys() <= {WRAPPER}
+        return value.get(WRAPPER) if is_wrapper else value
+
+
+@functools.lru_cache(256)
+def _shared(kind: Any) -> OutputType[Any]:
+    return OutputType(kind)
+
+
+def _name_of(kind: Any) -> str:
+    """The name of a type in the letters that servers allow: `Invoice`, `list_of_Invoice`, `int_or_str`."""
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", _spoken(kind)).strip("_")
+    return name[:64] or "answer"
+
+
+def _spoken(kind: Any) -> str:
+    origin, inner = get_origin(kind), [each for each in get_args(kind) if each is not ...]
+    named = getattr(kind, "__name__", "") if origin is None else getattr(origin, "__name__", "")
+    match named:
+        case "Annotated":
+            return _spoken(inner[0])
+        case "Literal":
+            return "choice"
+        case "Union" | "UnionType":
+            return "_or_".join(map(_spoken, inner))
+        case "NoneType":
+            return "null"
+    return f"{named}_of_{'_and_'.join(map(_spoken, inner))}" if inner else named

@@ -1,0 +1,185 @@
+"""What does it cost to keep a session?
+
+    python benchmarks/sessions/measure.py [--postgres URL]
+
+Prints Markdown tables of medians in microseconds. First what an agent's run takes for a message, without a store and
+with one; the model is a script and the tool does nothing, so that the difference is what keeping takes. Then what it
+takes to keep one milestone, to begin a run, to read what is new, and to read all; with sessions of 100 and of 10,000
+messages. Last how long writers side by side take for one append: in threads that share a store, in threads with a store
+each, and in processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from agentkit import Agent
+from agentkit.events import ResponseReceived, RunEnded, RunStarted
+from agentkit.memory.session import Session
+from agentkit.memory.store import Entry, Store
+from agentkit.memory.stores.opening import Place, store_at
+from agentkit.messages import AssistantMessage, Response, ToolCall, UserMessage
+from agentkit.testing import ScriptedLLM, call
+from agentkit.usage import Usage
+
+WRITERS, APPENDS, ROUNDS = 4, 250, 500
+RUNS, ITERATIONS = 25, 20
+MESSAGES = 2 * ITERATIONS + 2
+CALL = ToolCall("call_0123456789", "calculator", '{"expression": "0.17 * 2400"}')
+ANSWER = ResponseReceived(
+    Response(AssistantMessage("It is 408. " * 50, (CALL,)), usage=Usage(1_200, 80, requests=1), model="a-model")
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--postgres", metavar="URL", help="measure a PostgreSQL database, too; leaves two sessions")
+    wishes = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        places: dict[str, Place] = {"memory": ":memory:", "SQLite": Path(folder) / "sessions.db"}
+        if wishes.postgres:
+            places["PostgreSQL"] = wishes.postgres
+        lines = [*runs({"none": None, **places}), "", *costs(places), "", *contention(Path(folder) / "shared.db")]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def runs(places: dict[str, Place]) -> Iterator[str]:
+    """The table of what an agent's run takes for a message. The runs take turns, so that all share the noise."""
+    yield "| store of an agent's session | a message | more than without | ratio |"
+    yield "|---|---|---|---|"
+    stores = {name: None if place is None else store_at(place) for name, place in places.items()}
+    times: dict[tuple[str, int], list[float]] = {(name, count): [] for name in stores for count in (0, 1_000)}
+    for _ in range(RUNS):
+        for (name, count), taken in times.items():
+            taken.append(run_seconds(talked(stores[name], count)) / MESSAGES)
+    for (name, count), taken in times.items():
+        own, without = statistics.median(taken), statistics.median(times["none", count])
+        yield f"| {name}, {count} messages before | {shown(own)} | {shown(own - without)} | {own / without:.2f} |"
+
+
+def talked(store: Store | None, count: int) -> Session:
+    """A new session that has so many messages, and has read them."""
+    session = Session(f"{count} messages, {time.time_ns()}", store)
+    for _ in range(count // 100):
+        said = [(UserMessage(f"What is {number}?"), AssistantMessage(f"It is {number}.")) for number in range(50)]
+        session.append([message for pair in said for message in pair])
+    _ = session.messages
+    return session
+
+
+def run_seconds(session: Session) -> float:
+    """How long a run takes in which the model wishes for a tool again and again."""
+
+    def double(number: int) -> int:
+        return 2 * number
+
+    lines = [call("double", number=number) for number in range(ITERATIONS)]
+    llm = ScriptedLLM(*lines, "Done.")
+    agent = Agent("helper", [double], llm=llm, max_iterations=ITERATIONS + 1, session=session)
+    return measured(lambda: agent.run("Double them all.").raise_for_status())
+
+
+def costs(places: dict[str, Place]) -> Iterator[str]:
+    """The table of what one caller waits for."""
+    yield "| store, messages | keep a milestone | begin a run | read what is new | open and read all |"
+    yield "|---|---|---|---|---|"
+    for name, place in places.items():
+        for count in (100, 10_000):
+            store = store_at(place)
+            session = talked(store, count)
+            whole = median(lambda name=session.name, store=store: Session(name, store).messages, 5)
+            yield f"| {name}, {count} | {keeping(session)} | {beginning(session)} | {reading(session)} | {whole} |"
+            store.close()
+
+
+def keeping(session: Session) -> str:
+    """To keep what the model has answered."""
+    run = session.begin()
+    run.keep(RunStarted("helper", "How much?"))
+    figure = median(lambda: run.keep(ANSWER), ROUNDS)
+    run.keep(RunEnded("done"))
+    run.leave()
+    return figure
+
+
+def beginning(session: Session) -> str:
+    """To begin a run, and to close it with nothing done."""
+    return median(lambda: session.begin().close(), ROUNDS)
+
+
+def reading(session: Session) -> str:
+    """To read what was appended since, which is one message each time."""
+    runs = iter([Entry(f"run-{number}", 1.0, RunEnded("done")) for number in range(ROUNDS)])
+    times = []
+    for entry in runs:
+        if session.store is not None:
+            session.store.append(session.name, [entry])
+        times.append(measured(lambda: session.unfinished))
+    return shown(statistics.median(times))
+
+
+def contention(path: Path) -> Iterator[str]:
+    """The table of writers side by side on one file."""
+    yield f"| {WRITERS} writers on one file | an append |"
+    yield "|---|---|"
+    shared = store_at(path)
+    yield f"| one alone | {shown(append_often(path) / APPENDS)} |"
+    with ThreadPoolExecutor(WRITERS) as pool:
+        begin = time.perf_counter()
+        list(pool.map(lambda number: append_to(shared, number), range(WRITERS)))
+        yield f"| threads, one store | {shown((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+        begin = time.perf_counter()
+        list(pool.map(append_often, [path] * WRITERS))
+        yield f"| threads, a store each | {shown((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+    with ProcessPoolExecutor(WRITERS, get_context("spawn")) as processes:
+        list(processes.map(append_often, [path] * WRITERS))  # the processes are there from here on
+        begin = time.perf_counter()
+        list(processes.map(append_often, [path] * WRITERS))
+        yield f"| processes | {shown((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+    shared.close()
+
+
+def append_often(path: Path) -> float:
+    """Append many times with a store of its own; how long it took."""
+    store = store_at(path)
+    begin = time.perf_counter()
+    append_to(store, 0)
+    taken = time.perf_counter() - begin
+    store.close()
+    return taken
+
+
+def append_to(store: object, number: int) -> None:
+    """Append many times."""
+    for _ in range(APPENDS):
+        store.append("shared", [Entry(f"run-{number}", 1.0, ANSWER)])
+
+
+def median(work: Callable[[], object], rounds: int) -> str:
+    """The median of several times, as text."""
+    return shown(statistics.median(measured(work) for _ in range(rounds)))
+
+
+def measured(work: Callable[[], object]) -> float:
+    """How many seconds something takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def shown(seconds: float) -> str:
+    """Seconds as microseconds."""
+    return f"{seconds * 1e6:,.0f} µs"
+
+
+if __name__ == "__main__":
+    main()

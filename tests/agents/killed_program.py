@@ -1,0 +1,166 @@
+"""A program that is killed: an agent runs errands over a stored session, each in a process of its own.
+
+It is told orders, a line of JSON each, on standard input, and runs each in a child that it forks: it prints the child's
+id, and once it is told to by another line, how the child ended. The keys of an order:
+
+    place, session   where the conversation is kept
+    prompt           what to run; without it, the newest run is resumed
+    way              run, arun, stream or astream
+    folder           where `effects` gets a line for each thing that a tool did, and `told` one for each milestone that
+                     the agent has told of
+    dies             perhaps [number, "before" or "after"]: at which entry that is written down the child dies by itself
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from agentkit import Agent
+from agentkit.agents.result import Resumption, RunFinished
+from agentkit.events import Milestone
+from agentkit.memory.codec import encode, to_line
+from agentkit.memory.session import Session
+from agentkit.memory.stores.sqlite import SQLiteStore
+from agentkit.messages import AssistantMessage, UserMessage
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tooling.tool import Tool
+
+WISHES = (("note", "slow_note", "look"), ("note",), ("slow_note", "look", "slow_note", "note"))
+"""The tools that each response of the model wishes for; after these, it answers."""
+
+
+class MortalStore(SQLiteStore):
+    """A store whose process dies when so many times something was written down."""
+
+    def __init__(self, path, dies):
+        super().__init__(path)
+        self._left, self._instant = dies
+
+    def append(self, session, entries):
+        """Write it down, unless the process dies before, or after."""
+        self._left -= 1
+        if self._left == 0 and self._instant == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().append(session, entries)
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Notebook:
+    """A file of lines. Each is there whole once `add` returns, whoever dies then."""
+
+    def __init__(self, path):
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def add(self, line):
+        """Add a line."""
+        os.write(self._descriptor, f"{line}\n".encode())
+
+
+def tools_over(effects):
+    """Tools that leave a line in the world; `look` may be repeated."""
+
+    def note(token: str) -> str:
+        """Note something down."""
+        effects.add(token)
+        return f"noted {token}"
+
+    def slow_note(token: str) -> str:
+        """Note something down, slowly."""
+        time.sleep(0.004)
+        effects.add(token)
+        time.sleep(0.004)
+        return f"noted {token}"
+
+    def look(token: str) -> str:
+        """Look at something."""
+        effects.add(token)
+        time.sleep(0.002)
+        return f"seen {token}"
+
+    return [note, slow_note, Tool(look, idempotent=True)]
+
+
+def decide(request):
+    """What the model says: the next wishes for the newest prompt, and at last that it is done."""
+    prompts = [place for place, message in enumerate(request.messages) if isinstance(message, UserMessage)]
+    prompt = request.messages[prompts[-1]].content
+    since = request.messages[prompts[-1] :]
+    number = sum(isinstance(message, AssistantMessage) for message in since)
+    if number == len(WISHES):
+        return f"Done: {prompt}."
+    return [call(tool, token=f"{prompt}/{number}/{place}") for place, tool in enumerate(WISHES[number])]
+
+
+async def collected(events):
+    """All that an asynchronous stream yields."""
+    return [event async for event in events]
+
+
+def drive(agent, way, prompt):
+    """The result of a run, driven in one of the four ways."""
+    match way:
+        case "run":
+            return agent.run(prompt)
+        case "arun":
+            return asyncio.run(agent.arun(prompt))
+        case "stream":
+            events = list(agent.stream(prompt))
+        case _:
+            events = asyncio.run(collected(agent.astream(prompt)))
+    assert isinstance(events[-1], RunFinished)
+    return events[-1].result
+
+
+def carry_out(order):
+    """Run what an order says."""
+    folder = Path(order["folder"])
+    store = MortalStore(order["place"], order["dies"]) if "dies" in order else order["place"]
+    told = Notebook(folder / "told")
+    agent = Agent(
+        "helper",
+        tools_over(Notebook(folder / "effects")),
+        llm=ScriptedLLM(decide, repeat=True),
+        session=Session.open(store, order["session"]),
+    )
+    agent.on(Milestone, lambda milestone: told.add(to_line(encode(milestone))))
+    result = drive(agent, order["way"], order["prompt"] if "prompt" in order else Resumption())
+    assert (result.status, result.output) == ("done", f"Done: {result.messages[0].content}."), result
+
+
+def main():
+    """Carry out each order in a child."""
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            die_after(json.loads(line))
+        say(child)
+        sys.stdin.readline()
+        say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def die_after(order):
+    """Carry an order out and leave, without what a process does at its end."""
+    code = 1
+    try:
+        carry_out(order)
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+        os._exit(code)
+
+
+def say(number):
+    """Tell a number to whoever gives the orders."""
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

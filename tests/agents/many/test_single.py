@@ -1,0 +1,104 @@
+"""What is told of one run, when it has a session of its own, a share of a budget, and perhaps an end of its own?"""
+
+import pytest
+
+from agentkit import Agent, Limits, Session
+from agentkit.agents.many.single import Continuing, Share, left_of, made_error, used_up
+from agentkit.agents.running.budget import UNLIMITED, Budget
+from agentkit.agents.running.plan import NONE
+from agentkit.errors import MissingExtra, RunError, SessionError, Unreachable
+from agentkit.testing import ScriptedLLM
+from agentkit.usage import Price, Usage
+
+PRICE = Price(1, 1)
+
+
+def spent(limits, **taken):
+    """A budget of which so much was taken."""
+    budget = Budget(limits)
+    for name, value in taken.items():
+        setattr(budget.spent, name, value)
+    return budget
+
+
+@pytest.mark.parametrize(
+    ("limits", "taken", "name"),
+    [
+        ({"tool_calls": 3}, {"tool_calls": 3}, "tool_calls"),
+        ({"tool_calls": 3}, {"tool_calls": 2}, None),
+        ({"output_tokens": 100}, {"output_tokens": 95}, "output_tokens"),
+        ({"output_tokens": 100}, {"output_tokens": 50}, None),
+        ({"cost": 1.0}, {"dollars": 1.0}, "cost"),
+        ({}, {}, None),
+    ],
+)
+def test_what_is_used_up(limits, taken, name):
+    """A budget is used up when it leaves no room for a request; looking takes nothing of it."""
+    budget = spent(Limits(**limits), **taken)
+    before = budget.spent.output_tokens, budget.spent.dollars
+    limit = used_up(budget, lambda: PRICE)
+    assert (limit and limit.limit) == name
+    assert (budget.spent.output_tokens, budget.spent.dollars) == pytest.approx(before)
+
+
+def test_what_is_left():
+    """What is left of a budget, and of the one above it, are the limits of a run elsewhere."""
+    above = spent(Limits(tool_calls=10, seconds=None, cost=2.0), tool_calls=8, dollars=3.0)
+    budget = Budget(Limits(total_tokens=1_000, tool_calls=5, seconds=60), above)
+    budget.spent.add(300, 200, 0)
+    left = left_of(budget)
+    assert (left.total_tokens, left.tool_calls, left.input_tokens, left.repeated_calls) == (500, 2, None, None)
+    assert 0 < left.seconds <= 60
+    assert 0 < left.cost < 0.001
+    assert left_of(Budget(UNLIMITED)) == UNLIMITED
+
+
+def test_share_is_the_same_budget():
+    """What one run spends, all see; a share knows whether its own newest request was refused."""
+    shared = Budget(Limits(total_tokens=100))
+    one, two = Share.of(shared), Share.of(shared)
+    held = one.reserve(10, lambda: 80, lambda: None)
+    assert two.reserve(10, lambda: 80, lambda: None).limit == "total_tokens"
+    assert (one.is_refused, two.is_refused) == (False, True)
+    one.settle(held, Usage(10, 10), lambda: None)
+    assert two.reserve(10, lambda: 80, lambda: None).max_tokens == 70
+    assert two.is_refused is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [("Unreachable", Unreachable), ("MissingExtra", RunError), ("Any", RunError), ("NoSuchError", RunError)],
+)
+def test_error_by_its_name(kind, made):
+    """An error that was told elsewhere is of its own class where it can be made of its text, else a RunError."""
+    error = made_error(kind, "It went wrong.")
+    assert (type(error), str(error)) == (made, "It went wrong.")
+    assert made is not MissingExtra
+
+
+def test_damaged_session_is_a_failed_result(tmp_path):
+    """When the sessions cannot be read any more, each result says so."""
+    file = tmp_path / "s.db"
+    agent = Agent("echo", llm=ScriptedLLM("Hello.", repeat=True), session=Session.open(file, "trip"))
+    agent.session.store.close()
+    for each in tmp_path.glob("s.db*"):
+        each.unlink()
+    file.write_text("This is no database. " * 1_000, "utf-8")
+    results = agent.map(["a", "b"])
+    assert [type(result.error) for result in results] == [SessionError, SessionError]
+
+
+def test_session_that_was_made_of_messages(tmp_path):
+    """A session that began with messages from elsewhere belongs to no prompt."""
+    session = Session.open(tmp_path / "s.db", "trip")
+    Session("trip/0000", session.store).append(list(Agent("x", llm=ScriptedLLM("Hi.")).run("Hello?").messages))
+    result = Agent("echo", llm=ScriptedLLM("Hello.", repeat=True), session=session).map(["Hello?"])[0]
+    assert isinstance(result.error, SessionError)
+
+
+def test_lead_of_a_result_is_the_agent():
+    """Whoever goes on with a result knows the agent's name, order and plans."""
+    agent = Agent("helper", instruction="Be brief.", llm=ScriptedLLM("Hi."))
+    lead = Continuing(agent, Session())
+    plan = lead.plan_beside(agent._plan(None, NONE))
+    assert (lead.name, plan.instruction, plan.lead) == ("helper", "Be brief.", agent)

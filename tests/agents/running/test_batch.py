@@ -1,0 +1,170 @@
+"""How are the calls of one response used, when some have been used already?"""
+
+import pytest
+
+from agentkit import Agent, Approval, Tool
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import ConfigError
+from agentkit.events import (
+    Approved,
+    ResponseReceived,
+    RunStarted,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.memory.session import Session
+from agentkit.memory.store import Entry
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult
+from agentkit.testing import ScriptedLLM
+from agentkit.tools.dialogue import finish_tool
+
+ALLOWED = Decision(Verdict.ALLOW, "safety-level", "It may.")
+ASKED = Decision(Verdict.ASK, "safety-level", "It must be asked for.")
+
+
+def killed(path, *calls, since=()):
+    """A session in which a run was killed right after the model had wished for calls and `since` had happened."""
+    session = Session.open(path / "a.db", "trip")
+    message = AssistantMessage("", tuple(calls))
+    milestones = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
+    session.store.append("trip", [Entry("run", 1.0, milestone) for milestone in milestones])
+    return session
+
+
+def erasing(**options):
+    """A tool that must be asked for, and the list of what it did."""
+    ran = []
+
+    def erase(name: str = "it") -> str:
+        """Erase something."""
+        ran.append(name)
+        return f"{name} is gone"
+
+    return Tool(erase, level="SYSTEM", **options), ran
+
+
+def resumed(session, tool, *lines, **options):
+    """The result of the run in the session, after it has gone on, and what the model was told of the calls."""
+    llm = ScriptedLLM(*(lines or ["Done."]))
+    result = Agent("helper", [tool], llm=llm, session=session, **options).resume()
+    told = [message.content for message in llm.requests[0].messages if type(message).__name__ == "ToolMessage"]
+    return result, told
+
+
+ERASE = ToolCall("a", "erase", '{"name": "it"}')
+
+
+def test_call_that_was_not_begun(tmp_path):
+    """A call that was only wished for is judged and used as if nothing had happened."""
+    tool, ran = erasing()
+    _, told = resumed(killed(tmp_path, ERASE), tool, approve=lambda _: True)
+    assert (ran, told) == (["it"], ["it is gone"])
+
+
+def test_call_that_was_approved(tmp_path):
+    """A call that a person had approved before the process died is not asked about again."""
+    tool, ran = erasing()
+    session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE)])
+    _, told = resumed(session, tool, approve=lambda _: False)
+    assert (ran, told) == (["it"], ["it is gone"])
+
+
+def test_call_that_was_approved_with_other_arguments(tmp_path):
+    """What a person had put in the place of the arguments is what runs."""
+    tool, ran = erasing()
+    session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE, arguments='{"name": "that"}')])
+    result, told = resumed(session, tool)
+    assert ran == ["that"]
+    assert "a person changed the arguments" in told[0]
+    assert result.tool_calls[0].call.arguments == '{"name": "that"}'
+
+
+def test_call_that_was_refused(tmp_path):
+    """A no that was given stays a no."""
+    tool, ran = erasing()
+    session = killed(tmp_path, ERASE, since=[Approved("a", Approval.NO, "Not that.")])
+    _, told = resumed(session, tool, approve=lambda _: True)
+    assert ran == []
+    assert "Not that." in told[0]
+
+
+def test_call_that_was_at_work(tmp_path):
+    """A call that was at work is not made again: the model is told that nobody knows what came of it."""
+    tool, ran = erasing()
+    result, told = resumed(killed(tmp_path, ERASE, since=[ToolCallStarted(ERASE, ALLOWED)]), tool)
+    assert (ran, result.tool_calls[0].result.status) == ([], "interrupted")
+    assert "whether it took effect is unknown" in told[0]
+
+
+def test_idempotent_call_that_was_at_work(tmp_path):
+    """A call that may be repeated is made again, but not without being asked for again."""
+    for approve, ran_by_now in ((lambda _: True, ["it"]), (lambda _: False, [])):
+        tool, ran = erasing(idempotent=True)
+        folder = tmp_path / str(len(ran_by_now))
+        folder.mkdir()
+        session = killed(folder, ERASE, since=[ToolCallStarted(ERASE, ALLOWED)])
+        resumed(session, tool, approve=approve)
+        assert ran == ran_by_now
+
+
+def test_call_of_a_tool_that_is_gone(tmp_path):
+    """A call that was at work is told as interrupted also when the agent has the tool no more."""
+    tool, _ = erasing()
+    other = Tool(lambda: "x", "other", "Nothing.")
+    for number, since in enumerate(([ToolCallStarted(ERASE, ALLOWED)], [])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        result, told = resumed(killed(folder, ERASE, since=since), other)
+        assert result.output == "Done."
+        assert ("interrupted" if since else "no tool") in (told[0].lower() + result.tool_calls[0].result.status)
+    assert tool.name == "erase"
+
+
+def test_finished_calls_are_not_made_again(tmp_path):
+    """Of several calls only those without a result are used."""
+    tool, ran = erasing()
+    second = ToolCall("b", "erase", '{"name": "that"}')
+    finished = ToolCallFinished(ERASE, ToolResult("erase", "ok", "it is gone"))
+    session = killed(tmp_path, ERASE, second, since=[ToolCallStarted(ERASE, ALLOWED), finished])
+    _, told = resumed(session, tool, approve=lambda _: True)
+    assert (ran, told) == (["that"], ["it is gone", "that is gone"])
+
+
+def test_call_that_waited(tmp_path):
+    """A run that was killed while a call waited for a person waits on, and is told of it once."""
+    tool, ran = erasing()
+    session = killed(tmp_path, ERASE, since=[ToolCallPostponed(ERASE, "May it?", ASKED)])
+    result = Agent("helper", [tool], llm=ScriptedLLM("Done."), session=session).resume()
+    assert (result.status, ran, result.pending[0].question) == ("paused", [], "May it?")
+    assert sum(isinstance(each, ToolCallPostponed) for each in result.milestones) == 1
+    assert result.resume(True).output == "Done."
+
+
+def test_what_finished_calls_lead_to(tmp_path):
+    """What follows from a call that had finished still follows: the answer of `finish` ends the run."""
+    call = ToolCall("a", "finish", '{"answer": "It is 4."}')
+    finished = ToolCallFinished(call, ToolResult("finish", "ok", "It is 4."))
+    session = killed(tmp_path, call, since=[ToolCallStarted(call, ALLOWED), finished])
+    agent = Agent("helper", [finish_tool], llm=ScriptedLLM(), session=session)
+    assert agent.resume().output == "It is 4."
+    assert agent.history[-1] == {"role": "assistant", "content": "It is 4."}
+
+
+def test_nothing_follows_from_a_tool_that_is_gone(tmp_path):
+    """A finished call of a tool that the agent has no more has its result, and the model goes on."""
+    tool, _ = erasing()
+    other = ToolCall("a", "other", "{}")
+    finished = ToolCallFinished(other, ToolResult("other", "ok", "fine"))
+    session = killed(tmp_path, other, since=[ToolCallStarted(other, ALLOWED), finished])
+    assert resumed(session, tool)[1] == ["fine"]
+
+
+def test_handoff_to_nobody(tmp_path):
+    """A run that was handed to an agent that is not at hand cannot go on here, and says so."""
+    call = ToolCall("a", "find", "{}")
+    passed = ToolCallFinished(call, ToolResult("find", "ok", "The conversation is passed.", lead="expert"))
+    session = killed(tmp_path, call, since=[ToolCallStarted(call, ALLOWED), passed])
+    agent = Agent("helper", llm=ScriptedLLM(), session=session)
+    with pytest.raises(ConfigError, match="'expert', which is none of the handoffs"):
+        agent.resume()

@@ -1,0 +1,122 @@
+"""Is every wish of a model judged, and is it told why not?"""
+
+import asyncio
+import json
+
+import pytest
+
+from agentkit.agents.running.tool_call import Bench, judge_call
+from agentkit.decisions import Decision, Verdict
+from agentkit.levels import SafetyLevel
+from agentkit.messages import ToolCall
+from agentkit.safety.approval import Grants
+from agentkit.safety.policy import Policy
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.workspace import Workspace
+
+
+def add(a: int, b: int = 0) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def forbid(arguments):
+    """Denies every call."""
+    return Decision(Verdict.DENY, "never", "Nobody may do that.", "a", "Use add instead.")
+
+
+def fail(arguments):
+    """A judge with a bug."""
+    raise LookupError("no such rule")
+
+
+TOOLS = Toolset(
+    [
+        add,
+        Tool(add, "erase", level="SYSTEM"),
+        Tool(add, "forbidden", level="SYSTEM", judge=forbid),
+        Tool(add, "misjudged", judge=fail),
+    ]
+)
+
+
+def judged(name, arguments='{"a": 1}', level=SafetyLevel.NETWORK):
+    """A judged call of a tool."""
+    return judge_call(ToolCall("id", name, arguments), Bench(TOOLS, (Policy(level),), Grants(), Workspace()), ())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "verdict", "rule"),
+    [
+        ("add", '{"a": 1}', "allow", None),
+        ("erase", '{"a": 1}', "ask", "safety-level"),
+        ("forbidden", '{"a": 1}', "deny", "never"),
+        ("misjudged", '{"a": 1}', "deny", "judge-failed"),
+        ("ad", '{"a": 1}', "deny", "unknown-tool"),
+        ("", "{}", "deny", "unknown-tool"),
+        ("add\x00", "{}", "deny", "unknown-tool"),
+        ("add", "{", "deny", "bad-arguments"),
+        ("add", "", "deny", "bad-arguments"),
+        ("add", "null", "deny", "bad-arguments"),
+        ("add", "[1]", "deny", "bad-arguments"),
+        ("add", '"a"', "deny", "bad-arguments"),
+        ("add", '{"a": "x"}', "deny", "bad-arguments"),
+        ("add", '{"a": null}', "deny", "bad-arguments"),
+        ("add", '{"c": 1}', "deny", "bad-arguments"),
+        ("add", '{"a": 1, "c": 1}', "deny", "bad-arguments"),
+        ("add", '{"a": NaN}', "deny", "bad-arguments"),
+        ("add", "[" * 100_000, "deny", "bad-arguments"),
+        ("add", '{"a": ' + "9" * 10_000 + "}", "deny", "bad-arguments"),
+        ("add", "\ud800", "deny", "bad-arguments"),
+    ],
+)
+def test_every_wish_gets_a_decision(name, arguments, verdict, rule):
+    """Whatever a model writes gets a decision with a verdict, a rule and a reason, and never an exception."""
+    decision = judged(name, arguments).decision
+    assert decision.verdict == verdict
+    assert rule in (decision.rule, None)
+    assert decision.reason
+
+
+def test_arguments_are_checked_and_complete():
+    """An allowed call carries its checked arguments."""
+    assert judged("add").arguments["a"] == 1
+
+
+def test_unknown_tool_names_the_closest():
+    """Who misspells a tool is told which one was meant."""
+    assert "'add'" in judged("ad").refusal().content
+
+
+def test_refusal_gives_reason_and_remedy():
+    """A denied call tells the model the reason and what would be allowed."""
+    result = judged("forbidden").refusal()
+    assert json.loads(result.content) == {"error": "Nobody may do that. Use add instead.", "tool": "forbidden"}
+    assert (result.status, result.ok, result.decision.rule) == ("denied", False, "never")
+
+
+def test_mistakes_are_failures_and_judgments_denials():
+    """A wish that makes no sense has failed; one that was judged is denied."""
+    assert judged("ad").refusal().status == judged("add", "{").refusal().status == "failed"
+    assert judged("erase").refusal().status == "denied"
+
+
+@pytest.mark.parametrize("name", ["ad", "erase", "forbidden"])
+def test_what_may_not_happen_does_not_run(name):
+    """Running a call that may not happen gives its refusal, blocking and awaiting alike."""
+    call = judged(name)
+    assert call.run() == asyncio.run(call.arun()) == call.refusal()
+
+
+def test_allowed_call_runs():
+    """An allowed call gives the value of its function, with the decision that let it happen."""
+    call = judged("erase", '{"a": 1, "b": 2}', SafetyLevel.SYSTEM)
+    for result in (call.run(), asyncio.run(call.arun())):
+        assert (result.value, result.content, result.decision) == (3, "3", call.decision)
+
+
+def test_evidence_is_bounded():
+    """A decision quotes at most the beginning of what a model wrote."""
+    assert len(judged("add", "[" * 100_000).decision.evidence) <= 200
+    assert len(judged("x" * 100_000).decision.evidence) <= 200

@@ -1,0 +1,247 @@
+"""What do an agent's checks make of prompts and answers?"""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from agentkit import Agent, ConfigError, Image
+from agentkit.errors import Unreachable
+from agentkit.events import AnswerAmended
+from agentkit.testing import ScriptedLLM, call, say
+
+WAYS = ["run", "arun", "stream", "astream"]
+
+
+@dataclass
+class Invoice:
+    """What is to be paid."""
+
+    number: str
+    total: float
+
+
+def polite(prompt):
+    """Takes no shouting."""
+    if prompt.isupper():
+        raise ValueError("do not shout")
+
+
+def in_german(prompt):
+    """Asks for German."""
+    return f"{prompt} Answer in German."
+
+
+def brief(output):
+    """Takes short answers only."""
+    assert len(output) < 20, "Be brief: at most 20 characters."
+
+
+def signed(output):
+    """Puts a name under the answer."""
+    return f"{output} (signed)"
+
+
+def positive(output):
+    """Takes totals above zero."""
+    if output.total <= 0:
+        raise ValueError("the total must be above zero")
+
+
+def in_cents(output):
+    """Gives the total in cents."""
+    return Invoice(output.number, output.total * 100)
+
+
+def broken_prompt(prompt):
+    """Has a bug."""
+    return prompt / 2
+
+
+def broken_output(output):
+    """Has a bug."""
+    return output.nothing
+
+
+def silent(output):
+    """Refuses without a word."""
+    if output != "Yes.":
+        raise ValueError
+
+
+def awaiting(check):
+    """The same check as a coroutine function."""
+    if "prompt" in check.__code__.co_varnames:
+
+        async def later(prompt):
+            await asyncio.sleep(0)
+            return check(prompt)
+    else:
+
+        async def later(output):
+            await asyncio.sleep(0)
+            return check(output)
+
+    return later
+
+
+KINDS = pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["sync", "async"])
+
+
+@KINDS
+@pytest.mark.parametrize("way", WAYS)
+def test_pass(way, kind, drive):
+    """A check that returns None lets prompt and answer pass as they are."""
+    agent = Agent("helper", llm=ScriptedLLM("Hello."), checks=[kind(polite), kind(brief)])
+    assert drive(agent, way, "Hi!").output == "Hello."
+    assert [message["content"] for message in agent.history] == ["Hi!", "Hello."]
+
+
+@KINDS
+@pytest.mark.parametrize("way", WAYS)
+def test_amend(way, kind, drive):
+    """What a check returns takes the place of prompt or answer: for the model, in the result and in the history."""
+    llm = ScriptedLLM("Hallo.")
+    agent, amended = Agent("helper", llm=llm, checks=[kind(in_german), kind(signed), signed]), []
+    agent.on(AnswerAmended, lambda event: amended.append(event.text))
+    assert drive(agent, way, "Hi!").output == "Hallo. (signed) (signed)"
+    assert llm.requests[0].messages[0].content == "Hi! Answer in German."
+    assert [message["content"] for message in agent.history] == [
+        "Hi! Answer in German.",
+        "Hallo. (signed) (signed)",
+    ]
+    assert amended == ["Hallo. (signed)", "Hallo. (signed) (signed)"]
+
+
+@KINDS
+@pytest.mark.parametrize("way", WAYS)
+def test_refuse_a_prompt(way, kind, drive):
+    """A refused prompt fails the run with the reason; no model is asked, and nothing enters the history."""
+    llm = ScriptedLLM()
+    agent = Agent("helper", llm=llm, checks=[kind(polite), kind(in_german)])
+    result = drive(agent, way, "HELP!")
+    assert (result.status, llm.requests, agent.history) == ("failed", [], [])
+    assert "do not shout" in str(result.error)
+    again = drive(agent, way, result.resumption())
+    assert (again.status, llm.requests) == ("failed", [])
+
+
+@KINDS
+@pytest.mark.parametrize("way", WAYS)
+def test_refuse_an_answer(way, kind, drive, find_faults):
+    """A refused answer goes back to the model with the reason; the next one is looked at again."""
+    llm = ScriptedLLM("A very long answer indeed.", "Short.")
+    agent = Agent("helper", llm=llm, checks=[kind(brief)])
+    assert drive(agent, way).output == "Short."
+    assert "Be brief: at most 20 characters." in llm.requests[1].messages[-1].content
+    assert find_faults(agent.history) == []
+    assert [message["role"] for message in agent.history] == ["user", "assistant", "user", "assistant"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_refusals_are_bounded(way, drive):
+    """After two corrections the run fails with the last reason, and the refused answer is not the result of a call."""
+    llm = ScriptedLLM("A very long answer indeed.", repeat=True)
+    result = drive(Agent("helper", llm=llm, checks=[brief]), way)
+    assert (result.status, len(llm.requests)) == ("failed", 3)
+    assert "refused 3 times. Be brief" in str(result.error)
+
+
+@KINDS
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("check", [broken_prompt, broken_output])
+def test_check_that_fails(check, way, kind, drive):
+    """A check with a bug fails the run and is named: what was not checked does not pass."""
+    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), checks=[kind(check)]), way)
+    assert result.status == "failed"
+    assert "failed (" in str(result.error)
+    assert type(result.error.__cause__).__name__ in {"TypeError", "AttributeError"}
+
+
+def test_failing_check_is_named():
+    """The error names the check."""
+    result = Agent("helper", llm=ScriptedLLM("Hello."), checks=[broken_output]).run("go")
+    assert "The check broken_output failed (AttributeError" in str(result.error)
+
+
+def test_refusal_without_words():
+    """A check that refuses without a word is told to the model by its name."""
+    llm = ScriptedLLM("No.", "Yes.")
+    assert Agent("helper", llm=llm, checks=[silent])("go") == "Yes."
+    assert "silent" in llm.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_checks_see_the_value(way, drive):
+    """With an output type, checks of the answer get the value, and may put another one in its place."""
+    llm = ScriptedLLM('{"number": "A1", "total": 0}', '{"number": "A1", "total": 3}')
+    agent = Agent("helper", output_type=Invoice, llm=llm, checks=[positive, in_cents])
+    assert drive(agent, way).output == Invoice("A1", 300)
+    assert "above zero" in llm.requests[1].messages[-1].content
+    assert agent.history[-1]["content"] == '{"number": "A1", "total": 300.0}'
+
+
+def test_amended_value_is_of_the_type():
+    """What a check puts in a typed answer's place must be of the type, or be said as JSON of it."""
+
+    def as_dictionary(output):
+        return {"number": output.number, "total": "7"}
+
+    def as_text(output):
+        return "seven"
+
+    said = '{"number": "A1", "total": 3}'
+    typed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), checks=[as_dictionary])
+    assert typed.run("go").output == Invoice("A1", 7)
+    failed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), checks=[as_text]).run("go")
+    assert failed.status == "failed"
+    assert "What the check as_text gave is no answer" in str(failed.error)
+    plain = Agent("helper", llm=ScriptedLLM("a b c"), checks=[lambda output: len(output.split())])
+    assert plain.run("go").output == "3"
+
+
+def test_each_text_of_a_prompt_is_checked():
+    """A prompt of several parts is checked text by text; images pass."""
+    image = Image("https://example.org/cat.png")
+    llm = ScriptedLLM("A cat.")
+    agent = Agent("helper", llm=llm, checks=[polite, in_german])
+    assert agent.run(["Look!", image, "WHAT IS THIS?"]).status == "failed"
+    assert agent(["What is this?", image]) == "A cat."
+    assert llm.requests[0].messages[0].content == ("What is this? Answer in German.", image)
+    assert agent.run([image, "LOOK", "Look"]).status == "failed"
+
+
+def test_a_request_that_failed_is_not_amended_twice():
+    """When a run is resumed before the model has read the prompt, the prompt stays as it was amended."""
+    llm = ScriptedLLM(Unreachable("down"), "Hallo.")
+    result = Agent("helper", llm=llm, checks=[in_german]).run("Hi!")
+    assert result.resume().output == "Hallo."
+    assert llm.requests[1].messages[0].content == "Hi! Answer in German."
+
+
+def test_done_run_is_not_amended_twice():
+    """A run that is done stays as it is when it is resumed."""
+    agent = Agent("helper", llm=ScriptedLLM("Hello."), checks=[signed])
+    assert agent.run("go").resume().output == "Hello. (signed)"
+
+
+def test_answers_of_tools_are_no_answers():
+    """Text beside a tool call is not checked: it is no answer yet."""
+    llm = ScriptedLLM(say("A very long text beside a call.", call("work")), "Short.")
+
+    def work() -> str:
+        """Work."""
+        return "done"
+
+    assert Agent("helper", [work], llm=llm, checks=[brief])("go") == "Short."
+
+
+def of_two(prompt, output):
+    """Looks at two things."""
+
+
+@pytest.mark.parametrize("check", [list, max, len, of_two, "brief", 5])
+def test_what_is_no_check(check):
+    """A check has one parameter that says what it looks at; anything else is refused when the agent is made."""
+    with pytest.raises(ConfigError, match="A check is a function of one parameter"):
+        Agent("helper", checks=[check])

@@ -1,0 +1,629 @@
+"""What happens when a run has taken what it may take?"""
+
+import asyncio
+import math
+import threading
+import time
+
+import pytest
+
+from agentkit import LLM, Agent, LimitExceeded, Limits, SafetyLevel
+from agentkit.agents.result import RunFinished
+from agentkit.agents.running.drivers import until
+from agentkit.errors import Unreachable
+from agentkit.events import TextDelta
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say, slow
+from agentkit.tooling.tool import Tool
+from agentkit.usage import Price, Tariff, Usage
+
+WAYS = ["run", "arun", "stream", "astream"]
+PROTOCOLS = ["chat", "responses"]
+PRICE = Price(1.0, 2.0)
+DEAR = Usage(1_000, 500, requests=1)
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def look() -> str:
+    """Look whether it is done."""
+    return "Not yet."
+
+
+def tell(agent, way, prompt="go"):
+    """The result of one run, driven in one of the four ways, and the agent's client closed again."""
+
+    async def collect():
+        try:
+            if way == "arun":
+                return await agent.arun(prompt)
+            return [event async for event in agent.astream(prompt)][-1].result
+        finally:
+            await agent.llm.aclose()
+
+    if way in {"arun", "astream"}:
+        return asyncio.run(collect())
+    try:
+        return agent.run(prompt) if way == "run" else list(agent.stream(prompt))[-1].result
+    finally:
+        agent.llm.close()
+
+
+def served(server, **options):
+    """A client of a fake server."""
+    return LLM(base_url=server.base_url, model="any", **options)
+
+
+def calls(count):
+    """So many different calls, one a line."""
+    return [call("add", a=number, b=0) for number in range(count)]
+
+
+def tools_of(request):
+    """The names of the tools that a request offers."""
+    return [each.get("function", each)["name"] for each in request.json.get("tools", [])]
+
+
+def limit_of(request):
+    """How long an answer the request allows."""
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+    return next((request.json[name] for name in names if name in request.json), None)
+
+
+# Each limit alone: what was done is in the result, and no request is sent that could go beyond it.
+
+HIT = {
+    "iterations": (Limits(iterations=2), [*calls(2), "So far."], "Max tool iterations reached (2)"),
+    "tool_calls": (Limits(tool_calls=1), [*calls(2), "So far."], "no more than 1 tool calls"),
+    "repeated_calls": (Limits(repeated_calls=1), [*[call("add", a=0, b=0)] * 3, "So far."], "add was called 3 times"),
+    "input_tokens": (Limits(input_tokens=20_000), [say("", *calls(1), usage=Usage(20_000, 5, requests=1))], "20,000"),
+    "output_tokens": (Limits(output_tokens=60), [say("", *calls(1), usage=Usage(10, 50, requests=1))], "60 output"),
+    "total_tokens": (Limits(total_tokens=2_000), [say("", *calls(1), usage=Usage(1_900, 50, requests=1))], "2,000"),
+    "cost": (Limits(cost=0.01), [say("", *calls(1), usage=Usage(9_900, 0, requests=1))], "≈ $0.01"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", HIT)
+def test_each_limit_stops_the_run(name, way, find_faults):
+    """Each limit ends a run before a request goes beyond it: the result names it and holds all that was done."""
+    limits, lines, words = HIT[name]
+    with FakeServer(*lines) as server:
+        agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
+        result = tell(agent, way)
+        assert len(server.requests) == len(lines)
+    assert (result.status, result.limit) == ("limit", name)
+    assert words in str(result.error)
+    assert isinstance(result.error, LimitExceeded)
+    assert result.error.result is result
+    assert result.tool_calls[0].result.value == 0
+    assert result.output == ("So far." if lines[-1] == "So far." else "")
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(input_tokens=5),
+        Limits(total_tokens=20),
+        Limits(cost=0.000_01),
+        Limits(output_tokens=5),
+        Limits(seconds=1e-9),
+    ],
+)
+def test_nothing_is_spent_where_the_first_request_is_too_much(limits, way):
+    """A limit that the first request could break is hit before anything is sent; the conversation stays as it was."""
+    with FakeServer() as server:
+        agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
+        result = tell(agent, way)
+        assert server.requests == []
+    assert (result.status, result.iterations, agent.history) == ("limit", 0, [])
+
+
+def test_call_of_an_agent_raises_at_a_limit():
+    """`agent("…")` raises LimitExceeded, which is a RuntimeError and names the cap as the reference design does."""
+    agent = Agent("helper", [add], max_iterations=1, llm=ScriptedLLM(*calls(1), "Zero so far."))
+    with pytest.raises(RuntimeError, match="Max tool iterations reached") as raised:
+        agent("go")
+    assert isinstance(raised.value, LimitExceeded)
+    assert raised.value.result.output == "Zero so far."
+
+
+# The last answer.
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults):
+    """At a limit that leaves room for it, the model is asked once more: without tools, with an order to answer now."""
+    with FakeServer(*calls(1), "It is zero.") as server:
+        agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
+        result = tell(agent, way)
+        first, last = server.requests
+    assert (tools_of(first), "tools" in last.json) == (["add"], False)
+    orders = [str(request.json.get("instructions") or request.json["messages"][0]) for request in (first, last)]
+    assert [("Be brief." in order, "Answer now" in order) for order in orders] == [(True, False), (True, True)]
+    assert (result.output, result.iterations) == ("It is zero.", 2)
+    assert "Answer now" not in str(agent.history)
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_model_that_calls_tools_in_its_last_answer(protocol, way, find_faults):
+    """A model that calls tools although none are offered is not obeyed: no call runs, and the history stays valid."""
+    with FakeServer(*calls(1), say("I must add.", *calls(1)), "Hello again.") as server:
+        agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
+        result = tell(agent, way)
+        assert (result.status, result.output, len(result.tool_calls)) == ("limit", "I must add.", 1)
+        assert find_faults(agent.history) == []
+        assert tell(agent, way).output == "Hello again."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_failed_last_answer_is_no_failure(way, find_faults):
+    """When the last answer cannot be had, the run has still ended at its limit with all that was done."""
+    with FakeServer(*calls(1), fail(400, "No tools, no answer.")) as server:
+        agent = Agent("helper", [add], max_iterations=1, llm=served(server))
+        result = tell(agent, way)
+    assert (result.status, result.limit, len(result.tool_calls)) == ("limit", "iterations", 1)
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_last_answer_within_a_limit_of_tokens(way):
+    """Where tools take most of what is left, leaving them out makes room for a last answer within the limit."""
+    many = [Tool(add, f"add_{number}", "A tool with a long description. " * 20) for number in range(40)]
+    with FakeServer(say("", call("add_1", a=1, b=2), usage=Usage(9_000, 10, requests=1)), "Three.") as server:
+        agent = Agent("helper", many, llm=served(server), limits=Limits(total_tokens=12_000))
+        result = tell(agent, way)
+        assert "tools" not in server.requests[1].json
+        assert limit_of(server.requests[1]) < 2_990
+    assert (result.status, result.limit, result.output) == ("limit", "total_tokens", "Three.")
+
+
+def redacted(output):
+    """Put a word in the place of the answer's."""
+    return output.replace("secret", "[…]") if isinstance(output, str) else None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_last_answer_is_checked(way):
+    """A last answer is parsed and shown to the checks as any other; one that is not taken gives no typed output."""
+    agent = Agent("helper", [add], "", 1, llm=ScriptedLLM(*calls(1), "It is secret."), checks=[redacted])
+    result = tell(agent, way)
+    assert (result.status, result.output) == ("limit", "It is […].")
+    assert agent.messages[-1].text == "It is […]."
+    for text, value in (("[0]", [0]), ("I do not know.", None)):
+        typed = Agent(
+            "helper", [add], "", 1, llm=ScriptedLLM(*calls(1), f'{{"result": {text}}}'), output_type=list[int]
+        )
+        result = tell(typed, way)
+        assert (result.status, result.limit, result.output) == ("limit", "iterations", value)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_resuming_after_the_time_was_up(way, find_faults):
+    """A run that had no time left goes on with new time, and knows which call had not come to an end."""
+    lines = [call("hang", seconds=30), call("hang", seconds=0), "Done."]
+    agent = Agent("helper", [Tool(hang, timeout_seconds=None)], llm=ScriptedLLM(*lines), limits=Limits(seconds=0.5))
+    stopped = tell(agent, way)
+    result = tell(agent, way, stopped.resumption(limits=Limits(seconds=60)))
+    assert (stopped.limit, result.status, result.output) == ("seconds", "done", "Done.")
+    assert [used.result.status for used in result.tool_calls] == ["timed_out", "ok"]
+    assert find_faults(agent.history) == []
+
+
+def test_calls_beyond_the_limit_are_refused_in_words():
+    """Of several calls in one response as many run as may; the others get a result that says why they did not."""
+    llm = ScriptedLLM(calls(3), "Two of three.")
+    result = Agent("helper", [add], llm=llm, limits=Limits(tool_calls=2)).run("go")
+    assert [used.result.status for used in result.tool_calls] == ["ok", "ok", "denied"]
+    assert "no more than 2 tool calls" in llm.requests[1].messages[-1].content
+    assert (result.limit, result.output) == ("tool_calls", "Two of three.")
+
+
+# Going on.
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["iterations", "tool_calls", "repeated_calls", "total_tokens", "cost"])
+def test_resuming_goes_on_from_there(name, way, find_faults):
+    """A run that has hit a limit goes on from there, with the agent's own limits anew."""
+    limits, lines, _ = HIT[name]
+    with FakeServer(*lines, *calls(1), "Done.") as server:
+        agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
+        stopped = tell(agent, way)
+        result = tell(agent, way, stopped.resumption())
+    assert (result.status, result.limit, result.output) == ("done", None, "Done.")
+    assert [used.result.value for used in result.tool_calls[: len(stopped.tool_calls)]] == [
+        used.result.value for used in stopped.tool_calls
+    ]
+    assert result.iterations == stopped.iterations + 2
+    assert result.usage.requests == stopped.usage.requests + 2
+    assert find_faults(agent.history) == []
+    assert agent.usage == result.usage
+
+
+def test_new_limits_are_for_what_is_to_come():
+    """The limits that a run is resumed with count from there, not from its beginning."""
+    llm = ScriptedLLM(*calls(3), "Three.", *calls(2), "Five.", *calls(9), "Fourteen.")
+    agent = Agent("helper", [add], max_iterations=3, llm=llm)
+    result = agent.run("go").resume(limits=Limits(iterations=2, tool_calls=2))
+    assert (result.limit, result.output, len(result.tool_calls)) == ("iterations", "Five.", 5)
+    result = result.resume(limits=Limits(iterations=20, tool_calls=9))
+    assert (result.status, result.output, len(result.tool_calls)) == ("done", "Fourteen.", 14)
+
+
+def test_resumed_model_is_told_that_there_is_room_again():
+    """After a last answer the model is told why the conversation goes on; where there was none, it just goes on."""
+    landed = ScriptedLLM(*calls(1), "So far.", "Done.")
+    Agent("helper", [add], max_iterations=1, llm=landed).run("go").resume()
+    assert "there is room again" in landed.requests[-1].messages[-1].content
+    stopped = ScriptedLLM(say("", *calls(1), usage=Usage(10, 50, requests=1)), "Done.")
+    Agent("helper", [add], llm=stopped, limits=Limits(output_tokens=60)).run("go").resume()
+    assert stopped.requests[-1].messages[-1].content == "0"
+
+
+def test_tool_call_that_was_refused_may_be_made_after_resuming():
+    """Tool calls are counted anew after resuming: the model may make the call again that was one too many."""
+    agent = Agent(
+        "helper", [add], llm=ScriptedLLM(*calls(2), "So far.", *calls(1), "Done."), limits=Limits(tool_calls=1)
+    )
+    assert agent.run("go").resume().status == "done"
+
+
+# Tokens and money.
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("way", WAYS)
+def test_request_says_how_long_its_answer_may_be(protocol, way):
+    """Under a limit on what is written, a request names the rest of it as the most that the answer may have."""
+    with FakeServer(say("", *calls(1), usage=Usage(10, 100, requests=1)), "Done.") as server:
+        agent = Agent("helper", [add], llm=served(server, protocol=protocol), limits=Limits(output_tokens=1_000))
+        assert tell(agent, way).status == "done"
+        assert [limit_of(request) for request in server.requests] == [1_000, 900]
+
+
+def test_no_length_is_sent_without_such_a_limit():
+    """Where nothing limits what an answer may take, nothing is said of its length: neither by default nor for input."""
+    for limits in (Limits(), Limits(input_tokens=10_000), Limits(cost=1.0, unknown_price="free")):
+        with FakeServer("Hello.") as server:
+            assert Agent("helper", llm=served(server), limits=limits).run("go").status == "done"
+            assert limit_of(server.requests[0]) is None
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_length_that_the_user_chose_is_narrowed(name):
+    """A length that the LLM was made with holds as long as it is the lesser one, and no request names two of them."""
+    with FakeServer("Hello.", "Hello.") as server:
+        llm = served(server, settings={name: 300})
+        for tokens in (1_000, 100):
+            Agent("helper", llm=llm, limits=Limits(output_tokens=tokens)).run("go")
+        assert [limit_of(request) for request in server.requests] == [300, 100]
+        for request in server.requests:
+            assert len({"max_tokens", "max_completion_tokens"} & request.json.keys()) == 1
+
+
+def test_length_goes_by_the_name_that_a_model_knows():
+    """A reasoning model is told the length by the name that it takes."""
+    with FakeServer("Hello.") as server:
+        llm = LLM(base_url=server.base_url, model="gpt-5.4-mini", protocol="chat")
+        Agent("helper", llm=llm, limits=Limits(output_tokens=500)).run("go")
+        assert server.requests[0].json["max_completion_tokens"] == 500
+        assert "max_tokens" not in server.requests[0].json
+
+
+@pytest.mark.parametrize(
+    ("limits", "name"),
+    [
+        (Limits(output_tokens=100), "output_tokens"),
+        (Limits(total_tokens=500), "total_tokens"),
+        (Limits(cost=0.001), "cost"),
+        (Limits(), "output_tokens"),
+    ],
+)
+def test_answer_that_was_cut_names_the_limit_that_cut_it(limits, name):
+    """An answer that ends at its token limit names the limit which left it no more room."""
+    agent = Agent("helper", llm=Priced(say("Half an", finish_reason="length")), limits=limits)
+    result = agent.run("go")
+    assert (result.status, result.limit, result.output) == ("limit", name, "Half an")
+    assert ("max_tokens" in str(result.error)) == (limits == Limits())
+
+
+class Priced(ScriptedLLM):
+    """A scripted model whose price is known."""
+
+    @property
+    def tariff(self):
+        """What its requests are charged by."""
+        return Tariff("scripted", "scripted", price=PRICE)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_unreported_usage_keeps_the_worst(way):
+    """A request whose server gives no figures counts with the most that it could have taken."""
+    with FakeServer(say("", *calls(1), usage=None)) as server:
+        agent = Agent("helper", [add], llm=served(server), limits=Limits(output_tokens=500))
+        result = tell(agent, way)
+    assert (result.limit, result.usage.unreported, result.usage.output_tokens) == ("output_tokens", 1, 0)
+
+
+def test_unknown_price_refuses_the_run():
+    """Under a limit of money a model whose price nobody knows is not asked, and the result says what to do."""
+    with FakeServer() as server:
+        result = Agent("helper", llm=served(server), limits=Limits(cost=1.0)).run("go")
+        assert server.requests == []
+    assert (result.status, result.limit) == ("limit", "cost")
+    assert "LLM(price=Price(...))" in str(result.error)
+
+
+@pytest.mark.parametrize("unknown", ["free", Price(1.0, 2.0)])
+def test_unknown_price_may_be_given(unknown):
+    """Who says what stands in for an unknown price gets an answer, and is limited by it."""
+    line = say("", *calls(1), usage=Usage(1_000_000, 0, requests=1))
+    with FakeServer(line, *(["Done."] if unknown == "free" else [])) as server:
+        result = Agent("helper", [add], llm=served(server), limits=Limits(cost=0.5, unknown_price=unknown)).run("go")
+    assert (result.status, result.cost) == ("done" if unknown == "free" else "limit", None)
+
+
+def test_price_of_the_user_comes_first():
+    """A Price given to the LLM limits the run, and is what its cost is reckoned by."""
+    with FakeServer(say("Hello.", usage=DEAR)) as server:
+        agent = Agent("helper", llm=served(server, price=PRICE), limits=Limits(cost=1.0))
+        result = agent.run("go")
+    assert result.cost.dollars == pytest.approx(0.002)
+    assert agent.cost == result.cost
+
+
+def test_request_that_was_refused_costs_nothing():
+    """What was set aside for a request that the server refused may be spent later."""
+    with FakeServer(fail(400, "No."), "Hello.") as server:
+        agent = Agent("helper", llm=served(server), limits=Limits(output_tokens=100))
+        assert agent.run("go").status == "failed"
+        assert agent.run("go").output == "Hello."
+        assert [limit_of(request) for request in server.requests] == [100, 100]
+
+
+# Several agents.
+
+
+def test_agents_as_tools_share_what_may_be_spent():
+    """What an agent spends as a tool is counted in the run that uses it, before it is spent."""
+
+    def answer(request):
+        return say("Inner.", usage=Usage(10, min(400, request.settings["max_tokens"]), requests=1))
+
+    inner = Agent("inner", llm=ScriptedLLM(answer, repeat=True))
+    outer = ScriptedLLM(*[call("inner", request=f"part {number}") for number in range(9)])
+    result = Agent("outer", [inner.as_tool()], llm=outer, limits=Limits(output_tokens=1_000)).run("go")
+    assert (result.status, result.limit) == ("limit", "output_tokens")
+    assert result.usage.output_tokens == 1_000
+    assert inner.usage.output_tokens == 400 + 400 + 185
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_agents_at_the_same_time_do_not_spend_more_together(way):
+    """Eight agents at work at the same time cannot spend together what none of them may spend alone."""
+    asked, together = [], threading.Barrier(3)
+
+    def answer(request):
+        asked.append(request.json["max_tokens"])
+        together.wait(30)
+        return say("Inner.", usage=Usage(10, request.json["max_tokens"], requests=1))
+
+    with FakeServer(answer, answer, answer) as server:
+        inner = Agent("inner", llm=served(server, max_tokens=300))
+        wishes = [call("inner", request=f"part {number}") for number in range(8)]
+        agent = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(wishes), limits=Limits(output_tokens=915))
+        result = tell(agent, way)
+    assert result.limit == "output_tokens"
+    assert result.usage.output_tokens == 905
+    assert asked == [300, 300, 300]
+
+
+def test_tool_calls_of_agents_as_tools_are_counted():
+    """The tool calls of an agent that is used as a tool are taken from those that its caller may make."""
+    inner = Agent("inner", [add], llm=ScriptedLLM(*calls(2), "As far as I got."), limits=Limits(tool_calls=50))
+    outer = ScriptedLLM(call("inner", request="add"), "The end.")
+    result = Agent("outer", [inner.as_tool()], llm=outer, limits=Limits(tool_calls=2)).run("go")
+    assert (result.status, len(inner.llm.requests)) == ("done", 3)
+    assert "no more than 2 tool calls" in inner.llm.requests[-1].messages[-1].content
+
+
+def test_iterations_of_an_agent_as_a_tool_are_its_own():
+    """Each run counts its own iterations: a long piece of work inside takes none from the outside."""
+    inner = Agent("inner", [add], max_iterations=5, llm=ScriptedLLM(*calls(4), "Inner."))
+    result = Agent(
+        "outer", [inner.as_tool()], max_iterations=2, llm=ScriptedLLM(call("inner", request="x"), "Done.")
+    ).run("go")
+    assert (result.status, result.iterations) == ("done", 2)
+
+
+def test_handoff_shares_the_limits():
+    """After a handoff the run goes on with what is left of its limits."""
+    second = Agent("second", [add], llm=ScriptedLLM(*calls(2), "Second so far."))
+    lines = [call("add", a=1, b=1), call("hand_off_to_second")]
+    first = Agent("first", [add], handoffs=[second], max_iterations=4, llm=ScriptedLLM(*lines))
+    result = first.run("go")
+    assert (result.status, result.limit, result.agent) == ("limit", "iterations", "second")
+    assert result.output == "Second so far."
+
+
+def test_spending_of_agents_inside_is_told_once():
+    """What an agent spends as a tool is in the usage of its caller's run and of its caller, once."""
+    leaf = Agent("leaf", llm=ScriptedLLM("Leaf."))
+    inner = Agent("inner", [leaf.as_tool()], llm=ScriptedLLM(call("leaf", request="x"), "Inner."))
+    outer = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="x"), "Outer."))
+    result = outer.run("go")
+    assert [agent.usage.requests for agent in (leaf, inner, outer)] == [1, 3, 5]
+    assert result.usage == outer.usage == outer.session.usage == Usage(50, 25, requests=5)
+    assert result.tool_calls[0].result.usage == Usage(30, 15, requests=3)
+
+
+# Time.
+
+
+TEST_IS_OVER = threading.Event()
+
+
+@pytest.fixture(autouse=True)
+def let_go():
+    """No thread outlives the test in which it hangs."""
+    TEST_IS_OVER.clear()
+    yield
+    TEST_IS_OVER.set()
+
+
+def hang(seconds: float = 30) -> str:
+    """Block for a long time."""
+    TEST_IS_OVER.wait(seconds)
+    return "late"
+
+
+async def ahang(seconds: float = 30) -> str:
+    """Wait for a long time."""
+    await asyncio.sleep(seconds)
+    return "late"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("line", [slow("Late.", before_seconds=30), slow("Far too late, I fear.", between_seconds=30)])
+def test_hanging_model_is_left_at_the_limit(line, way):
+    """A model that does not answer in time, or stops in the middle of it, is waited for no longer than the limit."""
+    with FakeServer(line) as server:
+        agent = Agent("helper", llm=served(server), limits=Limits(seconds=0.5))
+        result = tell(agent, way)
+    assert (result.status, result.limit) == ("limit", "seconds")
+    assert "time of the run was up" in str(result.error)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("function", [hang, ahang])
+@pytest.mark.parametrize("count", [1, 3])
+def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults):
+    """A tool that hangs, blocking or awaiting, alone or with others, is stopped when the run's time is up."""
+    llm = ScriptedLLM([call(function.__name__)] * count)
+    agent = Agent("helper", [Tool(function, timeout_seconds=None)], llm=llm, limits=Limits(seconds=0.5))
+    result = tell(agent, way)
+    assert (result.status, result.limit) == ("limit", "seconds")
+    assert {used.result.status for used in result.tool_calls} == {"timed_out"}
+    assert "time of the run is up (0.5 seconds)" in str(result.error)
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_hanging_agent_inside_is_left_at_the_limit_outside(way):
+    """An agent that is used as a tool has no more time than the run that uses it, and the result names that time."""
+    with FakeServer(slow("Late.", before_seconds=30)) as server:
+        inner = Agent("inner", llm=served(server))
+        outer = Agent(
+            "outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="x")), limits=Limits(seconds=0.5)
+        )
+        result = tell(outer, way)
+    assert (result.status, result.limit) == ("limit", "seconds")
+    assert "(0.5 seconds)" in str(result.error)
+    assert not result.tool_calls[0].result.ok
+
+
+def test_time_of_whoever_reads_a_stream_is_its_own():
+    """Who reads a stream may take longer over a piece than the run's limit: only the model's time is cut."""
+
+    async def read():
+        agent, seen = Agent("helper", llm=ScriptedLLM("One two three four."), limits=Limits(seconds=0.2)), []
+        async for event in agent.astream("go"):
+            seen.append(event)
+            if isinstance(event, TextDelta) and event.text.startswith("One"):
+                await asyncio.sleep(0.4)
+        return seen[-1]
+
+    assert isinstance(asyncio.run(read()), RunFinished)
+
+
+def test_trickle_is_left_at_the_limit():
+    """An answer that goes on coming, piece by piece, is left when the time is up, however far off that was."""
+    pieces = until(iter(["One", "two", "three"]), time.monotonic())
+    assert next(pieces) == "One"
+    with pytest.raises(Unreachable, match="time of the run was up"):
+        list(pieces)
+    assert list(until(iter(["One", "two"]), math.inf)) == ["One", "two"]
+
+
+# The same again.
+
+THRICE = Limits(repeated_calls=3)
+
+
+def test_repeating_is_limited_by_default():
+    """Without a word about it the model is told at the fifth time, and the run ends at the tenth."""
+    llm = ScriptedLLM(*[call("look")] * 10, "It does not change.")
+    result = Agent("helper", [look], max_iterations=20, llm=llm).run("go")
+    told = ["before" in used.result.content for used in result.tool_calls]
+    assert (result.limit, told) == ("repeated_calls", [False] * 4 + [True] * 6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_repeating_is_noticed_told_and_stopped(way):
+    """With a limit of three, the same call and result is told at the third time and ends the run at the sixth."""
+    llm = ScriptedLLM(*[call("look")] * 6, "It does not change.")
+    result = tell(Agent("helper", [look], llm=llm, limits=THRICE), way)
+    assert (result.status, result.limit, result.output) == ("limit", "repeated_calls", "It does not change.")
+    told = [message.content for message in llm.requests[-1].messages if hasattr(message, "call_id")]
+    assert ["brought this very result before" in content for content in told] == [False, False, True, True, True, True]
+    assert "look was called 6 times alike" in str(result.error)
+
+
+def test_repeats_are_known_by_what_is_said_and_not_how():
+    """The order and spacing of a call's arguments do not make it another call."""
+    spelled = ['{"a": 1, "b": 2}', '{"b":2,"a":1}', '{ "a":1 , "b":2 }'] * 2
+    llm = ScriptedLLM(*[call("add", text) for text in spelled], "Three.")
+    assert Agent("helper", [add], llm=llm, limits=THRICE).run("go").limit == "repeated_calls"
+
+
+def test_other_arguments_and_other_results_are_no_repeats():
+    """Calls that differ, and calls whose results differ, are work and not repetition."""
+    count = iter(range(100))
+
+    def tick() -> int:
+        """Count."""
+        return next(count)
+
+    llm = ScriptedLLM(*[line for number in range(8) for line in (call("tick"), call("add", a=number, b=1))], "Done.")
+    result = Agent("helper", [tick, add], max_iterations=20, llm=llm, limits=THRICE).run("go")
+    assert result.status == "done"
+    assert "before" not in str([used.result.content for used in result.tool_calls])
+
+
+def test_long_results_repeat_as_short_ones_do():
+    """A result that was too long to be shown whole is known again, although each has a handle of its own."""
+    llm = ScriptedLLM(*[call("long")] * 6, "Enough.")
+    tool = Tool(lambda: "word " * 5_000, "long", "Say much.", max_chars=1_000)
+    result = Agent("helper", [tool], llm=llm, limits=THRICE).run("go")
+    assert result.limit == "repeated_calls"
+    assert "before" in result.tool_calls[2].result.content
+
+
+def test_refused_calls_repeat_as_others_do():
+    """A call that may not happen is told as a repetition, too, and ends the run."""
+    llm = ScriptedLLM(*[call("erase", a=1, b=1)] * 6, "I may not.")
+    erase = Tool(add, "erase", level=SafetyLevel.SYSTEM)
+    result = Agent("helper", [erase], llm=llm, limits=THRICE).run("go")
+    assert (result.limit, len(result.tool_calls)) == ("repeated_calls", 6)
+    assert ["before" in used.result.content for used in result.tool_calls] == [False] * 2 + [True] * 4
+
+
+def test_repetition_beside_other_work_is_stopped():
+    """A call that repeats is noticed also when another call follows it in each response."""
+    llm = ScriptedLLM(*[[call("look"), call("add", a=number, b=0)] for number in range(6)], "Enough.")
+    assert Agent("helper", [look, add], llm=llm, limits=THRICE).run("go").limit == "repeated_calls"
+
+
+def test_repetition_can_be_allowed():
+    """Without that limit a tool may be asked the same as often as other limits allow."""
+    llm = ScriptedLLM(*[call("look")] * 12, "Done.")
+    agent = Agent("helper", [look], max_iterations=20, llm=llm, limits=Limits(repeated_calls=None))
+    assert agent.run("go").status == "done"

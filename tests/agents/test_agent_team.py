@@ -1,0 +1,379 @@
+"""How do several agents work together? They hand the conversation on, or use each other as tools."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from agentkit import Agent, Approval, ConfigError, Policy, SafetyLevel, Tool, Verdict, system_tools
+from agentkit.agents.result import RunResult
+from agentkit.decisions import Label
+from agentkit.events import HandedOff, PartialOutput
+from agentkit.safety.rules import Rule
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tools.dialogue import ask_user_tool
+from agentkit.usage import Limits
+
+WAYS = ["run", "arun", "stream", "astream"]
+TO_EXPERT = call("hand_off_to_expert")
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def erasing():
+    """A tool that must be asked for, and the list of what it did."""
+    ran = []
+
+    def erase(name: str) -> str:
+        """Erase something."""
+        ran.append(name)
+        return f"{name} is gone"
+
+    return Tool(erase, level="SYSTEM"), ran
+
+
+def yes(_):
+    """Approves everything."""
+    return True
+
+
+def later(_):
+    """Wants to decide later."""
+    return Approval.LATER
+
+
+@dataclass
+class Invoice:
+    """What is to be paid."""
+
+    total: float
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_handoff(way, drive, find_faults):
+    """The agent that the conversation is handed to goes on with it: its instruction, tools and model are used."""
+    expert = Agent("expert", [add], "You can add.", llm=ScriptedLLM(call("add", a=1, b=2), "Three."))
+    desk = Agent("desk", instruction="Pass it on.", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT, "Bye."))
+    heard = []
+    desk.on(HandedOff, lambda event: heard.append(event.agent))
+    result = drive(desk, way, "What is 1 + 2?")
+    assert (result.output, result.agent, result.iterations) == ("Three.", "expert", 3)
+    assert heard == ["expert"]
+    first, second = expert.llm.requests
+    assert (first.instruction, [tool.name for tool in first.tools]) == ("You can add.", ["add"])
+    assert [type(message).__name__ for message in first.messages] == ["UserMessage", "AssistantMessage", "ToolMessage"]
+    assert "passed to expert" in first.messages[-1].content
+    assert second.messages[-1].content == "3"
+    assert find_faults(desk.history) == []
+    assert (len(desk.history), expert.history) == (6, [])
+    assert (desk.usage.requests, expert.usage.requests) == (3, 0)
+    assert desk("Thanks!") == "Bye."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tool_that_returns_an_agent(way, drive, find_faults):
+    """A tool that returns an agent hands the conversation to it."""
+    expert = Agent("expert", llm=ScriptedLLM("Three."))
+
+    def find_expert(topic: str) -> Agent:
+        """Find somebody who knows."""
+        return expert
+
+    desk = Agent("desk", [find_expert], llm=ScriptedLLM(call("find_expert", topic="sums")))
+    result = drive(desk, way)
+    assert (result.output, result.agent) == ("Three.", "expert")
+    assert find_faults(desk.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_agents_hand_back_and_forth(way, drive, find_faults):
+    """Agents may hand to each other; the iterations of the first one's run are the bound."""
+    one = Agent("one", max_iterations=4, llm=ScriptedLLM(call("hand_off_to_two"), repeat=True))
+    two = Agent("two", handoffs=[one], llm=ScriptedLLM(call("hand_off_to_one"), repeat=True))
+    one.handoffs = [two]
+    assert one.handoffs == (two,)
+    result = drive(one, way)
+    assert (result.status, result.limit) == ("limit", "iterations")
+    assert [used.call.name for used in result.tool_calls] == ["hand_off_to_two", "hand_off_to_one"] * 2
+    assert find_faults(one.history) == []
+
+
+def test_what_can_be_handed_to():
+    """Only agents, each with its own name, can be handed to."""
+    for handoffs in (["expert"], [Agent("a"), Agent("a")]):
+        with pytest.raises(ConfigError):
+            Agent("desk", handoffs=handoffs)
+        with pytest.raises(ConfigError):
+            Agent("desk").handoffs = handoffs
+
+
+def test_approvals_last_when_the_conversation_comes_back():
+    """What was approved until the run ends is not asked again after the conversation went to and fro."""
+    tool, ran = erasing()
+    asked = []
+
+    def approve(request):
+        asked.append(request.agent)
+        return Approval.RUN
+
+    erase = call("erase", name="it")
+    one = Agent("one", [tool], approve=approve, llm=ScriptedLLM(erase, call("hand_off_to_two"), erase, "Done."))
+    one.handoffs = [Agent("two", handoffs=[one], llm=ScriptedLLM(call("hand_off_to_one")))]
+    assert one("go") == "Done."
+    assert (ran, asked) == (["it", "it"], ["one"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_leading_agents_approver_is_asked(way, drive):
+    """The agent that leads has its own policy and approver; without one the first agent's is asked."""
+    for approves, ran_by_now in ((yes, ["it"]), (None, [])):
+        tool, ran = erasing()
+        llm = ScriptedLLM(call("erase", name="it"), "Done.")
+        expert = Agent("expert", [tool], llm=llm, approve=approves)
+        desk = Agent("desk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT), approve=lambda _: False)
+        assert drive(desk, way).output == "Done."
+        assert ran == ran_by_now
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pause_under_the_second_agent(way, drive, find_faults):
+    """A run that pauses under the second agent goes on under it, also elsewhere, and can pause again."""
+    lines = [call("erase", name="a"), call("erase", name="b"), "Done."]
+    tool, ran = erasing()
+    expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(*lines))
+    desk = Agent("desk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT))
+    first = drive(desk, way)
+    assert (first.status, first.agent, first.lead) == ("paused", "expert", desk)
+    second = drive(desk, way, first.resumption(True))
+    assert (second.status, ran, second.lead) == ("paused", ["a"], desk)
+    elsewhere = Agent("desk", handoffs=[expert], llm=ScriptedLLM())
+    assert drive(elsewhere, way, RunResult.from_json(second.to_json()).resumption(True)).output == "Done."
+    assert ran == ["a", "b"]
+    assert find_faults(elsewhere.history) == []
+
+
+def test_pause_under_an_agent_that_a_tool_returned():
+    """A paused run also knows an agent that no handoff names, as long as it stays in its process."""
+    tool, ran = erasing()
+    expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(call("erase", name="it"), "Done."))
+
+    def find_expert() -> Agent:
+        """Find somebody who knows."""
+        return expert
+
+    desk = Agent("desk", [find_expert], llm=ScriptedLLM(call("find_expert")))
+    paused = desk.run("go")
+    with pytest.raises(ConfigError, match="none of the handoffs"):
+        Agent("desk", [find_expert], llm=ScriptedLLM()).resume(paused.to_json(), True)
+    assert paused.resume(True).output == "Done."
+    assert ran == ["it"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_handoff_beside_a_call_that_waits(way, drive, find_faults):
+    """A handoff beside a call that waits takes place when the call has its result, also elsewhere."""
+    tool, ran = erasing()
+    expert = Agent("expert", llm=ScriptedLLM("Three.", "Three."))
+    lines = [TO_EXPERT, call("erase", name="it")]
+    desk = Agent("desk", [tool], handoffs=[expert], approve=later, llm=ScriptedLLM(lines))
+    paused = drive(desk, way)
+    assert (paused.status, paused.agent) == ("paused", "desk")
+    text = paused.to_json()
+    elsewhere = Agent("desk", [tool], handoffs=[expert], llm=ScriptedLLM())
+    for agent, saved in ((desk, paused), (elsewhere, RunResult.from_json(text))):
+        done = drive(agent, way, saved.resumption(True))
+        assert (done.output, done.agent) == ("Three.", "expert")
+        assert find_faults(agent.history) == []
+    assert ran == ["it", "it"]
+
+
+def test_type_of_the_answer_is_the_first_agents():
+    """An agent without an output type gives the first agent's; one with a type gives its own."""
+    expert = Agent("expert", llm=ScriptedLLM('{"total": 3}'))
+    desk = Agent("desk", output_type=Invoice, handoffs=[expert], llm=ScriptedLLM(TO_EXPERT))
+    assert desk.run("go").output == Invoice(3)
+    counter = Agent("expert", output_type=int, llm=ScriptedLLM('{"result": 3}'))
+    assert Agent("desk", handoffs=[counter], llm=ScriptedLLM(TO_EXPERT)).run("go").output == 3
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_partial_output_of_the_leading_agent(way, drive):
+    """What a typed answer says so far is told in the type of the agent that gives it."""
+    expert = Agent("expert", output_type=Invoice, llm=ScriptedLLM('{"total": 3}'))
+    desk, seen = Agent("desk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT)), []
+    desk.on(PartialOutput, lambda event: seen.append(event.value))
+    drive(desk, way)
+    assert seen[-1] == {"total": 3}
+
+
+def test_changes_of_all_agents_are_one_record(tmp_path):
+    """What several agents change in one run is shown and undone together."""
+    write = call("write_file", path="a.txt", content="one\n")
+    again = call("write_file", path="b.txt", content="two\n")
+    options = {"workspace": tmp_path / "here", "approve": yes}
+    (tmp_path / "here").mkdir()
+    one = Agent("one", system_tools, llm=ScriptedLLM(write, call("hand_off_to_two"), "Done."), **options)
+    two = Agent("two", system_tools, handoffs=[one], llm=ScriptedLLM(again, call("hand_off_to_one")), **options)
+    one.handoffs = [two]
+    result = one.run("go")
+    assert result.output == "Done."
+    assert "+one" in result.changes
+    assert "+two" in result.changes
+    result.undo()
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("how", ["handoff", "tool"])
+def test_dry_run_binds_the_others(how, way, tmp_path, drive):
+    """When the first agent only shows what it would change, so do those it hands to or sets to work."""
+    write = call("write_file", path="a.txt", content="one\n")
+    expert = Agent("expert", system_tools, approve=yes, workspace=tmp_path, llm=ScriptedLLM(write, "Done."))
+    if how == "handoff":
+        desk = Agent("desk", handoffs=[expert], dry_run=True, workspace=tmp_path, llm=ScriptedLLM(TO_EXPERT))
+    else:
+        lines = [call("expert", request="Write!"), "Done."]
+        desk = Agent("desk", [expert.as_tool()], dry_run=True, workspace=tmp_path, llm=ScriptedLLM(*lines))
+    assert drive(desk, way).output == "Done."
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_agent_as_tool(way, drive, find_faults):
+    """An agent as a tool answers a request of its own, without knowing the conversation of the one that asks."""
+    expert = Agent("Sum expert!", [add], "You can add.", llm=ScriptedLLM(call("add", a=1, b=2), "Three."))
+    tool = expert.as_tool()
+    assert (tool.name, tool.level, list(tool.parameters["properties"])) == ("sum_expert", SafetyLevel.SAFE, ["request"])
+    assert "You can add." in tool.description
+    desk = Agent("desk", [tool], llm=ScriptedLLM(call("sum_expert", request="1 + 2?"), "It is three."))
+    result = drive(desk, way)
+    assert (result.output, result.tool_calls[0].result.value) == ("It is three.", "Three.")
+    assert expert.llm.requests[0].messages[0].content == "1 + 2?"
+    assert (expert.history, find_faults(desk.history)) == ([], [])
+    assert (result.usage.requests, desk.usage.requests, expert.usage.requests) == (4, 4, 2)
+
+
+def test_name_and_description_of_the_tool():
+    """The tool bears the name and description that it is given; a name without letters is `agent`."""
+    tool = Agent("expert").as_tool("ask_expert", "Ask the expert.")
+    assert (tool.name, tool.description) == ("ask_expert", "Ask the expert.")
+    assert Agent("专家").as_tool().name == "agent"
+
+
+def test_typed_agent_as_tool():
+    """What a typed agent answers is told as JSON."""
+    expert = Agent("expert", output_type=Invoice, llm=ScriptedLLM('{"total": 3}'))
+    assert expert.as_tool()(request="go") == '{"total": 3.0}'
+
+
+def test_level_and_labels_of_the_tool():
+    """The tool's level is the highest of a call that runs unasked, and its labels are those of all its tools."""
+    tool, _ = erasing()
+    careful, bold = Agent("a", [tool, add]), Agent("b", [tool, add], safety="SYSTEM")
+    assert (careful.as_tool().level, bold.as_tool().level) == (SafetyLevel.NETWORK, SafetyLevel.SYSTEM)
+    assert careful.as_tool().labels == {Label.PRIVATE}
+    front = Agent("c", [add], handoffs=[bold])
+    bold.handoffs = [front]
+    assert (front.as_tool().level, front.as_tool().labels) == (SafetyLevel.SYSTEM, {Label.PRIVATE})
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("how", ["worker", "front"])
+def test_policy_of_the_asking_agent_binds(how, way, drive):
+    """What the policy of the agent that asks denies, its workers may not do either, nor those they hand to."""
+    tool, ran = erasing()
+    llm = ScriptedLLM(call("erase", name="it"), "I may not.")
+    worker = Agent("worker", [tool], safety="SYSTEM", llm=llm)
+    front = Agent("front", handoffs=[worker], llm=ScriptedLLM(call("hand_off_to_worker")))
+    staff = {"worker": worker, "front": front}
+    policy = Policy(rules=[Rule(Verdict.DENY, "erase", reason="Not here.")])
+    lines = [call(how, request="Erase it!"), "Done."]
+    desk = Agent("desk", [staff[how].as_tool()], policy=policy, approve=yes, llm=ScriptedLLM(*lines))
+    result = drive(desk, way)
+    assert (result.output, result.tool_calls[0].result.value, ran) == ("Done.", "I may not.", [])
+    assert "Not here." in llm.requests[-1].messages[-1].content
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_approver_of_the_asking_agent_is_asked(way, drive):
+    """A worker without an approver asks that of the agent that set it to work; one that has one asks its own."""
+    for own, ran_by_now in ((None, ["it"]), (lambda _: False, [])):
+        tool, ran = erasing()
+        llm = ScriptedLLM(call("erase", name="it"), "Done.")
+        worker = Agent("worker", [tool], approve=own, llm=llm)
+        ask = call("worker", request="Erase it!")
+        assert (
+            drive(Agent("desk", [worker.as_tool()], approve=yes, llm=ScriptedLLM(ask, "Done.")), way).output == "Done."
+        )
+        assert ran == ran_by_now
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_workers_cannot_wait(way, drive):
+    """A run inside another cannot wait for a person: `later` is a no there, and a question is told as a failure."""
+    tool, ran = erasing()
+
+    async def alater(request):
+        await asyncio.sleep(0)
+        return Approval.LATER
+
+    for approve in (later, alater):
+        llm = ScriptedLLM(call("erase", name="it"), "I may not.", call("ask_user", question="Which?"))
+        worker = Agent("worker", [tool, ask_user_tool()], llm=llm)
+        lines = [call("worker", request="Erase it!"), call("worker", request="Ask!"), "Done."]
+        desk = Agent("desk", [worker.as_tool()], approve=approve, llm=ScriptedLLM(*lines))
+        result = drive(desk, way)
+        assert (result.output, ran) == ("Done.", [])
+        assert "cannot wait" in llm.requests[1].messages[-1].content
+        assert "It waits for a person: Which?" in result.tool_calls[1].result.error
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_limits_are_shared(way, drive):
+    """What a worker spends counts for the agent that set it to work."""
+    worker = Agent("worker", [add], llm=ScriptedLLM(call("add", a=1, b=2), repeat=True))
+    lines = [call("worker", request="Add!"), "Done."]
+    limits = Limits(tool_calls=3, repeated_calls=None)
+    result = drive(Agent("desk", [worker.as_tool()], limits=limits, llm=ScriptedLLM(*lines)), way)
+    assert result.output == "Done."
+    assert len(worker.llm.requests) <= 4
+    assert "did not get to an answer (limit)" in result.tool_calls[0].result.error
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_failures_of_workers_are_told(way, drive):
+    """When a worker comes to nothing the model is told why, and the run goes on."""
+    worker = Agent("worker", llm=ScriptedLLM("Too long.", repeat=True), checks=[refuse])
+    desk = Agent("desk", [worker.as_tool()], llm=ScriptedLLM(call("worker", request="Go!"), "Done."))
+    result = drive(desk, way)
+    assert result.output == "Done."
+    assert "Not that." in result.tool_calls[0].result.error
+
+
+def refuse(output):
+    """Takes no answer."""
+    raise ValueError("Not that.")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_depth_is_bounded(way, drive):
+    """Agents that set each other to work without end are stopped, and the model is told."""
+    agent = Agent("deep", [add], llm=ScriptedLLM("Never asked."))
+    requests = []
+    for _ in range(12):
+        llm = ScriptedLLM(call("deep", request="Go!"), lambda request: requests.append(request) or "Done.")
+        agent = Agent("deep", [agent.as_tool()], llm=llm)
+    assert drive(agent, way).output == "Done."
+    assert "8 deep" in requests[0].messages[-1].content
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_workers_at_the_same_time(way, drive):
+    """Workers of one response work at the same time, each with a conversation of its own."""
+    worker = Agent("worker", llm=ScriptedLLM(lambda request: f"{request.messages[-1].content}!", repeat=True))
+    lines = [[call("worker", request=str(number)) for number in range(5)], "Done."]
+    result = drive(Agent("desk", [worker.as_tool()], llm=ScriptedLLM(*lines)), way)
+    assert [used.result.value for used in result.tool_calls] == [f"{number}!" for number in range(5)]

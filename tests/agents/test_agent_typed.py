@@ -1,0 +1,183 @@
+"""Is the answer of the type that was asked for, and what happens when it is not?"""
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+import pytest
+from pydantic import BaseModel
+
+from agentkit import LLM, Agent, Approval, RunError, Tool
+from agentkit.events import AnswerRefused, PartialOutput
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
+from agentkit.tools.dialogue import finish_tool
+
+WAYS = ["run", "arun", "stream", "astream"]
+GOOD = '{"number": "A1", "total": 30}'
+BAD = '{"number": "A1", "total": "thirty"}'
+
+
+@dataclass
+class Invoice:
+    """What is to be paid."""
+
+    number: str
+    total: float
+
+
+class Bill(BaseModel):
+    """The same as a pydantic model."""
+
+    number: str
+    total: float
+
+
+class Slip(TypedDict):
+    """The same as a TypedDict."""
+
+    number: str
+    total: float
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "value"),
+    [
+        (Invoice, GOOD, Invoice("A1", 30)),
+        (Bill, GOOD, Bill(number="A1", total=30)),
+        (Slip, GOOD, {"number": "A1", "total": 30}),
+        (Literal["good", "bad"], '{"result": "good"}', "good"),
+        (list[int], '{"result": [1, 2]}', [1, 2]),
+        (Invoice | None, '{"result": null}', None),
+        (int | str, '{"result": "a"}', "a"),
+        (list[Invoice], f'{{"result": [{GOOD}]}}', [Invoice("A1", 30)]),
+        (str, "any text", "any text"),
+        (None, "any text", "any text"),
+    ],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_types(way, kind, said, value, drive):
+    """An answer is a value of the type: dataclass, pydantic model, TypedDict, Literal, list, union or plain text."""
+    result = drive(Agent("helper", output_type=kind, llm=ScriptedLLM(said)), way)
+    assert (result.output, result.status, result.error) == (value, "done", None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_wrong_answer_goes_back(way, drive, find_faults):
+    """A wrong answer goes back to the model with the exact error; the history tells of it."""
+    llm = ScriptedLLM(BAD, "I cannot say.", GOOD)
+    agent = Agent("helper", output_type=Invoice, llm=llm)
+    result = drive(agent, way)
+    assert (result.output, result.iterations) == (Invoice("A1", 30), 3)
+    assert "'total' should be a valid number" in llm.requests[1].messages[-1].content
+    assert "The answer should be JSON" in llm.requests[2].messages[-1].content
+    assert [message["role"] for message in agent.history] == ["user", "assistant"] * 3
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_wrong_answers_fail(way, drive, find_faults):
+    """After two corrections the run fails, with the error of the last answer; resumed, it tries again."""
+    llm = ScriptedLLM(BAD, BAD, BAD, GOOD)
+    agent = Agent("helper", output_type=Invoice, llm=llm)
+    result = drive(agent, way)
+    assert (result.output, result.status, len(llm.requests)) == (None, "failed", 3)
+    assert "refused 3 times" in str(result.error)
+    assert "'total' should be a valid number" in str(result.error)
+    assert find_faults(agent.history) == []
+    assert drive(agent, way, result.resumption()).output == Invoice("A1", 30)
+    assert find_faults(agent.history) == []
+
+
+def test_wrong_answers_raise():
+    """An agent called for its text alone raises the error; otherwise the text is the value as JSON."""
+    with pytest.raises(RunError, match="valid number"):
+        Agent("helper", output_type=Invoice, llm=ScriptedLLM(BAD, repeat=True))("go")
+    assert Agent("helper", output_type=Invoice, llm=ScriptedLLM(f"Here: {GOOD}!"))("go") == (
+        '{"number": "A1", "total": 30.0}'
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tools_and_type_in_one_run(way, drive, find_faults):
+    """Tools are used on the way to a typed answer; text beside a tool call is no answer yet."""
+    llm = ScriptedLLM(say("Let me see.", call("add", a=10, b=20)), BAD, call("add", a=1, b=2), GOOD)
+    agent = Agent("helper", [add], output_type=Invoice, llm=llm)
+    result = drive(agent, way)
+    assert (result.output, len(result.tool_calls)) == (Invoice("A1", 30), 2)
+    assert {request.output_schema.name for request in llm.requests} == {"Invoice"}
+    assert find_faults(agent.history) == []
+
+
+def test_finish_gives_a_typed_answer():
+    """The answer that `finish` gives is read like any other."""
+    llm = ScriptedLLM(call("finish", answer="thirty"), call("finish", answer=GOOD))
+    assert Agent("helper", [finish_tool], output_type=Invoice, llm=llm).run("go").output == Invoice("A1", 30)
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_partial_output(way, drive):
+    """While the answer is written, it grows: each event says more; a new answer begins anew."""
+    llm = ScriptedLLM('{"number": "A 1 b", "total": "x"}', '{"number": "A 1", "total": 30}')
+    agent, seen = Agent("helper", output_type=Invoice, llm=llm), []
+    agent.on(PartialOutput, lambda event: seen.append(event.value))
+    agent.on(AnswerRefused, lambda _: seen.append("refused"))
+    assert drive(agent, way).output == Invoice("A 1", 30)
+    place = seen.index("refused")
+    assert seen[:place][-1] == {"number": "A 1 b", "total": "x"}
+    assert seen[place + 1 :][-1] == {"number": "A 1", "total": 30}
+    assert {"number": "A "} in seen[place:]
+    numbers = [len(str(value)) for value in seen[:place]]
+    assert numbers == sorted(numbers)
+
+
+def test_no_partial_output():
+    """Without a type, or without streaming, there are no pieces of a typed answer."""
+    typed, plain = Agent("helper", output_type=Invoice, llm=ScriptedLLM(GOOD)), Agent("helper", llm=ScriptedLLM(GOOD))
+    heard = []
+    typed.on(PartialOutput, heard.append)
+    plain.on(PartialOutput, heard.append)
+    typed.run("go")
+    list(plain.stream("go"))
+    assert heard == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_served(protocol, way, drive):
+    """A real server is asked to enforce the schema."""
+    with FakeServer(BAD, GOOD) as server:
+        llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
+        agent = Agent("helper", output_type=Invoice, llm=llm)
+        assert drive(agent, way).output == Invoice("A1", 30)
+        assert "Invoice" in str(server.requests[0].body)
+
+
+def test_paused_typed_run():
+    """A typed run that pauses has no output yet, and gives it when it is resumed."""
+    agent = Agent(
+        "helper",
+        [Tool(add, level="SYSTEM")],
+        output_type=Invoice,
+        llm=ScriptedLLM(call("add", a=1, b=2), GOOD),
+        approve=lambda _: Approval.LATER,
+    )
+    paused = agent.run("go")
+    assert (paused.status, paused.output) == ("paused", None)
+    assert paused.resume(True).output == Invoice("A1", 30)
+
+
+def test_done_run_gives_its_value_again():
+    """A typed run that is done gives its value again when it is resumed from its text."""
+    agent = Agent("helper", output_type=Invoice, llm=ScriptedLLM(GOOD))
+    assert agent.resume(agent.run("go").to_json()).output == Invoice("A1", 30)
+
+
+def test_failed_request_of_a_typed_run():
+    """Without an answer there is no output."""
+    with FakeServer(fail(400, "Bad question.")) as server:
+        result = Agent("helper", output_type=Invoice, llm=LLM(base_url=server.base_url, model="any")).run("go")
+        assert (result.output, result.status) == (None, "failed")

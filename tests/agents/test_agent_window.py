@@ -1,0 +1,350 @@
+"""Which part of a long conversation does an agent's model read, and how does it get at the rest?"""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from agentkit import LLM, Agent, Limits
+from agentkit.decisions import Label
+from agentkit.errors import Unreachable
+from agentkit.events import RequestFailed, Summarised
+from agentkit.memory.session import Session
+from agentkit.memory.tokens import estimate
+from agentkit.memory.window import Window
+from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
+from agentkit.tooling.tool import Tool
+from agentkit.usage import Usage
+
+WAYS = ["run", "arun", "stream", "astream"]
+
+
+def look(number: int) -> str:
+    """Look something up."""
+    return f"Entry {number}: " + "word " * 400
+
+
+def tell(agent, way, prompt="go"):
+    """The result of one run, driven in one of the four ways, and the agent's client closed again."""
+
+    async def collect():
+        try:
+            if way == "arun":
+                return await agent.arun(prompt)
+            return [event async for event in agent.astream(prompt)][-1].result
+        finally:
+            await agent.llm.aclose()
+
+    if way in {"arun", "astream"}:
+        return asyncio.run(collect())
+    try:
+        return agent.run(prompt) if way == "run" else list(agent.stream(prompt))[-1].result
+    finally:
+        agent.llm.close()
+
+
+def answer(request):
+    """Look something up for each prompt, then answer; a server that counts as we estimate."""
+    usage = Usage(tokens_of(request), 20, requests=1)
+    if isinstance(request.messages[-1], ToolMessage):
+        return say("It is found.", usage=usage)
+    return say("", call("look", number=len(request.messages)), usage=usage)
+
+
+def tokens_of(request):
+    """About how many tokens a request takes."""
+    return estimate(request.messages, request.instruction, request.tools)
+
+
+def counted(*lines):
+    """The lines as a server says them that counts tokens as we estimate them."""
+
+    def say_counted(line):
+        def said(request):
+            response = say(line) if isinstance(line, str) else say("", line)
+            return replace(response, usage=Usage(tokens_of(request), 20, requests=1))
+
+        return said
+
+    return [say_counted(line) for line in lines]
+
+
+def faults_of(messages):
+    """What is wrong with the messages of a request: calls without their result, and results without their call."""
+    faults, waiting = [], []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            faults += [] if message.call_id in waiting else [f"no call for {message.call_id}"]
+            waiting = [call_id for call_id in waiting if call_id != message.call_id]
+            continue
+        faults += [f"no result for {call_id}" for call_id in waiting]
+        waiting = [each.id for each in message.tool_calls] if isinstance(message, AssistantMessage) else []
+    return faults + waiting
+
+
+def conversation(exchanges, words=40):
+    """A session of several exchanges that were said elsewhere."""
+    session = Session()
+    messages = []
+    for number in range(exchanges):
+        messages += [UserMessage(f"Question {number}. " + "word " * words), AssistantMessage(f"Answer {number}.")]
+    session.append(messages)
+    return session
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_requests_fit_into_the_window(way, find_faults):
+    """However long the conversation gets, each request fits, is valid, and holds the newest prompt."""
+    agent = Agent("helper", [look], "Be brief.", llm=ScriptedLLM(answer, repeat=True), window=2_000)
+    for number in range(12):
+        assert tell(agent, way, f"Question {number}").output == "It is found."
+        for request in agent.llm.requests[-2:]:
+            assert tokens_of(request) <= 2_000
+            assert faults_of(request.messages) == []
+            assert any(f"Question {number}" in str(message) for message in request.messages)
+            assert request.instruction == "Be brief."
+    assert len(agent.messages) == 48
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_long_run_fits_into_the_window(way):
+    """Within one run, too, old results are shortened and old iterations left out, and the prompt stays."""
+    lines = [call("look", number=number) for number in range(12)]
+    agent = Agent("helper", [look], max_iterations=20, llm=ScriptedLLM(*counted(*lines, "Done.")), window=2_500)
+    result = tell(agent, way, "The only question")
+    assert (result.status, len(result.tool_calls)) == ("done", 12)
+    for request in agent.llm.requests:
+        assert faults_of(request.messages) == []
+        assert "The only question" in str(request.messages[0])
+        assert tokens_of(request) <= 2_500
+
+
+# A summary in place of what is left out.
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_summary_is_asked_for_once(way):
+    """With `summarise` the model writes a summary once and is told it in every request from then on."""
+    lines = [say("They spoke of words.", usage=Usage(700, 30, requests=1)), "One.", "Two.", "Three."]
+    agent = Agent(
+        "helper", llm=ScriptedLLM(*lines), session=conversation(40), window=Window(tokens=2_000, summarise=True)
+    )
+    heard = []
+    agent.on(Summarised, heard.append)
+    results = [tell(agent, way, f"Newest {number}") for number in range(3)]
+    assert [result.output for result in results] == ["One.", "Two.", "Three."]
+    (told,) = heard
+    assert (told.text, told.usage) == ("They spoke of words.", Usage(700, 30, requests=1))
+    asked, *rest = agent.llm.requests
+    assert "Question 0." in asked.messages[0].content
+    for request in rest:
+        assert "They spoke of words." in request.messages[0].content
+        assert "Question 0." not in str(request.messages)
+        assert faults_of(request.messages) == []
+    assert len(agent.messages) == 86
+
+
+def test_summary_is_written_anew_from_the_old_one():
+    """When the conversation has grown again, the next summary is made of the last one and what came since."""
+    llm = ScriptedLLM(*counted("First.", *["Word. " * 150] * 5, "Second.", "Last."))
+    agent = Agent("helper", llm=llm, session=conversation(40), window=Window(tokens=2_000, summarise=True))
+    for number in range(6):
+        agent.run(f"Newest {number}")
+    summaries = [request for request in agent.llm.requests if "Write the summary" in str(request.messages[0])]
+    assert len(summaries) == 2
+    assert "First." in summaries[1].messages[0].content
+    assert "Question 0." not in summaries[1].messages[0].content
+    assert "Second." in str(agent.llm.requests[-1].messages)
+    assert "First." not in str(agent.llm.requests[-1].messages)
+
+
+def test_spending_on_summaries_is_counted():
+    """What a summary took is in the usage of run, agent and session, also when it came to nothing."""
+    for text in ("They spoke.", ""):
+        llm = ScriptedLLM(say(text, usage=Usage(700, 30, requests=1)), "Done.")
+        agent = Agent("helper", llm=llm, session=conversation(40), window=Window(tokens=2_000, summarise=True))
+        result = agent.run("Newest")
+        assert (result.status, result.usage) == ("done", Usage(710, 35, requests=2))
+        assert result.usage == agent.usage == agent.session.usage
+        assert ("They spoke." in str(llm.requests[1].messages)) == bool(text)
+
+
+def test_summary_that_cannot_be_had_is_done_without():
+    """When the summary fails, or a limit leaves no room for it, the oldest exchanges are left out instead."""
+    llm = ScriptedLLM(Unreachable("Down."), "Done.")
+    agent = Agent("helper", llm=llm, session=conversation(40), window=Window(tokens=2_000, summarise=True))
+    assert agent.run("Newest").status == "done"
+    assert "left out here" in agent.llm.requests[1].messages[0].content
+    window, limits = Window(tokens=300, summarise=True), Limits(input_tokens=300)
+    poor = Agent("poor", llm=ScriptedLLM("Done."), session=conversation(40), limits=limits, window=window)
+    assert poor.run("Newest").status == "done"
+
+
+def test_standing_orders_outlive_a_summary():
+    """Messages of the system that were imported into a conversation are told beside the summary."""
+    session = Session()
+    session.append([SystemMessage("Speak like a pirate."), *conversation(40).messages])
+    window = Window(tokens=2_000, summarise=True)
+    agent = Agent("helper", llm=ScriptedLLM("They spoke.", "Arr."), session=session, window=window)
+    agent.run("Newest")
+    told = agent.llm.requests[1].messages
+    assert told[0] == SystemMessage("Speak like a pirate.")
+    assert told[1].content.startswith("[A summary of")
+
+
+# What the server says.
+
+TOO_LONG = "This model's maximum context length is 3000 tokens. However, your messages resulted in 5000 tokens."
+NO_LIMIT_NAMED = "The prompt is too long for this model's context window."
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults):
+    """When the server finds a conversation too long, it is sent again, shorter; the next run knows the room."""
+    refusal = fail(400, TOO_LONG, code="context_length_exceeded")
+    with FakeServer(refusal, say("Here.", usage=None), "And here.") as server:
+        llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
+        agent = Agent("helper", [look], llm=llm, session=conversation(100))
+        first, second = tell(agent, way, "Where?"), tell(agent, way, "And where?")
+        long, *short = [len(str(request.json)) for request in server.requests]
+    assert (first.output, second.output) == ("Here.", "And here.")
+    assert max(short) < long * 0.75
+    assert len(agent.messages) == 204
+    assert find_faults(agent.history) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_several_tries_where_the_server_names_no_limit(way):
+    """A server that does not say how much it takes is tried with less and less, three times; then the run fails."""
+    refusal = fail(400, NO_LIMIT_NAMED)
+    with FakeServer(refusal, refusal, refusal, "Here.") as server:
+        agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), session=conversation(100))
+        assert tell(agent, way, "Where?").output == "Here."
+        lengths = [len(str(request.json)) for request in server.requests]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[-1] < lengths[0] * 0.5
+    with FakeServer(*[refusal] * 4) as server:
+        agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), session=conversation(100))
+        result = tell(agent, way, "Where?")
+    assert (result.status, result.error.is_too_long) == ("failed", True)
+
+
+def test_what_cannot_be_shortened_is_not_sent_again():
+    """A single prompt that is too long for the model fails at once: sending it again would not help."""
+    refusal = fail(400, TOO_LONG, code="context_length_exceeded")
+    with FakeServer(refusal) as server:
+        result = Agent("helper", llm=LLM(base_url=server.base_url, model="any")).run("word " * 5_000)
+    assert (result.status, result.error.limit_tokens) == ("failed", 3_000)
+
+
+def test_room_for_the_answer_is_reckoned_with():
+    """Where a limit lets the answer be long, a server that counts it in is asked for a shorter answer, too."""
+    refusal = fail(400, "This model's maximum context length is 8192 tokens. However, you requested 16984 tokens.")
+    with FakeServer(refusal, "Here.", "And here.") as server:
+        agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), limits=Limits(output_tokens=100_000))
+        assert [agent.run("Where?").output, agent.run("And where?").output] == ["Here.", "And here."]
+        assert [request.json["max_tokens"] for request in server.requests] == [16_384, 2_048, 2_048]
+        assert [len(request.json["messages"]) for request in server.requests] == [2, 2, 4]
+
+
+def test_last_answer_that_is_too_long_is_asked_for_again_without_tools():
+    """A last answer at a limit stays one when it must be asked for again, shorter: no tools, and the same order."""
+    refusal = fail(400, TOO_LONG, code="context_length_exceeded")
+    with FakeServer(call("look", number=1), refusal, "So far.") as server:
+        llm = LLM(base_url=server.base_url, model="any")
+        agent = Agent("helper", [look], max_iterations=1, llm=llm, session=conversation(100))
+        assert agent.run("Where?").output == "So far."
+        again = server.requests[2].json
+    assert "tools" not in again
+    assert "Answer now" in again["messages"][0]["content"]
+
+
+def test_shorter_request_that_a_limit_refuses_is_not_sent():
+    """A request that was too long is not sent again when the run's time is up by then."""
+    with FakeServer(fail(400, TOO_LONG, code="context_length_exceeded")) as server:
+        llm = LLM(base_url=server.base_url, model="any")
+        agent = Agent("helper", llm=llm, session=conversation(100), limits=Limits(seconds=1))
+        agent.on(RequestFailed, lambda _: time.sleep(1.1))
+        result = agent.run("Where?")
+    assert (result.status, result.limit) == ("limit", "seconds")
+
+
+# The rest stays readable.
+
+
+def report(lines: int = 2_000) -> str:
+    """Write a long report."""
+    return "\n".join(f"line {number}: word" for number in range(lines))
+
+
+def offers(request):
+    """Whether a request offers the tool that reads on."""
+    return "read_more" in [spec.name for spec in request.tools]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_long_output_is_read_on_by_its_handle(way):
+    """What was left out of a long output is read with `read_more`, offered from then on, also in the next run."""
+    read = call("read_more", handle="call_1_1", find="line 1500:")
+    llm = ScriptedLLM(call("report"), read, "Found.", call("read_more", handle="call_1_1", start=-30), "Found again.")
+    agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm)
+    first, second = tell(agent, way), tell(agent, way)
+    assert "line 1500: word" in first.tool_calls[1].result.content
+    assert second.tool_calls[0].result.content.endswith("line 1999: word")
+    assert 'read_more(handle="call_1_1"' in llm.requests[1].messages[-1].content
+    assert [offers(request) for request in llm.requests] == [False, True, True, True, True]
+
+
+def test_nothing_is_offered_that_is_not_needed():
+    """As long as nothing was left out, the model is not offered the tool that reads on."""
+    llm = ScriptedLLM(call("look", number=1), "Done.")
+    Agent("helper", [look], llm=llm).run("go")
+    assert [offers(request) for request in llm.requests] == [False, False]
+
+
+def test_output_that_the_window_shortened_is_read_on():
+    """An old output that was shown whole once and is shortened by now can be read on, too, in later runs as well."""
+    lines = [line for number in range(6) for line in (call("look", number=number), "Found.")]
+    llm = ScriptedLLM(*counted(*lines, call("read_more", handle="call_1_1", start=-100), "Read."))
+    agent = Agent("helper", [look], llm=llm, window=Window(tokens=8_000, keep_results=1))
+    for number in range(6):
+        agent.run(f"Question {number}")
+    assert not any(map(offers, llm.requests))
+    narrow = Agent("narrow", [look], llm=llm, session=agent.session, window=Window(tokens=3_000, keep_results=1))
+    result = narrow.run("What was the first?")
+    assert offers(llm.requests[-2])
+    assert 'read_more(handle="call_1_1")' in str(llm.requests[-2].messages)
+    assert result.tool_calls[0].result.content.endswith("word word ")
+
+
+def test_what_is_read_on_in_keeps_its_labels():
+    """What `read_more` reads holds what the output may hold that it reads on in."""
+    tool = Tool(report, max_chars=1_000, labels={Label.PRIVATE})
+    llm = ScriptedLLM(call("report"), call("read_more", handle="call_1_1"), "Done.")
+    result = Agent("helper", [tool], llm=llm).run("go")
+    assert Label.PRIVATE in result.tool_calls[1].result.labels
+
+
+def test_tool_of_the_user_is_not_replaced():
+    """An agent that has a tool of its own called `read_more` keeps it."""
+
+    def read_more(handle: str) -> str:
+        """Read in my own way."""
+        return f"mine: {handle}"
+
+    llm = ScriptedLLM(call("report"), call("read_more", handle="x"), "Done.")
+    result = Agent("helper", [Tool(report, max_chars=1_000), read_more], llm=llm).run("go")
+    assert result.tool_calls[1].result.content == "mine: x"
+
+
+def test_no_tool_to_read_on_with_in_a_last_answer():
+    """At a limit nothing is offered, and shortened outputs name no handle that could not be used."""
+    llm = ScriptedLLM(call("look", number=1), call("look", number=2), "So far.")
+    agent = Agent("helper", [look], max_iterations=2, llm=llm, window=Window(tokens=900, keep_results=0))
+    assert agent.run("go").output == "So far."
+    assert llm.requests[-1].tools == ()
+    assert "read_more" not in str(llm.requests[-1].messages)

@@ -1,0 +1,188 @@
+"""What is left of a run whose process is killed? Real processes, killed at real moments.
+
+`KILLS=200 pytest tests/agents/test_kills.py` kills as many as one likes.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agentkit import Agent
+from agentkit.events import ToolCallFinished, ToolCallStarted
+from agentkit.memory.codec import encode, to_line
+from agentkit.memory.session import Session
+from agentkit.messages import ToolMessage
+from agentkit.testing import ScriptedLLM
+
+KILLS = int(os.environ.get("KILLS", "25"))
+WAYS = ("run", "arun", "stream", "astream")
+PROGRAM = Path(__file__).with_name("killed_program.py")
+ENTRIES = 22
+"""How many entries a run of the program writes down, one after the other."""
+
+FORK_IN_THE_ROAD = (1, 2, 5, 8, 11, 21, 22)
+"""The last entries of what belongs together: the beginning, a response, what it wished for, the results, the end."""
+
+
+class Program:
+    """The running program. `seconds` is how long an errand took that was not killed, of late."""
+
+    def __init__(self, process):
+        self._process = process
+        self.seconds = 0.1
+
+    def carry_out(self, after_seconds=None, **order):
+        """Have an order carried out by a process, and kill that after so many seconds; its exit code."""
+        begin = time.monotonic()
+        child = int(self._told(json.dumps(order)))
+        if after_seconds is not None:
+            time.sleep(after_seconds)
+            os.kill(child, signal.SIGKILL)
+        code = int(self._told("wait for it"))
+        if not code:
+            self.seconds = (self.seconds + time.monotonic() - begin) / 2
+        return code
+
+    def _told(self, line):
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
+
+
+class Trip:
+    """One conversation with the program: what is kept of it, and what it has left in the world."""
+
+    def __init__(self, program, folder, find_faults):
+        self._program, self._folder, self._find_faults = program, folder, find_faults
+        folder.mkdir()
+        self._place = str(folder.parent / "sessions.db")
+        self.counts = Counter()
+
+    def run(self, way, **order):
+        """Run something in a process of its own, and look at what is left; the exit code."""
+        places = {"place": self._place, "session": self._folder.name, "folder": str(self._folder)}
+        code = self._program.carry_out(way=way, **places, **order)
+        assert code in (0, -signal.SIGKILL)
+        self.counts["killed" if code else "ended"] += 1
+        self._check_what_is_left()
+        return code
+
+    def go_on(self, way, *, resuming, **order):
+        """Run on in a process of its own, with the run that was left when there is one, else with another prompt."""
+        is_resumed = resuming and bool(self.session.unfinished)
+        unfinished = self._unfinished_calls()
+        wishes = {} if is_resumed else {"prompt": f"errand {sum(self.counts.values())}"}
+        code = self.run(way, **wishes, **order)
+        if not code:
+            self._check_what_was_told(unfinished, is_resumed=is_resumed)
+        return code
+
+    def check_end(self):
+        """The last run ended well, and nothing is left over."""
+        session = self.session
+        assert (session.unfinished, session.entries[-1].milestone.status) == ((), "done")
+
+    @property
+    def session(self):
+        """The conversation, read afresh."""
+        return Session.open(self._place, self._folder.name)
+
+    def _lines(self, name):
+        """The whole lines of a file; a process may have died within the last one."""
+        path = self._folder / name
+        return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
+
+    def _check_what_is_left(self):
+        """All that was told of is kept, the conversation is valid, and nothing has happened twice."""
+        session = self.session
+        milestones = [entry.milestone for entry in session.entries]
+        assert Counter(self._lines("told")) - Counter(to_line(encode(each)) for each in milestones) == Counter()
+        assert self._find_faults(Agent("reader", llm=ScriptedLLM(), session=session).history) == []
+        effects = Counter(self._lines("effects"))
+        finished = [each for each in milestones if isinstance(each, ToolCallFinished)]
+        assert len({used.call.id for used in finished}) == len(finished)
+        for used in finished:
+            token = json.loads(used.call.arguments)["token"]
+            assert effects[token] >= used.result.ok
+            assert used.result.status == ("ok" if used.result.ok else "interrupted")
+        assert {token for token, count in effects.items() if count > 1} <= self._lookings(milestones)
+
+    @staticmethod
+    def _lookings(milestones):
+        """The tokens of the calls that may be repeated."""
+        calls = [each.call for each in milestones if isinstance(each, ToolCallStarted)]
+        return {json.loads(call.arguments)["token"] for call in calls if call.name == "look"}
+
+    def _unfinished_calls(self):
+        """The ids and tools of the calls that had begun in the run that was left, and had no result."""
+        entries, unfinished = self.session.entries, self.session.unfinished
+        left = [entry.milestone for entry in entries if entry.run in unfinished]
+        finished = {each.call.id for each in left if isinstance(each, ToolCallFinished)}
+        begun = {each.call.id: each.call.name for each in left if isinstance(each, ToolCallStarted)}
+        return {call_id: tool for call_id, tool in begun.items() if call_id not in finished}
+
+    def _check_what_was_told(self, unfinished, *, is_resumed):
+        """The model has read of each such call that it was interrupted, or what came when it was repeated."""
+        told = {each.call_id: each.content for each in self.session.messages if isinstance(each, ToolMessage)}
+        for call_id, tool in unfinished.items():
+            is_repeated = is_resumed and tool == "look"
+            assert ("was interrupted" in told[call_id]) is not is_repeated
+            self.counts["calls repeated" if is_repeated else "calls told as interrupted"] += 1
+
+
+@pytest.fixture(scope="module")
+def program():
+    """The program, ready to run errands."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    with subprocess.Popen([sys.executable, str(PROGRAM)], **pipes) as process:
+        yield Program(process)
+        process.stdin.close()
+
+
+@pytest.fixture
+def new_trip(program, tmp_path, find_faults):
+    """A function that begins another conversation with the program; all are kept in one file."""
+    return lambda name: Trip(program, tmp_path / name, find_faults)
+
+
+def test_kill_at_any_moment(program, new_trip, record_property):
+    """A run whose process is killed loses nothing that was told of, and makes no finished call again."""
+    dice, counts, number = random.Random(4), Counter(), 0
+    while counts["killed"] < KILLS:
+        number += 1
+        trip = new_trip(f"trip {number}")
+        resuming = number % 3 > 0
+        code = trip.run(dice.choice(WAYS), prompt="errand", after_seconds=dice.uniform(0, program.seconds))
+        while code or trip.session.unfinished:
+            late = dice.uniform(0, program.seconds) if dice.random() < 0.4 else None
+            code = trip.go_on(dice.choice(WAYS), resuming=resuming, after_seconds=late)
+        trip.check_end()
+        counts += trip.counts
+    for name, count in counts.items():
+        record_property(name, count)
+
+
+@pytest.mark.parametrize("instant", ["before", "after"])
+def test_kill_at_each_entry(instant, new_trip):
+    """A process may die just before or just after anything is written down."""
+    places = FORK_IN_THE_ROAD if instant == "after" else range(1, ENTRIES + 1)
+    for number in places:
+        trip = new_trip(f"trip {number} {instant}")
+        assert trip.run(WAYS[number % 4], prompt="errand", dies=[number, instant]) == -signal.SIGKILL
+        assert trip.go_on(WAYS[number % 3], resuming=number % 3 > 0) == 0
+        trip.check_end()
+
+
+def test_errand_writes_down_so_many_entries(new_trip):
+    """A run that nobody kills writes each milestone down by itself, so that it can be left behind any of them."""
+    trip = new_trip("trip")
+    trip.run("run", prompt="errand")
+    assert len(trip.session.entries) == ENTRIES

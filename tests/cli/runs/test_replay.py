@@ -1,0 +1,74 @@
+"""Does `agentkit replay` play what was recorded, and run programs on it?"""
+
+import pytest
+
+from agentkit.testing import ScriptedLLM, record
+
+PROGRAM = """
+import sys
+
+from agentkit import LLM
+from beside import question
+
+print(LLM().chat(question), sys.argv[1:], __name__)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a program, a module beside it, and the cassette of a run of it."""
+    with record(tmp_path / "trip.cassette"):
+        ScriptedLLM("Hello.").chat("Hi.")
+    (tmp_path / "beside.py").write_text("question = 'Hi.'\n")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def replay(command, folder, *arguments, program=None, options=()):
+    """Run the program in the folder on the cassette."""
+    if program is not None:
+        (folder / "program.py").write_text(program)
+    return command("replay", *options, str(folder / "trip.cassette"), str(folder / "program.py"), *arguments)
+
+
+def test_recorded_runs_are_played(command, cassette):
+    """Without a program the answers go to stdout, and what led to them to stderr."""
+    out, err, code = command("replay", str(cassette))
+    assert code == 0
+    assert "It is 42.\n" in out
+    assert "> How much is 6*7?" in err
+    assert 'calculator(expression="6*7") → 42  [allow: level]' in err
+    assert "Limit reached: cost" in err
+    assert "+new" in err
+
+
+def test_a_program_runs_without_a_key(command, folder):
+    """A program is run as Python runs it, with its arguments and what lies beside it, on the recorded answers."""
+    out, err, code = replay(command, folder, "--fast", "-h")
+    assert (out, err, code) == ("Hello. ['--fast', '-h'] __main__\n", "", 0)
+
+
+def test_a_changed_program_is_told(command, folder):
+    """A program that asks something else fails with what differs, and one that asks nothing with what is left."""
+    _, err, code = replay(command, folder, program="from agentkit import LLM\nLLM().chat('Bye.')\n")
+    assert (code, "+user: Bye." in err, "Traceback" in err) == (1, True, False)
+    _, err, code = replay(command, folder, program="pass")
+    assert (code, "nobody asked for" in err) == (1, True)
+    assert replay(command, folder, program="pass", options=["--partial"]) == ("", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [("3", 3, ""), ("'It broke.'", 1, "It broke."), ("0", 1, "nobody asked for"), ("None", 1, "nobody asked for")],
+)
+def test_the_end_of_a_program_is_the_end_of_the_command(command, folder, ending, code, said):
+    """A program's own exit code is the command's; one that ends well must have asked for everything."""
+    _, err, ended = replay(command, folder, program=f"raise SystemExit({ending})")
+    assert ended == code
+    assert said in err
+
+
+def test_a_program_that_is_not_there_is_told(command, folder):
+    """A program that does not exist is a mistake on the command line."""
+    _, err, code = command("replay", str(folder / "trip.cassette"), "no_such.py")
+    assert (code, "no_such.py" in err) == (2, True)

@@ -1,0 +1,107 @@
+"""Is what was recorded told as it happened?"""
+
+from agentkit.cli.runs.story import CallStory, Moment, stories
+from agentkit.events import (
+    Approved,
+    ResponseReceived,
+    RunEnded,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.memory.cassettes.entries import Asking, Told
+from agentkit.memory.cassettes.file import read_cassette
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
+from agentkit.usage import Usage
+
+CALL = ToolCall("c1", "add", "{}")
+
+
+def told(*milestones):
+    """Milestones of one run, a second apart, as an exported session has them."""
+    return [Told("r", float(at), milestone) for at, milestone in enumerate(milestones, 100)]
+
+
+def test_runs_are_told_in_the_order_in_which_they_began(cassette):
+    """Each run has its prompt, its steps in order, its usage and its end; what no run told of comes by itself."""
+    helper, attacker, outside, inner = stories(read_cassette(cassette)[1])
+    assert [run.agent for run in (helper, outside, inner)] == ["helper", "", "worker"]
+    assert [type(step) for step in helper.steps] == [Moment, CallStory, CallStory, CallStory, Moment]
+    assert helper.usage == Usage(2_400, 80, 1_200, requests=2, tariff=helper.responses[0].usage.tariff)
+    assert (helper.status, helper.answer, inner.status, outside.status) == ("done", "It is 42.", "interrupted", "")
+    assert inner.inside > helper.inside == 0
+    assert len(attacker.steps) == 10
+    assert [type(step) for step in outside.steps] == [Moment, Moment, Moment, CallStory]
+    assert (outside.answer, outside.began <= outside.ended) == ("Good.", True)
+
+
+def test_a_request_tells_what_was_new(cassette):
+    """Of what a model was sent, the messages that it had not been sent before are told."""
+    helper, *_ = stories(read_cassette(cassette)[1])
+    first, last = helper.steps[0], helper.steps[-1]
+    assert [len(first.request.messages), len(first.new)] == [1, 1]
+    assert [len(last.request.messages), len(last.new)] == [5, 4]
+
+
+def test_a_call_is_told_from_the_wish_to_the_result(cassette):
+    """A call has its judgment, what a person said and after how long, its result and how long it ran."""
+    helper, *_ = stories(read_cassette(cassette)[1])
+    calculator, write, shell = helper.tool_calls
+    assert (calculator.seconds, calculator.judgment.rule, calculator.waited) == (1.5, "level", None)
+    assert (write.answers[0].answer, write.judgment.verdict, write.waited[1] >= 0) == ("once", "allow", True)
+    assert (shell.judgment.verdict, shell.result.ok) == ("deny", False)
+    assert write.seconds >= 0
+
+
+def test_a_session_is_told_by_its_times():
+    """Without questions, as in a session, a response took as long as nothing else had happened."""
+    run = stories(
+        told(
+            RunStarted("helper", "Go."),
+            ResponseReceived(Response(AssistantMessage("", (CALL,)))),
+            Approved("c1", "no"),
+            ToolCallStarted(CALL, None),
+            ToolCallFinished(CALL, ToolResult("add", "ok", "1")),
+            ResponseReceived(Response(AssistantMessage("Done."))),
+        )
+    )[0]
+    assert [step.seconds for step in run.steps] == [1.0, 2.0, 1.0]
+    assert (run.status, run.answer) == ("unfinished", "Done.")
+
+
+def test_what_waits_is_told():
+    """A call that waits for a person has its question, and no result; one that nobody knows is told all the same."""
+    run = stories(told(RunStarted("helper", "Go."), ToolCallPostponed(CALL, "May I?"), Approved("other", "once")))[0]
+    waiting, other = run.tool_calls
+    assert (waiting.question, waiting.result, waiting.judgment, waiting.seconds) == ("May I?", None, None, 0.0)
+    assert (other.call.id, other.answers[0].answer) == ("other", "once")
+
+
+def test_a_response_that_got_new_ids_is_told_once():
+    """A response whose calls were given other ids on the way is the one that was recorded, with its request."""
+    request, renamed = Request((UserMessage("Go."),)), ToolCall("c1_2", "add", "{}")
+    entries = [
+        Asking(1, request, Response(AssistantMessage("", (CALL,))), at=100.0, seconds=2.0),
+        *told(RunStarted("helper", "Go."), ResponseReceived(Response(AssistantMessage("", (renamed,))))),
+        *told(ResponseReceived(Response(AssistantMessage("Else.")))),
+    ]
+    (run,) = stories(entries)
+    assert [getattr(step, "request", None) for step in run.steps] == [request, None]
+
+
+def test_a_summary_is_told_once():
+    """What a summary has spent belongs to its run, and the request for it is not told as one outside of runs."""
+    asking = Asking(
+        1, Request((UserMessage("Sum up."),)), Response(AssistantMessage("In short."), usage=Usage(5, 6)), 1.0
+    )
+    entries = [asking, *told(RunStarted("helper", "Go."), Summarised("In short.", 4, Usage(5, 6)))]
+    (run,) = stories(entries)
+    assert (run.usage, len(run.steps)) == (Usage(5, 6), 1)
+
+
+def test_nothing_is_told_of_nothing():
+    """An empty cassette has no stories, and a run without words no answer."""
+    assert stories([]) == []
+    assert stories(told(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""

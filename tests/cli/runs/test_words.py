@@ -1,0 +1,90 @@
+"""Are figures and milestones said as a person says them?"""
+
+import pytest
+
+from agentkit.cli.runs.story import CallStory, RunStory
+from agentkit.cli.runs.words import (
+    answers_text,
+    arguments_of,
+    content_of,
+    content_text,
+    count_text,
+    readable,
+    said,
+    seconds_text,
+    title,
+    tokens_text,
+)
+from agentkit.events import AnswerGiven, Approved, HandedOff, LimitReached, RunStarted, Summarised
+from agentkit.messages import Image, ToolCall
+from agentkit.usage import Usage
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0121, "12 ms"), (0, "0 ms"), (3.44, "3.4 s"), (125, "2 min 05 s"), (3_600, "60 min 00 s")]
+)
+def test_durations(seconds, text):
+    """A duration is told in the unit that fits it."""
+    assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        (Usage(1_200, 34, 800, requests=1), "1,200 tokens in (800 cached), 34 out"),
+        (Usage(3, 4, requests=2, unreported=1), "3 tokens in, 4 out, 1 request unreported"),
+        (Usage(requests=2, unreported=2), "tokens unknown"),
+    ],
+)
+def test_tokens(usage, text):
+    """What is not known of the tokens is told too."""
+    assert tokens_text(usage) == text
+
+
+def test_counts_and_contents():
+    """Counts agree with their nouns, and an image has a word."""
+    assert (count_text(1, "run"), count_text(1_234, "run")) == ("1 run", "1,234 runs")
+    assert (content_text("a"), content_text(("a", Image("data:x"))), content_text(None)) == ("a", "a\n[an image]", "")
+
+
+def test_arguments_and_results():
+    """Arguments and results are told by name when they are JSON objects, else as they stand."""
+    assert (arguments_of('{"a": 1}'), arguments_of(""), arguments_of("[1]"), arguments_of("{")) == (
+        {"a": 1},
+        {},
+        "[1]",
+        "{",
+    )
+    assert (content_of('{"a": 1}'), content_of("{}"), content_of("3"), content_of("x")) == ({"a": 1}, "{}", "3", "x")
+    assert (content_of("[1]"), content_of("[" * 100_000)[:2]) == ("[\n  1\n]", "[[")
+    assert (readable("a"), readable({"a": "ü"})) == ("a", '{\n  "a": "ü"\n}')
+
+
+def test_titles():
+    """A run is called by its agent, and says when it was part of a tool call."""
+    assert [title(RunStory("r", "helper")), title(RunStory("r", "helper", inside=3)), title(RunStory(""))] == [
+        "helper",
+        "helper, within a tool call",
+        "Asked outside of a run",
+    ]
+
+
+def test_milestones():
+    """A milestone has a name and its own words; one that has no words is told by its kind."""
+    assert said(HandedOff("writer")) == ("Handed off to writer", "")
+    assert said(LimitReached("cost", "Too dear.")) == ("Limit reached: cost", "Too dear.")
+    assert said(Summarised("In short.", 4)) == ("4 messages were summarised", "In short.")
+    assert said(AnswerGiven("42")) == ("A tool has given the answer", "42")
+    assert said(RunStarted("helper", "Go.")) == ("RunStarted", "")
+
+
+def test_what_people_said():
+    """What a person answered is told, after how long, and with what other arguments; or that one is waited for."""
+    story = CallStory(ToolCall("c", "add", "{}"), 0.0)
+    assert answers_text(story) == ""
+    story.question = "May I?"
+    assert answers_text(story) == "waits for a person: May I?"
+    story.answers, story.waited = [Approved("c", "once", arguments='{"a": 2}')], (9.0, 3.0)
+    assert answers_text(story) == 'a person said: once, after 3.0 s, with other arguments: {"a": 2}'
+    story.answers, story.waited = [Approved("c", "no", "Not today.")], None
+    assert answers_text(story) == "a person said: no (Not today.)"

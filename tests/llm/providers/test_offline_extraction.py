@@ -1,0 +1,190 @@
+"""How is a typed answer read from a text, and does all of it stand there?"""
+
+import json
+
+import pytest
+
+from agentkit.errors import BadResponse
+from agentkit.llm.providers.offline_extraction import (
+    Form,
+    absent_fields,
+    chosen_fields,
+    completed,
+    doubtful_fields,
+    relaxed,
+)
+from agentkit.messages import OutputSchema
+
+TEXT = {"type": "string"}
+
+PRICE = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+RECORD = {
+    "type": "object",
+    "properties": {
+        "name": TEXT,
+        "total": {"type": "number"},
+        "due": {"type": "string", "format": "date"},
+        "paid": {"type": "boolean"},
+        "kind": {"enum": ["invoice", "receipt"]},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/Line"}},
+        "note": {"anyOf": [TEXT, {"type": "null"}]},
+    },
+    "required": ["name", "note"],
+    "$defs": {"Line": {"type": "object", "properties": {"what": TEXT, "price": PRICE}, "required": ["what", "price"]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "doubtful"),
+    [
+        ({"name": "Acme", "total": 65.5, "note": None}, []),
+        ({"name": "acme", "note": "milk", "due": "2026-12-01", "paid": True, "kind": "invoice"}, []),
+        ({"name": "acme", "note": "milk", "due": "2026-12-02"}, ["due"]),
+        ({"name": "Acme", "note": None, "lines": [{"what": "milk", "price": 2}]}, []),
+        ({"name": "Acme", "note": None, "lines": [{"what": "milk", "price": 3}]}, ["lines"]),
+        ({"name": "Umbrella", "note": None}, ["name"]),
+        ({"name": "Acme", "total": 66, "note": None}, ["total"]),
+        ({"name": "Acme", "total": -65.5, "note": None}, ["total"]),
+    ],
+)
+def test_fields_must_be_in_the_text(fields, doubtful):
+    """Every value that was read from a text must stand in it; dates may be written anew, and choices."""
+    assert (
+        doubtful_fields(fields, RECORD, "Acme sold two milk at 32.75 each, total $65.50, due on December 1st, 2026")
+        == doubtful
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "whole"),
+    [
+        ({}, {"note": None}),
+        ({"note": "x"}, {"note": "x"}),
+        ({"note": "", "lines": []}, {"note": None}),
+        ({"lines": [{"what": "milk"}]}, {"lines": [{"what": "milk", "price": None}], "note": None}),
+    ],
+)
+def test_absent_fields_that_may_be_null_become_null(found, whole):
+    """A required field that was not found is null where the schema allows it, and stays absent elsewhere."""
+    assert completed(found, RECORD, RECORD) == whole
+
+
+def test_the_engine_is_not_asked_for_what_may_be_null():
+    """Fields that may be null are not demanded, at any depth; properties named `required` are left alone."""
+    schema = {"type": "object", "properties": {"required": {"type": ["string", "null"]}}, "required": ["required"]}
+    assert relaxed(RECORD)["required"] == ["name"]
+    assert relaxed(RECORD)["$defs"]["Line"]["required"] == ["what"]
+    assert relaxed({"items": [schema]}) == {"items": [{**schema, "required": []}]}
+
+
+def test_keywords_stand_in_the_order_that_the_engine_is_used_to():
+    """The type comes first, closed objects are not said to be, and properties stay in their own order."""
+    properties = {"items": {"enum": ["a"], "type": "string"}, "type": {"format": "date", "type": "string"}}
+    read = relaxed({"additionalProperties": False, "required": ["items"], "properties": properties, "type": "object"})
+    assert json.dumps(read) == (
+        '{"type": "object", "properties": {"items": {"type": "string", "enum": ["a"]}, '
+        '"type": {"type": "string", "format": "date"}}, "required": ["items"]}'
+    )
+    assert relaxed({"type": "object", "additionalProperties": TEXT})["additionalProperties"] == TEXT
+
+
+@pytest.mark.parametrize(
+    ("date", "text", "is_there"),
+    [
+        ("2027-03-05", "on 2027-03-05", True),
+        ("2027-03-05", "on 5 March 2027", True),
+        ("2027-03-05", "Mar 5th, 27", True),
+        ("2027-03-05", "on 5/3/2027", False),
+        ("2027-03-15", "on 15/3/2027", True),
+        ("2027-03-03", "on 3/3/2027", True),
+        ("2027-03-05", "on 5 March", False),
+        ("2027-03-05", "on 6 March 2027", False),
+        ("2027-03-05", "tomorrow", False),
+        ("2027-12-05", "5 December 2027", True),
+        ("2027-03-05T14:30:00", "5 March 2027 at 2:30 pm", True),
+        ("2027-03-05T14:30:00", "5 March 2027 at 2 pm", False),
+        ("10:00:00", "at 10", True),
+        ("10:15:00", "at 10", False),
+    ],
+)
+def test_dates_must_be_said(date, text, is_there):
+    """A day counts when the text names it so that it can be no other; a time when its figures are there."""
+    schema = {"properties": {"days": {"type": "array", "items": {"type": "string", "format": "date-time"}}}}
+    assert (doubtful_fields({"days": [date]}, schema, text) == []) is is_there
+
+
+def test_choices_that_nothing_was_said_for_are_known():
+    """A choice is said when its words are; true and false never are."""
+    kinds = {"enum": ["in_store", "online"]}
+    schema = {"properties": {"kind": kinds, "kinds": {"type": "array", "items": kinds}, "paid": {"type": "boolean"}}}
+    fields = {"kind": "in_store", "kinds": ["online"], "paid": False, "more": None}
+    assert chosen_fields(fields, schema, "Bought in a store") == ["kinds", "paid"]
+
+
+def test_required_fields_must_be_found():
+    """What is required and not there is named."""
+    assert absent_fields({"a": 1}, {"required": ["a", "b"]}) == ["b"]
+    assert absent_fields({}, {}) == []
+
+
+def envelope(confidence=1.0, **fields):
+    """What the engine says when it fills in these fields."""
+    return {"function_calls": [{"name": "sale", "arguments": fields}], "confidence": confidence}
+
+
+SALE = OutputSchema(
+    "sale",
+    {
+        "type": "object",
+        "properties": {"what": TEXT, "price": {"type": "number"}, "mood": {"enum": ["good", "bad"]}},
+        "required": ["what", "price"],
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (envelope(what="lamp", price=None), "does not find all of sale in the text: price"),
+        (envelope(what="lamp", price=30, confidence=0.06), None),
+        (envelope(what="lamp", price=30, mood="good", confidence=0.6), None),
+        (envelope(what="lamp", price=30, mood="good", confidence=0.4), "sure .* text: mood"),
+        (envelope(what="lamp", price=30, confidence=0.01), r"sure .* text\."),
+        (envelope(what="lamp", price=31), "sure .* text: price"),
+        (envelope(what=""), "does not find all of sale in the text: what, price"),
+    ],
+)
+def test_an_answer_is_given_when_it_is_sure(said, why):
+    """What is not found is named, and so is what does not follow from the text; the engine must be sure of choices."""
+    form = Form(SALE)
+    read = form.read(said)
+    if why is None:
+        assert form.settled(read, said, "I sold a lamp for 30")["what"] == "lamp"
+    else:
+        with pytest.raises(BadResponse, match=why):
+            form.settled(read, said, "I sold a lamp for 30")
+
+
+def test_a_form_is_offered_twice():
+    """The engine is asked for all fields, then for any; a form that demands none is offered once."""
+    first, second = Form(SALE).tools
+    assert (first["parameters"]["required"], second["parameters"]["required"]) == (["what", "price"], [])
+    assert len(Form(OutputSchema("any", {"type": "object"})).tools) == 1
+
+
+def test_what_is_no_object_is_the_field_of_one():
+    """A list is asked for as a field, with the definitions that it refers to, and given as it is."""
+    form = Form(OutputSchema("words", {"type": "array", "items": {"$ref": "#/$defs/W"}, "$defs": {"W": TEXT}}))
+    assert form.tools[0]["parameters"]["$defs"] == {"W": TEXT}
+    assert form.settled({"value": ["lamp"]}, envelope(), "a lamp") == ["lamp"]
+
+
+@pytest.mark.parametrize("said", [{}, {"function_calls": [], "suppressed_calls": []}, {"function_calls": [{}]}])
+def test_a_form_may_stay_empty(said):
+    """An engine that says nothing has read nothing."""
+    assert Form(SALE).read(said) is None
+
+
+def test_what_the_engine_holds_back_is_looked_at():
+    """A call that the engine itself does not trust is judged like any other."""
+    assert Form(SALE).read({"suppressed_calls": [{"arguments": {"what": "lamp"}}]}) == {"what": "lamp"}

@@ -1,0 +1,159 @@
+"""Which calls does a model mean that writes them as text, in however many pieces?"""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.text_protocol.answers import AnswerReader
+from agentkit.messages import ToolSpec
+
+TEXT = {"type": "string"}
+
+
+def tool(name, properties, required=()):
+    """A tool with these parameters."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return ToolSpec(name, f"What {name} does.", schema)
+
+
+TOOLS = (
+    tool("calculator", {"expression": TEXT}, ["expression"]),
+    tool("write_file", {"path": TEXT, "content": TEXT}, ["path", "content"]),
+    tool("wikipedia", {"query": TEXT, "lang": TEXT}, ["query"]),
+    tool("now", {}),
+    tool("run_python", {"code": TEXT}, ["code"]),
+    tool("book", {"city": TEXT, "days": {"type": "integer"}}, ["city", "days"]),
+    tool("any", {"a": {}, "b": {}, "c": {}, "d": {}}),
+    tool("sum", {"numbers": {"type": "array", "items": {"type": "number"}}}, ["numbers"]),
+    tool("either", {"value": {"anyOf": [{"type": "integer"}, {"type": ["string", "null"]}]}}, ["value"]),
+    tool("referring", {"value": {"$ref": "#/$defs/value"}}, ["value"]),
+)
+ANSWERS = [json.loads(line) for line in (Path(__file__).parent / "answers.jsonl").read_text("utf-8").splitlines()]
+
+
+def read(pieces, *, is_cut=False, is_single=False):
+    """What was read from an answer in pieces, and the events that told it."""
+    reader = AnswerReader(TOOLS, is_single=is_single)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    return reader, [*events, *reader.finish(is_cut=is_cut)]
+
+
+def told(events, kind):
+    """The text in the events of a kind."""
+    return "".join(event.text for event in events if isinstance(event, kind))
+
+
+def refuse(name):
+    """What no JSON is."""
+    raise ValueError(name)
+
+
+def arguments_in(text):
+    """Arguments as a dictionary, or as they are when they are no JSON."""
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except ValueError:
+        return text
+
+
+def facts(reader):
+    """What an answer says."""
+    return reader.text, reader.reasoning, reader.calls
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["about"])
+def test_what_models_write(case):
+    """Calls are understood as models write them; what is only quoted, thought or invented does not run."""
+    reader, _ = read([case["answer"]], is_cut=case.get("cut", False))
+    assert [[call.name, arguments_in(call.arguments)] for call in reader.calls] == case["calls"]
+    assert (reader.text, reader.reasoning) == (case["text"], case.get("reasoning", ""))
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["about"])
+def test_an_answer_character_by_character(case):
+    """Streamed in the smallest pieces, an answer is the same as in one piece."""
+    is_cut = case.get("cut", False)
+    whole, _ = read([case["answer"]], is_cut=is_cut)
+    streamed, events = read(case["answer"], is_cut=is_cut)
+    assert facts(streamed) == facts(whole)
+    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (streamed.text, streamed.reasoning)
+
+
+WORDS = st.sampled_from(
+    [
+        *("<TOOL: calculator>", "</TOOL>", "<tool:", "now", "/>", ">", "<", "</", "&lt;", "&gt;", "TOOL", "2+2", " "),
+        *("\n", "```\n", "```", "`", "~~~", "xml", "<RESULT: now>", "<result", "<think>", "</think>", "<TOOL>", "&"),
+        *('<tool name="now">', '{"expression": "1"}', "expression: ", "<tool_call>", '{"name": "now"}', "words", "."),
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=14), st.lists(st.integers(0, 150), max_size=12), st.booleans())
+@example(["```\n", "<TOOL: calculator>", "2+2", "</TOOL>", "\n", "```", "words"], [3, 9, 30], False)
+def test_every_cutting_gives_the_same(words, cuts, is_cut):
+    """However an answer is cut into deltas, it says the same, in events and in the message."""
+    answer = "".join(words)
+    places = sorted({0, *(cut % (len(answer) + 1) for cut in cuts), len(answer)})
+    pieces = [answer[start:end] for start, end in pairwise(places)]
+    whole, _ = read([answer], is_cut=is_cut)
+    reader, events = read(pieces, is_cut=is_cut)
+    assert facts(reader) == facts(whole)
+    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (reader.text, reader.reasoning)
+    calls = [event for event in events if isinstance(event, ToolCallDelta)]
+    assert [(call.index, call.name, call.arguments) for call in calls] == [
+        (index, call.name, call.arguments) for index, call in enumerate(reader.calls)
+    ]
+
+
+@given(st.lists(WORDS.filter(lambda word: "`" not in word and "~" not in word), max_size=14))
+def test_no_markup_is_told_as_text(words):
+    """Outside of code, no tag that begins a call is ever told as text."""
+    answer = "".join(words)
+    reader, events = read(answer)
+    assert "<TOOL: calculator>" not in told(events, TextDelta)
+    assert "<RESULT:" not in reader.text
+
+
+@given(st.text())
+@example("Hello\u2028\x85 <")
+def test_text_without_markup_passes_unchanged(text):
+    """An answer in which nothing looks like markup is told as it is."""
+    if not any(word in text.lower() for word in ("tool", "result", "think")):
+        assert read(text)[0].text == text
+
+
+def test_text_is_told_at_once():
+    """Text passes with its own delta; only what may become markup waits."""
+    reader = AnswerReader(TOOLS)
+    assert reader.feed("Let me") == [TextDelta("Let me")]
+    assert reader.feed(" see <b") == [TextDelta(" see <b")]
+    assert reader.feed("> <TO") == [TextDelta(">")]
+    assert reader.feed("OL: now>") == []
+    assert reader.feed("</TOOL>") == [ToolCallDelta(0, "now", "{}")]
+    assert reader.feed("\nDone") == [TextDelta(" \nDone")]
+
+
+def test_one_call_at_a_time():
+    """Where only one call is wanted, the first counts."""
+    reader, _ = read(["<TOOL: now/> <TOOL: now/>"], is_single=True)
+    assert [call.name for call in reader.calls] == ["now"]
+    reader, _ = read(["```\n<TOOL: now/> <TOOL: now/>\n```"], is_single=True)
+    assert len(reader.calls) == 1
+
+
+def test_a_tag_without_an_end_does_not_wait_for_ever():
+    """What would be too long for a tag is text."""
+    reader = AnswerReader(TOOLS)
+    assert told(reader.feed("<TOOL: " + 300 * "x"), TextDelta) == "<TOOL: " + 300 * "x"
+
+
+@pytest.mark.parametrize("text", ["`", "<", "<TOOL: run_python>", "{", "'", '{"', "```\n", "<tool", "&lt;", "\n", "\\"])
+def test_long_answers_are_read_in_time_that_grows_with_their_length(text):
+    """Hostile answers do not stop the reader: ten thousand times the same is read."""
+    read([10_000 * text])
+    read(["<TOOL: any>{'a': " + 10_000 * text + "</TOOL>"])

@@ -1,0 +1,170 @@
+"""Does a replay give what was recorded, and nothing else?"""
+
+import pytest
+
+from agentkit.decisions import Decision
+from agentkit.errors import RateLimited, ReplayError
+from agentkit.events import Approved, RunStarted
+from agentkit.memory.cassettes.player import Player
+from agentkit.memory.cassettes.recorder import Recorder
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
+from agentkit.tape import PersonAsked, active, taped, told
+
+CALL = ToolCall("c1", "add", '{"a": 1}')
+PERSON = PersonAsked(CALL, Decision("ask", "level", "Dear."))
+
+
+def request(*words):
+    """A request with a message for each word."""
+    return Request(tuple(UserMessage(word) for word in words))
+
+
+def say(text):
+    """A response."""
+    return Response(AssistantMessage(text))
+
+
+@pytest.fixture
+def cassette(tmp_path):
+    """Record questions with their answers; gives the path."""
+
+    def record(*pairs, live=()):
+        recorder = Recorder(tmp_path / "trip.cassette")
+        with active(recorder):
+            for question, answer in pairs:
+                asked = recorder.asked(question)
+                asked.heard(answer, is_live=question in live)
+        recorder.finish()
+        return recorder.path
+
+    return record
+
+
+def test_answers_come_in_any_order(cassette):
+    """Parallel runs may ask in another order; of equal questions the first recorded is answered first."""
+    path = cassette(
+        (request("a"), say("1")),
+        (request("b"), say("2")),
+        (request("a"), say("3")),
+        (CALL, ToolResult("add", "ok", "4")),
+        (PERSON, Approved("c1", "once")),
+    )
+    player = Player(path)
+    assert [player.replayed(PERSON), player.replayed(CALL)] == [Approved("c1", "once"), ToolResult("add", "ok", "4")]
+    assert [player.replayed(request(word)).text for word in "baa"] == ["2", "1", "3"]
+    player.finish()
+
+
+def test_errors_are_replayed(cassette):
+    """What the model failed with then, it fails with again."""
+    player = Player(cassette((request("a"), RateLimited("Slow down.", status=429))))
+    assert str(player.replayed(request("a"))) == "Slow down."
+
+
+def test_time_is_that_of_the_recording(cassette):
+    """Before the first answer it is the time of the first question; then that of the newest answer given."""
+    player = Player(cassette((request("a"), say("1")), (request("b"), say("2"))))
+    began = player.now()
+    player.replayed(request("b"))
+    later = player.now()
+    player.replayed(request("a"))
+    assert began <= later == player.now()
+
+
+def test_an_unknown_question_is_told_with_what_differs(cassette):
+    """What was not recorded is a ReplayError that shows it beside the recorded question most like it."""
+    player = Player(cassette((request("x"), say("1")), (request("a", "b", "c"), say("2"))))
+    with pytest.raises(ReplayError) as caught:
+        player.replayed(request("a", "b", "d"))
+    assert isinstance(caught.value, AssertionError)
+    assert str(caught.value).splitlines()[1:-1] == [" user: a", " user: b", "-user: c", "+user: d"]
+    assert "the model is asked" in str(caught.value)
+    assert "--record=all" in str(caught.value)
+
+
+def test_a_kind_that_is_used_up_is_told(cassette):
+    """When nothing of the kind is left, what is asked now is told alone."""
+    player = Player(cassette((request("a"), say("1"))))
+    with pytest.raises(ReplayError, match=r"a tool is called as it is now. Nothing of the kind"):
+        player.replayed(CALL)
+    with pytest.raises(ReplayError, match=r"a person is asked[^+]*\+arguments"):
+        player.replayed(PERSON)
+
+
+def test_secrets_are_not_told(cassette):
+    """What differs is told without keys."""
+    player = Player(cassette((request("a"), say("1"))))
+    with pytest.raises(ReplayError) as caught:
+        player.replayed(request("sk-" + "a1b2" * 8))
+    assert "[redacted: API key]" in str(caught.value)
+
+
+def test_a_divergence_that_was_caught_is_raised_at_the_end(cassette):
+    """The first divergence fails the replay even when a program has caught its error."""
+    player = Player(cassette((request("a"), say("1"))))
+    for word in "bc":
+        with pytest.raises(ReplayError):
+            player.replayed(request(word))
+    with pytest.raises(ReplayError, match=r"\+user: b"):
+        player.finish()
+    player.finish(keep=False)
+
+
+def test_answers_that_are_left_fail_the_replay(cassette):
+    """Answers that nobody asked for are an error, unless the replay is a partial one."""
+    path = cassette((request("a"), say("1")), (CALL, ToolResult("add", "ok", "1")))
+    with pytest.raises(ReplayError, match=r"2 answers that nobody asked for. First, the model is asked"):
+        Player(path).finish()
+    Player(path, partial=True).finish()
+    Player(path).finish(keep=False)
+    player = Player(path)
+    player.replayed(request("a"))
+    with pytest.raises(ReplayError, match=r"one answer that nobody asked for. First, a tool"):
+        player.finish()
+
+
+def test_what_a_tool_asked_is_part_of_its_answer(tmp_path):
+    """What was asked inside of a tool call need not be asked again: the call's answer is there."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+
+    def ask():
+        taped(request("inner"), lambda: say("1"))
+        return ToolResult("add", "ok", "1")
+
+    with active(recorder):
+        taped(CALL, ask)
+    recorder.finish()
+    player = Player(recorder.path)
+    with active(player):
+        told("r", RunStarted("helper", "Hi."))
+        assert taped(CALL, ask).content == "1"
+    player.finish()
+
+
+def test_a_live_answer_is_asked_for_again(tmp_path):
+    """A call whose answer no file can hold runs again, and what it asks is answered from the recording."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+    asked = []
+
+    def ask():
+        asked.append(taped(request("inner"), lambda: say("1")).text)
+        return ToolResult("pass_on", "ok", "Passed on.", object())
+
+    for opened in (lambda: recorder, lambda: Player(recorder.path)):
+        tape = opened()
+        with active(tape):
+            taped(CALL, ask, lambda result: result.value is not None)
+        tape.finish()
+    assert asked == ["1", "1"]
+
+
+def test_a_long_conversation_is_compared_message_by_message(cassette):
+    """A message that was compared before is known again, and a great many are forgotten in time."""
+    said = request(*(f"word {number}" for number in range(60))).messages
+    rows = [Request(said[:count]) for count in range(60)]
+    player = Player(cassette(*((row, say(str(len(row.messages)))) for row in rows)))
+    assert [player.replayed(row).text for row in rows] == [str(count) for count in range(60)]
+    player.finish()
+    many = [str(number) for number in range(11_000)]
+    player = Player(cassette((request(*many), say("1")), (request(*many), say("2"))))
+    assert [player.replayed(request(*many)).text for _ in range(2)] == ["1", "2"]

@@ -1,0 +1,45 @@
+"""Which store does a place mean?"""
+
+from pathlib import Path
+
+import pytest
+
+from agentkit.config import state_folder
+from agentkit.memory.stores.opening import store_at
+from agentkit.memory.stores.postgres import PostgresStore
+from agentkit.memory.stores.sqlite import SQLiteStore
+from agentkit.memory.stores.volatile import MemoryStore
+
+
+def test_no_place_is_the_state_folder():
+    """Without a place, sessions are kept in one file in the state folder."""
+    assert store_at(None).path == state_folder() / "sessions.db"
+
+
+@pytest.mark.parametrize("place", ["trip.db", Path("trip.db"), "postgres.db"])
+def test_a_path_is_a_file(place):
+    """A path is an SQLite file, wherever the process goes later."""
+    store = store_at(place)
+    assert isinstance(store, SQLiteStore)
+    assert store.path == Path(place).absolute()
+
+
+@pytest.mark.parametrize("place", ["postgres://host/name", "postgresql://user:secret@host/name?password=secret"])
+def test_a_url_is_a_database(place):
+    """A PostgreSQL URL is a database, and what is shown of it holds no password."""
+    store = store_at(place)
+    assert isinstance(store, PostgresStore)
+    assert "secret" not in repr(store)
+    assert repr(store).endswith("://host/name')")
+
+
+def test_memory_is_a_store_that_is_not_kept():
+    """`:memory:` is a new store that lives as long as its object."""
+    assert isinstance(store_at(":memory:"), MemoryStore)
+    assert store_at(":memory:") is not store_at(":memory:")
+
+
+def test_a_store_is_itself():
+    """A store can be given as the place."""
+    store = MemoryStore()
+    assert store_at(store) is store

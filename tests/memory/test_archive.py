@@ -1,0 +1,232 @@
+"""Is a session the same when it has been copied, carried elsewhere or read by a person?"""
+
+import json
+import resource
+
+import pytest
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import SessionError
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    HandedOff,
+    HistoryGiven,
+    LimitReached,
+    Milestone,
+    RequestFailed,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.memory.archive import entries_of, first, read_export, shown, write_export
+from agentkit.memory.store import Entry
+from agentkit.messages import (
+    AssistantMessage,
+    Image,
+    Response,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+
+CALL, OTHER = ToolCall("1", "calculator", '{"expression": "6*7"}'), ToolCall("2", "clock", "{}")
+MESSAGES = (
+    UserMessage("What is 6 times 7?"),
+    AssistantMessage("", (CALL, OTHER)),
+    ToolMessage("1", "calculator", "42"),
+    ToolMessage("2", "clock", "12:00"),
+    AssistantMessage("It is 42."),
+)
+ENTRIES = [Entry("run-1", 0.0, milestone) for milestone in (RunStarted("helper", "Hi"), RunEnded("done", "Hello"))]
+
+
+@pytest.mark.parametrize(("at", "count"), [(0, 0), (1, 1), (4, 4), (5, 5), (None, 5)])
+def test_a_cut_between_exchanges_is_made(at, count):
+    """Messages are cut where no call is open."""
+    assert first(MESSAGES, at) == MESSAGES[:count]
+
+
+@pytest.mark.parametrize("at", [2, 3])
+def test_a_call_is_not_parted_from_its_result(at):
+    """A cut between a call and its result is refused, and the error names the nearest that are not."""
+    with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or at 4"):
+        first(MESSAGES, at)
+
+
+@pytest.mark.parametrize("at", [-1, 6])
+def test_a_cut_outside_is_refused(at):
+    """A cut before the first or behind the last message is refused."""
+    with pytest.raises(SessionError, match="has 5 messages"):
+        first(MESSAGES, at)
+
+
+def test_an_export_is_lines_of_json(tmp_path):
+    """An export is a line about the session and one for each entry, for its owner only."""
+    write_export(tmp_path / "trip.jsonl", "Hà Nội", ENTRIES)
+    lines = (tmp_path / "trip.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(lines[0]) == {"session": 1, "name": "Hà Nội", "entries": 2}
+    assert json.loads(lines[1]) == {
+        "run": "run-1",
+        "at": 0.0,
+        "event": "run_started",
+        "agent": "helper",
+        "prompt": "Hi",
+    }
+    assert (tmp_path / "trip.jsonl").stat().st_mode & 0o777 == 0o600
+    assert read_export(tmp_path / "trip.jsonl") == ("Hà Nội", ENTRIES)
+
+
+def test_an_export_overwrites_nothing(tmp_path):
+    """A file that is there already is not overwritten."""
+    (tmp_path / "trip.jsonl").write_text("mine")
+    with pytest.raises(SessionError, match="already; choose another name"):
+        write_export(tmp_path / "trip.jsonl", "trip", ENTRIES)
+    assert (tmp_path / "trip.jsonl").read_text() == "mine"
+
+
+def test_an_export_that_cannot_be_written_leaves_no_file(tmp_path):
+    """An export that finds no room or no folder is an error, and leaves nothing behind."""
+    with pytest.raises(SessionError, match="No such file or directory"):
+        write_export(tmp_path / "none" / "trip.jsonl", "trip", ENTRIES)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+    try:
+        with pytest.raises(SessionError, match="to its end: File too large"):
+            write_export(tmp_path / "trip.jsonl", "trip", ENTRIES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+HEADER = '{"session": 1, "name": "trip", "entries": 1}\n'
+LINE = '{"run": "run-1", "at": 1, "event": "run_resumed"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not an exported session"),
+        ("Dear diary\n", "is not an exported session"),
+        ('{"cassette": 1}\n', "is not an exported session"),
+        ('{"session": 1, "name": 1}\n', "is not an exported session"),
+        ('{"session": 9, "name": "trip"}\n', "it has format 9, and this version reads up to 1"),
+        (HEADER, "is cut off: it holds 0 entries of 1"),
+        (HEADER + LINE + LINE, "holds 2 entries of 1"),
+        (HEADER + LINE[:-5], "Line 2 of .* is not as it was written.*not JSON"),
+        (HEADER + '{"run": "run-1", "at": 1, "event": "flown"}', "Line 2 .*'flown' is unknown"),
+    ],
+)
+def test_an_export_is_read_whole_or_not_at_all(tmp_path, text, problem):
+    """A file that is no export, is cut off, damaged or of a newer version is an error that says so."""
+    (tmp_path / "trip.jsonl").write_text(text)
+    with pytest.raises(SessionError, match=problem):
+        read_export(tmp_path / "trip.jsonl")
+
+
+def test_a_file_that_is_not_there_cannot_be_read(tmp_path):
+    """A file that is not there is an error that names it."""
+    with pytest.raises(SessionError, match=r"'.*none' cannot be read: No such file"):
+        read_export(tmp_path / "none")
+
+
+def test_messages_become_a_run_that_has_ended():
+    """Messages from elsewhere are kept as a run that was given them and has ended."""
+    given, ended = entries_of(MESSAGES)
+    assert given.milestone == HistoryGiven(MESSAGES)
+    assert ended.milestone == RunEnded("done")
+    assert given.run == ended.run
+
+
+ALLOWED = Decision(Verdict.ALLOW, "level", "It only computes.")
+ASKED = Decision(Verdict.ASK, "level", "It touches this machine.")
+STORY = [
+    RunStarted("helper", ("Look:", Image("data:image/png;base64,AAAA"), "what\nis it?")),
+    ResponseReceived(Response(AssistantMessage("Let me see.", (CALL,)))),
+    ResponseReceived(Response(AssistantMessage("", (OTHER,)))),
+    ToolCallStarted(CALL, ALLOWED),
+    ToolCallFinished(CALL, ToolResult("calculator", "ok", "4" * 2_000, decision=ALLOWED)),
+    ToolCallPostponed(OTHER, "May I?", ASKED),
+    ToolCallPostponed(OTHER, "What time is it?"),
+    RunEnded("paused"),
+    RunResumed(),
+    Approved("2", "deny", "not today"),
+    RequestFailed("The server is down.", "Unreachable"),
+    AnswerRefused("Too long."),
+    AnswerGiven("Given."),
+    AnswerAmended("Amended."),
+    Summarised("In short.", 3),
+    HandedOff("expert"),
+    LimitReached("iterations", "Enough."),
+    RunEnded("failed", error="No answer.", changes="--- a\n+++ b"),
+]
+STORY_SHOWN = """\
+Session trip: 2 runs
+
+Run 1, 1970-01-01 00:00:00 UTC, run-1
+to helper: Look: [image] what
+    is it?
+assistant: Let me see.
+  wishes: calculator({"expression": "6*7"})
+  wishes: clock({})
+  judged: calculator: allow: It only computes. (rule: level)
+  calculator: ok, FOURS … (2000 characters)
+  waits: clock: May I? (ask: It touches this machine. (rule: level))
+  waits: clock: What time is it?
+ended: paused
+goes on:
+  answered: deny, not today
+no answer: The server is down.
+refused: Too long.
+answered by a tool: Given.
+amended to: Amended.
+summarised: In short.
+handed off to: expert
+limit: Enough.
+ended: failed: No answer.
+changes: --- a
+    +++ b
+
+Run 2, 1970-01-01 00:00:01 UTC, run-2
+user: Hi
+system: Be kind.
+assistant:
+  calculator: 42
+ended: done""".replace("FOURS", "4" * 1_000)
+
+
+def test_a_session_reads_like_a_story():
+    """A session is shown run by run: who said what, which calls were judged how, what came of them, what changed."""
+    given = (
+        UserMessage("Hi"),
+        SystemMessage("Be kind."),
+        AssistantMessage("Hello"),
+        ToolMessage("1", "calculator", "42"),
+    )
+    entries = [Entry("run-1", 0.0, milestone) for milestone in STORY]
+    entries += [Entry("run-2", 1.0, HistoryGiven(given)), Entry("run-2", 1.0, RunEnded("done"))]
+    assert shown("trip", entries) == STORY_SHOWN.replace("assistant:\n", "assistant: Hello\n")
+
+
+class Sneezed(Milestone):
+    """A kind of milestone that does not exist yet."""
+
+
+def test_a_new_kind_of_milestone_is_named():
+    """What the text has no words for is shown by its name."""
+    assert shown("trip", [Entry("run-1", 0.0, Sneezed())]).endswith("\nSneezed")
+
+
+def test_what_is_shown_gives_a_terminal_no_orders():
+    """Control characters and changes of direction are shown as what they are."""
+    text = shown("trip", [Entry("run-1", 0.0, RunStarted("helper", "a\x1b[31m\u202eb\ttab\r\ud800"))])
+    assert "a\\x1b[31m\\u202eb\ttab\\r\\ud800" in text

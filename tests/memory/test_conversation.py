@@ -1,0 +1,67 @@
+"""What do entries come to?"""
+
+from agentkit.events import HistoryGiven, ResponseReceived, RunEnded, RunResumed, RunStarted
+from agentkit.memory.conversation import Conversation
+from agentkit.memory.progress import Progress
+from agentkit.memory.store import Entry
+from agentkit.messages import AssistantMessage, Response, ToolCall, UserMessage
+from agentkit.usage import Usage
+
+HELLO = ResponseReceived(Response(AssistantMessage("Hello"), usage=Usage(10, 5, requests=1)))
+
+
+def told(*milestones, runs=("run-1",)):
+    """A conversation made of the milestones of runs, one after the other."""
+    conversation = Conversation()
+    for run in runs:
+        for milestone in milestones:
+            conversation.take_in(Entry(run, 1.0, milestone), Progress)
+    return conversation
+
+
+def test_a_run_is_unended_until_its_end():
+    """A run is known by its state until it ends, and then by its messages alone."""
+    assert list(told(RunStarted("helper", "Hi"), HELLO).unended) == ["run-1"]
+    ended = told(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
+    assert ended.unended == {}
+    assert ended.has_entered("run-1")
+    assert ended.messages == [UserMessage("Hi"), AssistantMessage("Hello")]
+
+
+def test_a_paused_run_is_unended():
+    """A paused run has not been entered."""
+    paused = told(RunStarted("helper", "Hi"), HELLO, RunEnded("paused"))
+    assert list(paused.unended) == ["run-1"]
+    assert not paused.has_entered("run-1")
+
+
+def test_what_is_spent_is_summed_over_runs():
+    """The usage is that of all runs, each counted once."""
+    assert told(HELLO, RunEnded("done"), runs=("1", "2", "3")).usage.requests == 3
+
+
+def test_a_run_that_was_let_go_is_read_again():
+    """A run that goes on after its end is asked for, goes on from there, and enters only what is new."""
+    conversation = told(RunStarted("helper", "Hi"), HELLO, RunEnded("limit"))
+    asked = []
+
+    def reread(run):
+        asked.append(run)
+        return Progress.of([RunStarted("helper", "Hi"), HELLO, RunEnded("limit")])
+
+    for milestone in (RunResumed(), HELLO, RunEnded("done")):
+        conversation.take_in(Entry("run-1", 2.0, milestone), reread)
+    assert asked == ["run-1"]
+    assert len(conversation.messages) == 3
+    assert conversation.resumptions == {"run-1": 1}
+    assert conversation.count == 6
+    assert conversation.usage.requests == 2
+
+
+def test_ids_of_all_runs_are_known():
+    """An id that an entry has used, be its run at an end or not, is not given to another call."""
+    used = AssistantMessage("", (ToolCall("call_0", "clock", "{}"),))
+    conversation = told(ResponseReceived(Response(used)))
+    assert conversation.tell_apart(used).tool_calls[0].id != "call_0"
+    given = told(HistoryGiven((used,)), RunEnded("done"))
+    assert given.tell_apart(used).tool_calls[0].id != "call_0"

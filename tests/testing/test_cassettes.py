@@ -1,0 +1,197 @@
+"""Can a program be recorded once, and run for ever after without model, network and key?"""
+
+import asyncio
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from agentkit import LLM
+from agentkit.errors import NoProvider, RateLimited, ReplayError, SessionError
+from agentkit.events import ResponseReceived, TextDelta
+from agentkit.testing import FakeServer, ScriptedLLM, fail, record, record_or_replay, replay
+
+VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "AGENTKIT_PROVIDER")
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch):
+    """Nothing names a provider."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where the cassette will be."""
+    return tmp_path / "trip.cassette"
+
+
+@contextmanager
+def hide_behind(error):
+    """Raise the error in the place of whatever is raised in the block."""
+    try:
+        yield
+    finally:
+        raise error
+
+
+def divide_by(number):
+    """One, divided."""
+    return 1 / number
+
+
+def ask_in_every_way(llm):
+    """Ask blocking, awaiting and streaming in both ways; the texts of the answers."""
+
+    async def ask():
+        text = await llm.achat("two")
+        return text, [event async for event in llm.astream("four")]
+
+    first = llm.chat("one")
+    second, fourth = asyncio.run(ask())
+    third = list(llm.stream("three"))
+    return [
+        first,
+        second,
+        *("".join(event.text for event in each if isinstance(event, TextDelta)) for each in (third, fourth)),
+    ]
+
+
+def test_every_way_of_asking_is_replayed_without_a_key(path):
+    """Blocking, awaiting and streaming requests are answered from the cassette; no provider is needed."""
+    with FakeServer("One.", "Two.", "Four.", "Three.") as server, record(path):
+        recorded = ask_in_every_way(LLM(base_url=server.base_url))
+    with replay(path):
+        llm = LLM()
+        assert ask_in_every_way(llm) == recorded == ["One.", "Two.", "Three.", "Four."]
+    assert (llm.provider, llm.model, llm.describe().decided_by) == ("replay", "replay", "the replay")
+
+
+def test_figures_are_replayed(path):
+    """What a request spent, and which model answered, is as it was recorded."""
+    with FakeServer("One.") as server, record(path):
+        recorded = LLM(base_url=server.base_url).complete("one")
+    with replay(path):
+        replayed = LLM(model="another").complete("one")
+    assert (replayed.usage, replayed.model, replayed.raw) == (recorded.usage, recorded.model, {})
+
+
+def test_failures_are_replayed(path):
+    """What the provider refused then, it refuses now, in the same class of error."""
+    with FakeServer(fail(429, "slow down")) as server, record(path), pytest.raises(RateLimited):
+        LLM(base_url=server.base_url, max_retries=0).chat("one")
+    with replay(path), pytest.raises(RateLimited, match="slow down"):
+        LLM().chat("one")
+
+
+def test_an_llm_without_a_provider_is_good_in_replays_only(path):
+    """An LLM that was made in a replay says what is missing when it is asked elsewhere, in every way."""
+    with record(path), ScriptedLLM("One.") as llm:
+        llm.chat("one")
+    with replay(path):
+        lone = LLM(model="mine")
+        assert lone.chat("one") == "One."
+    assert lone.model == "mine"
+    with pytest.raises(NoProvider, match="No API key"):
+        lone.chat("one")
+    with pytest.raises(NoProvider):
+        asyncio.run(lone.achat("one"))
+    with pytest.raises(NoProvider):
+        lone.stream("one")
+    with pytest.raises(NoProvider):
+        lone.astream("one")
+    with pytest.raises(NoProvider):
+        LLM()
+
+
+def test_a_stream_that_was_left_is_replayed_as_far_as_it_came(path):
+    """A stream that was left early is recorded as far as it came, and can be left early again."""
+    with record(path):
+        stream = ScriptedLLM("One two three.").stream("one")
+        first = next(stream)
+        stream.close()
+    with replay(path):
+        stream = LLM().stream("one")
+        assert next(stream) == first
+        assert next(stream).response.finish_reason == "length"
+    assert not isinstance(first, ResponseReceived)
+
+
+def test_another_question_fails_the_block(path):
+    """A question that was not recorded raises ReplayError where it is asked, even past a caught error."""
+    with record(path):
+        ScriptedLLM("One.").chat("one")
+    with pytest.raises(ReplayError, match=r"\+user: two"), replay(path):
+        LLM().chat("two")
+    with pytest.raises(ReplayError, match=r"\+user: two"), replay(path), pytest.raises(AssertionError):
+        LLM().chat("two")
+    with pytest.raises(KeyError) as caught, replay(path), suppress(AssertionError), hide_behind(KeyError("other")):
+        LLM().chat("two")
+    assert "+user: two" in caught.value.__notes__[0]
+
+
+def test_answers_that_are_left_fail_the_block(path):
+    """What nobody asked for is an error at the end, unless the replay is partial or has failed by itself."""
+    with record(path):
+        ScriptedLLM("One.").chat("one")
+    with pytest.raises(ReplayError, match="nobody asked for"), replay(path):
+        pass
+    with replay(path, partial=True):
+        pass
+    with pytest.raises(KeyError) as caught, replay(path):
+        {}["by itself"]
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_block_that_fails_keeps_the_older_cassette(path):
+    """When a recorded block raises, the older cassette stays, and what was recorded is beside it."""
+    with record(path):
+        ScriptedLLM("One.").chat("one")
+    with pytest.raises(ZeroDivisionError), record(path):
+        divide_by(len(ScriptedLLM("Two.").chat("two")) - 4)
+    with replay(path):
+        assert LLM().chat("one") == "One."
+    with replay(f"{path}.part"):
+        assert LLM().chat("two") == "Two."
+
+
+def test_secrets_are_not_recorded(path):
+    """A key in a question is redacted in the cassette, and the question still fits."""
+    question = f"My key is sk-{'a1b2' * 8}, is it good?"
+    with record(path):
+        ScriptedLLM("No.").chat(question)
+    assert "a1b2" not in path.read_text()
+    with replay(path):
+        assert LLM().chat(question) == "No."
+
+
+def test_blocks_in_other_tasks_do_not_disturb(tmp_path):
+    """Two tasks record at the same time, each its own cassette; what is asked outside is not recorded."""
+
+    async def ask(name):
+        with record(tmp_path / name):
+            return await ScriptedLLM(name).achat(name)
+
+    async def main():
+        return await asyncio.gather(ask("one"), ask("two"), ScriptedLLM("three").achat("three"))
+
+    assert asyncio.run(main()) == ["one", "two", "three"]
+    for name in ("one", "two"):
+        with replay(tmp_path / name):
+            assert LLM().chat(name) == name
+
+
+@pytest.mark.parametrize(("mode", "said"), [("once", ["One.", "One."]), ("all", ["One.", "Two."])])
+def test_record_or_replay(path, mode, said):
+    """The mode `once` records what there is no cassette of, and `all` records always."""
+    answers = []
+    for line in ("One.", "Two."):
+        with record_or_replay(path, mode):
+            answers.append(ScriptedLLM(line).chat("one"))
+    assert answers == said
+
+
+def test_nothing_is_recorded_unasked(path):
+    """The mode `none` never records: where there is no cassette it says how to get one."""
+    with pytest.raises(SessionError, match="Record it first"), record_or_replay(path, "none"):
+        pass

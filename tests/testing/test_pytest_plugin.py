@@ -1,0 +1,132 @@
+"""Does a test that bears the marker record and replay, as pytest runs it?"""
+
+import os
+
+import pytest
+
+from agentkit import LLM
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest
+from agentkit import LLM
+from agentkit.testing import ScriptedLLM
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def llm(cassette):
+    return LLM() if cassette.is_replaying else ScriptedLLM("One.")
+
+
+@pytest.mark.cassette("trip")
+def test_with_a_name(llm, cassette):
+    assert cassette.path.name == "trip.cassette"
+    assert llm.chat("one") == "One."
+
+
+@pytest.mark.cassette
+@pytest.mark.parametrize("word", ["one", "t/w o"])
+def test_without_a_name(word, llm):
+    assert llm.chat(word) == "One."
+
+
+def test_by_the_fixture_alone(llm, cassette):
+    assert llm.chat("one") == "One."
+
+
+@pytest.mark.anyio
+@pytest.mark.cassette
+async def test_async(llm):
+    assert await llm.achat("one") == "One."
+
+
+class TestGroup:
+    @pytest.mark.cassette
+    def test_method(self, llm):
+        assert llm.chat("one") == "One."
+
+
+def test_of_another_kind():
+    pass
+"""
+PASSES = 6
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Run the tests in a pytest of its own, where nothing names a provider; gives what it prints."""
+    for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_"))]:
+        monkeypatch.delenv(name)
+    pytester.makeini("[pytest]\naddopts = --strict-markers -p no:cacheprovider\nfilterwarnings = error\n")
+
+    def start(*arguments, tests=TESTS):
+        pytester.path.joinpath("test_trip.py").write_text(tests)
+        return pytester.runpytest_inprocess("-q", *arguments).stdout.str()
+
+    return start
+
+
+def test_once_records_and_then_replays(run, pytester):
+    """Tests of all kinds are recorded beside their file, and then run without a provider."""
+    assert f"{PASSES + 1} passed" in run("--record=once")
+    assert {path.name for path in (pytester.path / "cassettes").iterdir()} == {
+        "trip.cassette",
+        "test_without_a_name_one.cassette",
+        "test_without_a_name_t_w_o.cassette",
+        "test_by_the_fixture_alone.cassette",
+        "test_async.cassette",
+        "test_method.cassette",
+    }
+    assert f"{PASSES + 1} passed" in run()
+
+
+def test_nothing_is_asked_unless_told(run):
+    """Without the option a test that has no cassette fails, and says how to record one."""
+    told = run()
+    assert f"1 passed, {PASSES} errors" in told
+    assert "pytest --record=once" in told
+
+
+ONE = """
+import pytest
+from agentkit.testing import ScriptedLLM
+
+@pytest.mark.cassette
+def test_one({fixture}):
+    for word in {words!r}:
+        assert ScriptedLLM(word).chat(word) == word
+    {more}
+"""
+
+
+def test_a_changed_test_fails_with_what_differs(run):
+    """A question that was not recorded, or is not asked any more, fails the test itself; `all` records it anew."""
+    run("--record=all", tests=ONE.format(words=["one", "two"], more="", fixture=""))
+    told = run(tests=ONE.format(words=["one", "three"], more="", fixture=""))
+    assert "1 failed" in told
+    assert "+user: three" in told
+    told = run(tests=ONE.format(words=["one"], more="", fixture=""))
+    assert "1 failed" in told
+    assert "nobody asked for" in told
+    assert "1 passed" in run("--record=all", tests=ONE.format(words=["one"], more="", fixture=""))
+
+
+def test_a_failing_test_keeps_its_cassette(run, pytester):
+    """A test that fails, or is not begun, while it is recorded keeps the cassette that it had."""
+    run("--record=once", tests=ONE.format(words=["one"], more="", fixture=""))
+    before = (pytester.path / "cassettes" / "test_one.cassette").read_text()
+    assert "1 failed" in run("--record=all", tests=ONE.format(words=["two"], more="assert False", fixture=""))
+    assert "1 error" in run("--record=all", tests=ONE.format(words=["two"], more="", fixture="no_such_fixture"))
+    assert (pytester.path / "cassettes" / "test_one.cassette").read_text() == before
+
+
+@pytest.mark.cassette
+def test_here():
+    """The marker works in this very suite: a recorded word is said without a model."""
+    assert LLM().chat("Say one.") == "One."

@@ -1,0 +1,45 @@
+"""Is everything there that `agentkit.testing` offers, and nothing imported before it is used?"""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import agentkit.testing
+
+ROOT = Path(agentkit.testing.__file__)
+IMPORTED = {
+    alias.asname: node.module
+    for node in ast.walk(ast.parse(ROOT.read_text("utf-8")))
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+    if alias.asname
+}
+
+
+@pytest.mark.parametrize("name", agentkit.testing.__all__)
+def test_what_is_offered_can_be_had(name):
+    """Every name that the package lists is that of the module which type checkers are told, and shown by `dir`."""
+    assert getattr(agentkit.testing, name) is getattr(import_module(IMPORTED[name]), name)
+    assert name in dir(agentkit.testing)
+
+
+def test_the_lists_agree():
+    """Type checkers are told of every name that is offered, and of no other."""
+    assert set(IMPORTED) == set(agentkit.testing.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """A name that is not offered is an AttributeError that repeats it."""
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = agentkit.testing.no_such_name
+
+
+def test_the_plugin_imports_nothing_else():
+    """Starting pytest costs the import of the plugin's module, and of nothing that it may need later."""
+    code = "import sys, agentkit.testing.pytest_plugin; print(*(m for m in sys.modules if m.startswith('agentkit')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["agentkit", "agentkit.testing", "agentkit.testing.pytest_plugin"]
