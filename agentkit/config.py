@@ -73,15 +73,27 @@ def _tells_none(name: str, value: str) -> bool:
 
 def state_folder(platform: str = sys.platform) -> Path:
     """Where what must outlive a process is kept: `AGENTKIT_STATE`, or `agentkit` in the platform's state folder."""
-    variables, home = environment(), Path.home()
-    named = variables.get("AGENTKIT_STATE")
+    named = _variable("AGENTKIT_STATE")
     if named:
         return Path(named)
+    home = Path.home()
     folders = {
-        "win32": variables.get("LOCALAPPDATA") or home / "AppData/Local",
+        "win32": _variable("LOCALAPPDATA") or home / "AppData/Local",
         "darwin": home / "Library/Application Support",
     }
-    return Path(folders.get(platform) or variables.get("XDG_STATE_HOME") or home / ".local/state") / "agentkit"
+    return Path(folders.get(platform) or _variable("XDG_STATE_HOME") or home / ".local/state") / "agentkit"
+
+
+def settings_file(platform: str = sys.platform) -> Path:
+    """Where a user's own settings of the command line are: `config.toml` in the platform's folder for such files."""
+    named = _variable("APPDATA" if platform == "win32" else "XDG_CONFIG_HOME")
+    usual = "AppData/Roaming" if platform == "win32" else ".config"
+    return Path(named or Path.home() / usual) / "agentkit" / "config.toml"
+
+
+def _variable(name: str) -> str:
+    """One variable of the environment without blanks around it, empty when it is unset."""
+    return os.environ.get(name, "").strip()
 
 
 class Secret:

@@ -102,10 +102,14 @@ class ResponseReceived(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed(Milestone):
-    """The model gave no answer, and why. The run ends, or tries again when it knows how."""
+    """The model gave no answer, and why. The run ends, or tries again when it knows how.
+
+    `usage` counts a request that was cut off as one of unknown cost.
+    """
 
     error: str
     kind: str
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +146,14 @@ class ToolCallFinished(Milestone):
 class ToolCallPostponed(Milestone):
     """A tool call waits for a person; the run ends paused once nothing else is to be done.
 
-    `question` is what the person is asked. A call that waits for approval has the decision that asks for it; one that
-    has run and waits for an answer to give as its result has none.
+    `question` is what the person is asked. A call that waits for approval has the decision that asks for it, and the
+    folder that it was asked for; one that has run and waits for an answer to give as its result has neither.
     """
 
     call: ToolCall
     question: str
     decision: Decision | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ class SafetyLevel(IntEnum):
 
         Raises ConfigError naming the three levels when `value` is none of them; True and False are none.
         """
+        if isinstance(value, cls):
+            return value
         key = value.upper() if isinstance(value, str) else value
         for level in cls:
             if key in (level.name, level.value) and not isinstance(key, bool):

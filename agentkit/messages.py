@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,9 @@ Status = Literal[
     "interrupted",
     "waiting",
 ]
+
+READ_MORE = "read_more"
+"""The tool that reads what was left out of a result, as the notes in cut results name it."""
 
 _IMAGE_TYPES = (
     ("image/png", rb"\x89PNG\r\n\x1a\n"),
@@ -228,6 +232,15 @@ def with_new_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Me
         return message
 
     return [renamed(message) for message in messages]
+
+
+def reading_call(handle: str, start: int | None = None) -> str:
+    """The call that reads what was left out of a result, as a model writes it. `handle` is the id of the result's call.
+
+    It stands in the notes of cut results, so what reads such notes looks for it.
+    """
+    place = "" if start is None else f", start={start}"
+    return f"{READ_MORE}(handle={json.dumps(handle, ensure_ascii=False)}{place})"
 
 
 def without_extra(message: Message) -> Message:

@@ -98,9 +98,12 @@ def redactor() -> Callable[[str], str]:
     return partial(_redacted_text, secrets=secret_values())
 
 
-def redact_value(value: Any) -> Any:
-    """The value with every text in its plain containers redacted; the same object when there is nothing to hide."""
-    return _redacted(value, redactor(), [_MOST_NODES], _MOST_LEVELS)
+def redact_value(value: Any, clean: Callable[[str], str] | None = None) -> Any:
+    """The value with every text in its plain containers redacted; the same object when there is nothing to hide.
+
+    `clean` is a `redactor` that is at hand.
+    """
+    return _redacted(value, clean or redactor(), [_MOST_NODES], _MOST_LEVELS)
 
 
 def _redacted_text(text: str, secrets: Sequence[str]) -> str:

@@ -103,10 +103,10 @@ def told(run: str, milestone: Milestone) -> None:
         tape.told(run, milestone)
 
 
-def now() -> float:
-    """The time in seconds since 1970; in a replay that of the recording."""
+def clock() -> Callable[[], float]:
+    """What tells how the seconds pass: this machine's clock, or the tape, which in a replay tells the recording's."""
     tape = TAPE.get()
-    return time.time() if tape is None else tape.now()
+    return time.monotonic if tape is None else tape.now
 
 
 def taped(

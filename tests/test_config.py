@@ -92,6 +92,24 @@ def test_state_has_the_folder_of_the_platform(platform, variables, folder, monke
     assert config.state_folder(platform) == Path(folder).expanduser()
 
 
+@pytest.mark.parametrize(
+    ("platform", "variables", "file"),
+    [
+        ("linux", {}, "~/.config/agentkit/config.toml"),
+        ("darwin", {"XDG_CONFIG_HOME": "/x", "APPDATA": "/y"}, "/x/agentkit/config.toml"),
+        ("win32", {"XDG_CONFIG_HOME": "/x"}, "~/AppData/Roaming/agentkit/config.toml"),
+        ("win32", {"APPDATA": "/y"}, "/y/agentkit/config.toml"),
+    ],
+)
+def test_settings_are_in_the_folder_of_the_platform(platform, variables, file, monkeypatch):
+    """A user's own settings are where the platform keeps such files."""
+    for name in ("XDG_CONFIG_HOME", "APPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert config.settings_file(platform) == Path(file).expanduser()
+
+
 def test_secret_values_are_told_longest_first(monkeypatch):
     """The values of secret variables come without blanks around them, the longest first, and each once."""
     monkeypatch.setenv("SHOP_PASS", "swordfish-77\n")

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit import Image, Response, ToolResult
-from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, with_distinct_ids, without_extra
+from agentkit.messages import (
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    reading_call,
+    with_distinct_ids,
+    without_extra,
+)
 
 IMAGES = {
     "image/png": b"\x89PNG\r\n\x1a\n" + b"\0" * 8,
@@ -118,6 +126,12 @@ def test_without_extra():
 def test_other_messages_have_nothing_extra(message):
     """What people and tools say is sent to every provider as it is."""
     assert without_extra(message) is message
+
+
+def test_how_the_rest_of_a_result_is_read():
+    """The call that reads what was left out names the handle as JSON, and where to begin when that is told."""
+    assert reading_call('gọi"1') == 'read_more(handle="gọi\\"1")'
+    assert reading_call("call_1", 800) == 'read_more(handle="call_1", start=800)'
 
 
 def test_result_is_ok_without_an_error():

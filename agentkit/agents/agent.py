@@ -12,7 +12,7 @@ from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.manifesto import read_manifesto
 from agentkit.agents.many.mapping import Many, OnProgress
-from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult
+from agentkit.agents.result import Answers, Resumption, RunResult, result_in
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import Lead
 from agentkit.agents.running.room import Room
@@ -34,6 +34,9 @@ from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
 T = TypeVar("T")
+Saved = RunResult[Any] | str | None
+"""A run to go on with: its result, the text of it, or its id in the session; None for the session's newest."""
+
 _Kind = TypeVar("_Kind", bound=Event)
 
 
@@ -148,9 +151,8 @@ class Agent(Runner, Generic[T]):
         self.name, self.instruction, self.max_iterations = name, instruction, max_iterations
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self.policy = settings.policy_from(SafetyLevel.of(safety), policy)
-        self.approve, self.limits, self.dry_run = approve, limits or Limits(), dry_run
-        self.handoffs = handoffs
-        self.workspace = settings.workspace_from(workspace)
+        self.approve, self.limits, self.dry_run = approve, settings.limits_from(limits), dry_run
+        self.handoffs, self.workspace = handoffs, settings.workspace_from(workspace)
         self.listeners = [checked_listener(listener) for listener in listeners]
         self._answers = AnswerRules.of_agent(output_type, checks)
         self._room = Room(settings.window_from(window))
@@ -173,11 +175,11 @@ class Agent(Runner, Generic[T]):
 
     def run(self, prompt: Prompt | Resumption) -> RunResult[T]:
         """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised."""
-        return _last(list(self._events(prompt, streaming=False)))
+        return result_in(list(self._events(prompt, streaming=False)))
 
     async def arun(self, prompt: Prompt | Resumption) -> RunResult[T]:
         """Like `run`, awaiting."""
-        return _last([event async for event in self._aevents(prompt, streaming=False)])
+        return result_in([event async for event in self._aevents(prompt, streaming=False)])
 
     def stream(self, prompt: Prompt | Resumption) -> Generator[Event, None, None]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
@@ -192,18 +194,22 @@ class Agent(Runner, Generic[T]):
         return self._aevents(prompt, streaming=True)
 
     def resume(
-        self,
-        saved: RunResult[Any] | str | None = None,
-        answers: Answers | None = None,
-        *,
-        limits: Limits | None = None,
+        self, saved: Saved = None, answers: Answers | None = None, *, limits: Limits | None = None
     ) -> RunResult[T]:
-        """Go on with a run, blocking: a result, the text of `RunResult.to_json`, or else the session's newest.
+        """Go on with a run, blocking: a result, the text of `RunResult.to_json`, an id, or else the session's newest.
 
-        The session's newest is the run that was killed or is paused. `answers` are what `RunResult.resume` takes.
-        Raises SessionError when there is nothing to go on with.
+        Ids are those in `session.unfinished`, the runs that were killed or are paused; its newest is the last.
+        `answers` are what `RunResult.resume` takes; without any, and without an approver, nobody is asked, and the
+        result has what waits. Raises SessionError when there is nothing to go on with, and ConfigError, before anything
+        is answered, when a call that waits for approval was asked for in another folder, or its tool is not there.
         """
         return self.run(Resumption(saved, answers, limits))
+
+    async def aresume(
+        self, saved: Saved = None, answers: Answers | None = None, *, limits: Limits | None = None
+    ) -> RunResult[T]:
+        """Like `resume`, awaiting."""
+        return await self.arun(Resumption(saved, answers, limits))
 
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool[[str], str]:
         """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""
@@ -286,12 +292,12 @@ class Agent(Runner, Generic[T]):
 
     def _answered_apart(self, request: str) -> str:
         """The answer to a request in a conversation of its own. Raises ToolError when there is none."""
-        return self._told_apart(_last(list(self._events(request, streaming=False, session=Session()))))
+        return self._told_apart(result_in(list(self._events(request, streaming=False, session=Session()))))
 
     async def _aanswered_apart(self, request: str) -> str:
         """Like `_answered_apart`, awaiting."""
         events = self._aevents(request, streaming=False, session=Session())
-        return self._told_apart(_last([event async for event in events]))
+        return self._told_apart(result_in([event async for event in events]))
 
     def _told_apart(self, result: RunResult[T]) -> str:
         if result.status == "done":
@@ -302,8 +308,3 @@ class Agent(Runner, Generic[T]):
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"
-
-
-def _last(events: list[Event]) -> RunResult[Any]:
-    """The result that the last event carries."""
-    return next(event.result for event in reversed(events) if isinstance(event, RunFinished))

@@ -59,13 +59,13 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"The manifesto {str(path)!r} cannot be read: {error}.") from error
+        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {error}.") from error
     return parse_manifesto(text, path, tools)
 
 
 def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = ()) -> Manifesto:
     """The agent in a text; `path` is where the text stands, if it is a file. Raises ConfigError."""
-    lines = _Lines(text.splitlines(), str(path) if path else "the manifesto")
+    lines = _Lines(text.splitlines(), str(path) if path else "the agent file")
     settings, start = _settings(lines, _Reading(Toolset(tools), path.parent if path else None))
     instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
     if not instruction:

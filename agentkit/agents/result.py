@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
-from agentkit.agents.running.plan import Lead
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, RunError, SessionError
 from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
+from agentkit.llm.prices import cost_of
 from agentkit.memory.codec import decode, decode_message, encode, encode_part, from_line, to_line
 from agentkit.memory.progress import Progress, Step
 from agentkit.memory.session import SessionRun
@@ -46,12 +46,19 @@ class Pending:
 class Resumption:
     """A run to go on with, in place of a prompt: what it was, what is said of its waiting calls, and its new limits.
 
-    `saved` is None for the newest run of the agent's session that was killed or is paused.
+    `saved` is a result, the text of one, or the id of a run in `session.unfinished`; None for the newest run of the
+    agent's session that was killed or is paused.
     """
 
     saved: RunResult[Any] | str | None = None
     answers: Answers | None = None
     limits: Limits | None = None
+
+    @property
+    def leads(self) -> list[Any]:
+        """The agents that tools of the run have returned, as far as its result knows them."""
+        used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
+        return [each.result.value for each in used if each.result.lead and each.result.value is not None]
 
     @property
     def state(self) -> tuple[str, Progress, tuple[Message, ...]] | None:
@@ -87,15 +94,14 @@ class RunResult(Generic[T]):
     run_id: str = field(default="", repr=False)
     milestones: tuple[Milestone, ...] = field(default=(), repr=False, compare=False)
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
-    lead: Lead | None = field(default=None, repr=False, compare=False)
+    lead: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
-        cls, run: SessionRun, lead: Lead, record: Record | None, error: AgentKitError | None, value: T
+        cls, run: SessionRun, lead: Any, record: Record | None, error: AgentKitError | None, value: T
     ) -> RunResult[T]:
         """The result of a run that has ended."""
-        told = cls._told_by(run.progress, run.id, run.history, error, value)
-        result = replace(told, record=record, lead=lead)
+        result = cls._told_by(run.progress, run.id, run.history, error, output=value, record=record, lead=lead)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -107,16 +113,21 @@ class RunResult(Generic[T]):
         Raises SessionError for another text, and for one that says that waiting calls were approved: a run is never
         saved like that, and only a person may say so.
         """
-        run_id, progress, history = _read(text)
+        run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, progress.text)
+        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, output=progress.text)
 
     @classmethod
     def _told_by(
-        cls, progress: Progress, run_id: str, history: tuple[Message, ...], error: AgentKitError | None, value: T
+        cls,
+        progress: Progress,
+        run_id: str,
+        history: tuple[Message, ...],
+        error: AgentKitError | None,
+        **known: Any,
     ) -> RunResult[T]:
+        """The result that progress tells of, with what else is known of it: its output, and perhaps record and lead."""
         return cls(
-            output=value,
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
             tool_calls=tuple(progress.tool_calls),
@@ -129,6 +140,7 @@ class RunResult(Generic[T]):
             run_id=run_id,
             milestones=tuple(progress.milestones),
             history=history,
+            **known,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -147,13 +159,11 @@ class RunResult(Generic[T]):
     @property
     def cost(self) -> Cost | None:
         """What the run has cost, as far as anybody knows the prices; None when nobody does."""
-        from agentkit.llm.prices import cost_of
-
         return cost_of(self.usage)
 
     @property
     def changes(self) -> str:
-        """What the run changed in its workspace, or would have changed in a dry run, as a unified diff."""
+        """What the run changed in its workspace, or would have in a dry run, as a unified diff; also after undo."""
         return "" if self.record is None else redact(self.record.diff)
 
     def undo(self) -> Undone:
@@ -189,9 +199,10 @@ class RunResult(Generic[T]):
         """The run as text, to go on with it elsewhere: `agent.resume(text, answers)`. It holds the conversation.
 
         Keep it as safe as a session's file. Whoever can change it can change what was said, which of the agents leads,
-        what the calls that wait are to do, and whether what was read counts as private or untrusted; not what the
-        policy denies, nor what is approved. Who answers with a function is asked about the call as it would run. An
-        agent whose session knows the run believes its session, and refuses a text in which other calls wait.
+        what the calls that wait are to do and in which folder, and whether what was read counts as private or
+        untrusted; not what the policy denies, nor what is approved. Who answers with a function is asked about the call
+        as it would run. An agent whose session knows the run believes its session, and refuses a text in which other
+        calls wait.
         """
         saved = {
             "agentkit_run": _FORMAT,
@@ -225,12 +236,17 @@ class RunFinished(Event):
     result: RunResult[Any]
 
 
+def result_in(events: Sequence[Event]) -> RunResult[Any]:
+    """The result that the events of a run end with."""
+    return next(event.result for event in reversed(events) if isinstance(event, RunFinished))
+
+
 def pending_of(progress: Progress) -> tuple[Pending, ...]:
     """The calls of a run that wait for a person."""
     return tuple(map(_pending, progress.waiting))
 
 
-def _read(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
+def read_saved(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
     """What `to_json` wrote: the run's id, how far it has come, and the conversation before it. Raises SessionError."""
     try:
         data = from_line(text)
@@ -240,7 +256,8 @@ def _read(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
     except (KeyError, TypeError, SessionError) as error:
         raise SessionError(f"This text is no saved run, as RunResult.to_json() makes one ({error}).") from error
     if version != _FORMAT:
-        raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.")
+        remedy = " Update agentkit." if isinstance(version, int) and version > _FORMAT else ""
+        raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.{remedy}")
     if not run_id or any(step.answer is not None and step.result is None for step in progress.steps.values()):
         raise SessionError("This saved run was changed: it names no run, or says that calls that wait were approved.")
     return run_id, progress, history

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,19 +13,21 @@ from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
 from agentkit.agents.result import Resumption, RunFinished, pending_of
 from agentkit.agents.running.budget import Budget
-from agentkit.agents.running.drivers import World, adrive, drive
-from agentkit.agents.running.loop import Loop, Steps
+from agentkit.agents.running.drivers import adrive, drive
+from agentkit.agents.running.loop import Loop
 from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Plan
+from agentkit.agents.running.questions import Steps
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
 from agentkit.agents.settings import Listener, Prompt
-from agentkit.agents.waiting import approver_from, without_waiting
+from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
 from agentkit.errors import ConfigError, RunError, SessionError
-from agentkit.events import Event, Milestone, ResponseReceived, RunEnded, Summarised, ToolCallFinished
+from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
 from agentkit.llm.client import LLM
 from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
 from agentkit.safety.approval import Approver, Grants
+from agentkit.safety.flow import labels_of
 from agentkit.usage import Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
@@ -93,7 +94,8 @@ class Runner(Lead):
     def plan_beside(self, other: Plan) -> Plan:
         """This agent's plan for a run that `other` began: the same record of changes, and the same policies above."""
         bench = other.bench
-        above = Lineage(None, bench.policies[1:], other.approve, LINEAGE.get().depth, bench.workspace.dry_run)
+        depth, is_dry = LINEAGE.get().depth, bench.workspace.dry_run
+        above = Lineage(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
         plan = self._plan(bench.workspace.record.id, above)
         return replace(plan, answers=plan.answers.or_type_of(other.answers))
 
@@ -104,7 +106,7 @@ class Runner(Lead):
         if self.leads:
             tools = tools + team.handoff_tools(self.leads.values())
         specs = tuple(tool.spec for tool in tools)
-        bench = Bench(tools, (self.policy, *above.policies), self._grants.for_run(), workspace)
+        bench = Bench(tools, (self.policy, *above.policies), self._grants.for_run(), workspace, above.read)
         approve = above.approve if self.approve is None else self.approve
         approve = without_waiting(approve) if above.depth else approve
         rules, room = self._answers, self._room
@@ -134,9 +136,9 @@ class Runner(Lead):
         run, loop, steps = self._begun(prompt, session)
         growing = Growing(lambda: loop.plan.answers.output)
         try:
-            with closing(drive(steps, World(streaming))) as events:
+            with closing(drive(steps, streaming=streaming)) as events:
                 for event in events:
-                    for each in growing.with_partial_output(event):
+                    for each in growing.with_partial_output(event) if streaming else (event,):
                         if self._hear(each, run):
                             yield each
         finally:
@@ -148,9 +150,9 @@ class Runner(Lead):
         run, loop, steps = self._begun(prompt, session)
         growing = Growing(lambda: loop.plan.answers.output)
         try:
-            async with aclosing(adrive(steps, World(streaming))) as events:
+            async with aclosing(adrive(steps, streaming=streaming)) as events:
                 async for event in events:
-                    for each in growing.with_partial_output(event):
+                    for each in growing.with_partial_output(event) if streaming else (event,):
                         if self._hear(each, run):
                             yield each
         finally:
@@ -160,33 +162,41 @@ class Runner(Lead):
         """A run that is about to begin or to go on: where it is kept, its loop, and the loop's steps."""
         lineage = LINEAGE.get()
         if lineage.depth > MOST_DEPTH:
-            raise RunError(f"Agents may set agents to work {MOST_DEPTH} deep, and this would be one deeper.")
+            raise RunError(
+                f"Agents may set agents to work {MOST_DEPTH} deep, and this would be one deeper. "
+                "Let an agent higher up do the work."
+            )
         if isinstance(prompt, Resumption):
             run = _reopened(session, prompt)
             with _left_on_error(run):
-                plan = self._led_by(run.progress, self._plan(run.progress.record or None, lineage))
-                plan = replace(plan, approve=approver_from(prompt.answers, plan.approve, run.progress.waiting))
+                plan = self._plan(run.progress.record or None, lineage)
+                plan = self._led_by(run.progress, plan, prompt.leads)
+                plan = with_answers(plan, prompt.answers, run.progress.waiting)
                 loop = Loop(plan, run, self._budget(prompt.limits, lineage), self)
+                check_waiting(run.progress.steps.values(), loop.asking.bench())
+                lineage.note(labels_of([*run.history, *run.progress.messages]))
                 return run, loop, loop.resume()
         content, plan = settings.content_from(prompt), self._plan(None, lineage)
         run = session.begin()
+        lineage.note(labels_of(run.history))
         loop = Loop(plan, run, self._budget(None, lineage), self)
         return run, loop, loop.begin(content)
 
     def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
         chosen = limits or self.limits
-        clock = time.monotonic if tape.TAPE.get() is None else tape.now
-        return Budget(replace(chosen, iterations=chosen.iterations or self.max_iterations), lineage.budget, clock)
+        return Budget(chosen, lineage.budget, tape.clock(), max_iterations=self.max_iterations)
 
-    def _led_by(self, progress: Progress, plan: Plan) -> Plan:
+    def _led_by(self, progress: Progress, plan: Plan, known: Sequence[Lead]) -> Plan:
         """The plan of the agent that led the run when it was left. Raises ConfigError when it cannot be found."""
         name = progress.agent
         if name in ("", self.name):
             return plan
-        given = [used.result.value for used in progress.tool_calls if isinstance(used.result.value, Lead)]
-        lead = team.find_lead(name, self.leads) or next((each for each in given if each.name == name), None)
+        lead = team.find_lead(name, self.leads) or next((each for each in known if each.name == name), None)
         if lead is None:
-            raise ConfigError(f"The run was led by {name!r}, which is none of the handoffs of {self.name!r}.")
+            raise ConfigError(
+                f"The run was led by {name!r}, which is none of the handoffs of {self.name!r}. "
+                "Give it handoffs= with that agent."
+            )
         return lead.plan_beside(plan)
 
     def _hear(self, event: Event, run: SessionRun) -> bool:
@@ -202,7 +212,9 @@ class Runner(Lead):
         return True
 
     def tell(self, event: Event) -> None:
-        """Count what an event tells of tokens spent, and let the listeners hear it."""
+        """Count what an event tells of tokens spent, note what was read, and let the listeners hear it."""
+        if isinstance(event, ToolCallFinished):
+            LINEAGE.get().note(event.result.labels)
         spent = spent_in(event)
         if spent is not None:
             with self._lock:
@@ -218,20 +230,26 @@ def spent_in(event: Event) -> Usage | None:
             return response.usage
         case ToolCallFinished(_, result):
             return result.usage
-        case Summarised(_, _, usage):
+        case Summarised(_, _, usage) | RequestFailed(_, _, usage):
             return usage
     return None
 
 
 def _reopened(session: Session, resumption: Resumption) -> SessionRun:
     """The run to go on with. Raises SessionError when there is none."""
+    saved = resumption.saved
+    if isinstance(saved, str) and saved in session.unfinished:
+        return session.reopen(saved)
     state = resumption.state
     if state is None:
         return session.reopen()
     run = session.reopen(*state)
     if pending_of(run.progress) != pending_of(state[1]):
         run.leave()
-        raise SessionError("Other calls wait in this run than the saved one says; nothing was answered.")
+        raise SessionError(
+            "Other calls wait in this run than the saved one says; nothing was answered. "
+            "Read the saved run anew with result.to_json()."
+        )
     return run
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,15 +29,19 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str), "a text"),
     "instruction": (lambda value: isinstance(value, str), "a text"),
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
-    "llm": (lambda value: isinstance(value, LLM | None), "an LLM; a model's name goes into model="),
-    "model": (lambda value: isinstance(value, str | None), "a model's name; an LLM goes into llm="),
-    "policy": (lambda value: isinstance(value, Policy | None), "a Policy; a level goes into safety="),
+    "llm": (lambda value: value is None or isinstance(value, LLM), "an LLM; a model's name goes into model="),
+    "model": (lambda value: value is None or isinstance(value, str), "a model's name; an LLM goes into llm="),
+    "policy": (lambda value: value is None or isinstance(value, Policy), "a Policy; a level goes into safety="),
     "approve": (lambda value: value is None or callable(value), "a function from an ApprovalRequest to True or False"),
     "listeners": (lambda value: isinstance(value, Iterable), "a list of functions of an event"),
-    "limits": (lambda value: isinstance(value, Limits | None), "Limits(...)"),
-    "session": (lambda value: isinstance(value, str | Session | None), "a session's name, or a Session"),
+    "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(...)"),
+    "session": (lambda value: value is None or isinstance(value, str | Session), "a session's name, or a Session"),
 }
 """What each argument of Agent must be, as a test and in words."""
+
+
+_LIMITS, _WINDOW = Limits(), Window()
+"""What holds where nothing is said: one for all agents, as they never change."""
 
 
 def check(**arguments: object) -> None:
@@ -61,16 +66,28 @@ def llm_from(llm: LLM | None, model: str | None) -> LLM | None:
 
 def window_from(given: Window | int | None) -> Window:
     """The window that is meant. Raises ConfigError."""
+    if given is None:
+        return _WINDOW
     return given if isinstance(given, Window) else Window(tokens=given)
+
+
+def limits_from(given: Limits | None) -> Limits:
+    """The limits that are meant."""
+    return _LIMITS if given is None else given
 
 
 def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:
     """The agent's judge. Raises ConfigError when the two arguments say different things."""
     if policy is None:
-        return Policy(level)
+        return _policy_of(level)
     if level not in (SafetyLevel.NETWORK, policy.level):
         raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
     return policy
+
+
+@cache
+def _policy_of(level: SafetyLevel) -> Policy:
+    return Policy(level)
 
 
 def checked_listener(listener: _Value) -> _Value:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from agentkit.agents.running.plan import Lead
+from agentkit.agents.running.plan import HandOff, Lead
 from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
 
@@ -20,11 +20,8 @@ def handoff_tools(leads: Iterable[Lead]) -> list[Tool[..., Any]]:
 
 
 def _handoff_tool(lead: Lead) -> Tool[..., Any]:
-    def hand_off() -> Lead:
-        return lead
-
     description = f"Pass the conversation to {lead.name}, who answers from then on. {lead.name}: {_about(lead)}"
-    return Tool(hand_off, f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
+    return Tool(HandOff(lead), f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
 
 
 def agent_tool(

@@ -3,42 +3,69 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agentkit.agents.result import Answers
+from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import WORDS
+from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import ConfigError
 from agentkit.memory.progress import Step
+from agentkit.messages import ToolCall
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver
 
 _CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."
 
 
-def approver_from(answers: Answers | None, otherwise: Approver | None, waiting: Sequence[Step]) -> Approver:
-    """An approver that gives these answers; without any, the agent's own, or `later` when it has none.
+def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -> Plan:
+    """The plan for going on with these answers; who has no approver decides later.
 
-    What was said is of the calls that wait now, and of none that the run may wish for yet: of those the agent's own
-    approver is asked. Raises ConfigError for what is no answer, and for the id of a call that does not wait.
+    What was said is of the calls that wait now, of each once, and of none that the run or one inside it may wish for
+    yet: of those the agent's own approver is asked. Raises ConfigError for what is no answer, and for the id of a call
+    that does not wait.
     """
-    otherwise = _later if otherwise is None else otherwise
+    plan = replace(plan, approve=plan.approve or _later)
     ids = [step.call.id for step in waiting]
     if answers is None:
-        return otherwise
+        return plan
     if isinstance(answers, Mapping):
         unknown = [str(each) for each in answers if each not in ids]
         if unknown:
             which = ", ".join(ids) or "none"
             raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.")
-        return _Said(answers, otherwise)
+        return replace(plan, said=_Said(answers, waiting))
     if isinstance(answers, bool | str):
-        return _Said({step.call.id: answers for step in waiting if _is_answer(answers, step)}, otherwise)
+        of_all = {step.call.id: answers for step in waiting if _is_answer(answers, step)}
+        return replace(plan, said=_Said(of_all, waiting))
     if callable(answers):
-        return answers
+        return replace(plan, approve=answers)
     raise ConfigError(
         "Waiting calls are answered with True, False, an Approval, words, a function of an ApprovalRequest, "
         f"or a dictionary of these by the ids in result.pending. Got {answers!r:.200}."
     )
+
+
+def check_waiting(steps: Iterable[Step], bench: Bench) -> None:
+    """Raise ConfigError when what a person decides about would be another call here: without its tool, or elsewhere."""
+    for step in steps:
+        postponed, tool = step.postponed, step.call.name
+        if postponed is None or postponed.decision is None or step.result is not None:
+            continue
+        if tool not in bench.tools.names:
+            which = ", ".join(bench.tools.names) or "none"
+            raise ConfigError(
+                f"A call of {tool!r} waits for approval, and this agent has no such tool ({which}). "
+                "Nothing was answered; give the agent tools= with it."
+            )
+        here = bench.workspace.folder
+        if bench.tools.find(tool).is_in_workspace and postponed.folder not in ("", here):
+            raise ConfigError(
+                f"This call of {tool!r} was asked for in {postponed.folder!r}, and this agent works in {here!r}: "
+                f"give workspace={postponed.folder!r}. Nothing was answered."
+            )
 
 
 def without_waiting(approver: Approver | None) -> Approver | None:
@@ -57,17 +84,23 @@ def _is_answer(said: object, step: Step) -> bool:
 
 
 class _Said:
-    """What was said of each call by its id."""
+    """What was said of calls that wait: for the very call with this id, tool and arguments, and for it once."""
 
-    def __init__(self, said: Mapping[str, Any], otherwise: Approver) -> None:
-        self._said, self._otherwise = said, otherwise
+    def __init__(self, said: Mapping[str, Any], waiting: Sequence[Step]) -> None:
+        self._said = {step.call.id: (step.call, said[step.call.id]) for step in waiting if step.call.id in said}
 
-    def __call__(self, request: ApprovalRequest) -> Any:
-        if request.call_id not in self._said:
-            return self._otherwise(request)
-        said = self._said[request.call_id]
-        is_word = isinstance(said, bool) and request.decision.rule == WORDS
-        return ("yes" if said else "no") if is_word else said
+    def __call__(self, call: ToolCall) -> Approver | None:
+        """An approver for this call alone; None when nothing was said of it."""
+        asked, said = self._said.get(call.id, (None, None))
+        if asked != call:
+            return None
+        del self._said[call.id]
+        return partial(_as_said, said)
+
+
+def _as_said(said: Any, request: ApprovalRequest) -> Any:
+    is_word = isinstance(said, bool) and request.decision.rule == WORDS
+    return ("yes" if said else "no") if is_word else said
 
 
 class _AtOnce:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agentkit.agents.result import RunResult
 from agentkit.decisions import Verdict
-from agentkit.events import ToolCallFinished
-from agentkit.messages import ToolResult
+
+if TYPE_CHECKING:
+    from agentkit.agents.result import RunResult
+    from agentkit.events import ToolCallFinished
+    from agentkit.messages import ToolCall, ToolResult
 
 SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
 _MAX_DEPTH = 50
+_WORTH_TELLING_SECONDS = 0.3
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN = (
     "\x7f-\x9f"  # DEL and the C1 control characters
@@ -35,8 +38,23 @@ def clean(text: str) -> str:
 
 def json_text(document: object) -> str:
     """A document as indented JSON, with what `clean` would remove escaped instead."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
+    return _escaped(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _escaped(text: str) -> str:
     return re.sub(f"[{_UNSEEN}]", lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def json_line(document: Mapping[str, Any]) -> str:
+    """A document as one line of JSON, with what `clean` would remove escaped instead. Raises SessionError."""
+    from agentkit.memory.codec import to_line
+
+    return _escaped(to_line(document))
+
+
+def started_line(call: ToolCall) -> str:
+    """A tool call that is going on, on one line."""
+    return f"{_cut(call.name)}({_cut(_arguments(call.arguments))})"
 
 
 def call_line(used: ToolCallFinished) -> str:
@@ -45,7 +63,8 @@ def call_line(used: ToolCallFinished) -> str:
     outcome = result.error or _short(result)
     decision = result.decision
     verdict = "" if decision is None else f"  [{decision.verdict}: {_cut(decision.rule)}]"
-    return f"{_cut(used.call.name)}({_cut(_arguments(used.call.arguments))}) → {_cut(outcome)}{verdict}"
+    seconds = "" if result.seconds < _WORTH_TELLING_SECONDS else f"  {result.seconds:.1f} s"
+    return f"{started_line(used.call)} → {_cut(outcome)}{verdict}{seconds}"
 
 
 def value_text(result: ToolResult) -> str:

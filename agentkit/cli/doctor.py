@@ -38,7 +38,7 @@ class Finding:
     fix: str = ""
 
 
-@click.command()
+@click.command(short_help="Look at what is there, and say how to mend what is missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(*, as_json: bool) -> int:
     """Look at provider, isolation and packages, and say what to do about what is missing."""
@@ -66,11 +66,11 @@ def _machine() -> Iterator[Finding]:
 
 
 def _provider() -> Iterator[Finding]:
+    from agentkit.cli.settings.layers import settings_here
     from agentkit.errors import AgentKitError
-    from agentkit.llm.client import LLM
 
     try:
-        about = LLM().describe()
+        about = settings_here().llm().describe()
     except AgentKitError as error:
         yield Finding("provider", "missing", "none", " ".join(str(error).split()))
         return

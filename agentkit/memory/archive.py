@@ -7,10 +7,11 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from agentkit.decisions import Decision
 from agentkit.errors import SessionError
@@ -43,15 +44,29 @@ _MOST_OLD_NAME_CHARS = 150
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, changes of direction and halves of characters: a terminal might obey them."""
 
-_WORDS: Mapping[type[Milestone], str] = {
-    AnswerRefused: "refused",
-    AnswerGiven: "answered by a tool",
-    AnswerAmended: "amended to",
-    Summarised: "summarised",
-    HandedOff: "handed off to",
-    LimitReached: "limit",
-    RequestFailed: "no answer",
+
+def count_text(count: int, noun: str) -> str:
+    """`1 request`, `1,234 requests`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+_WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
+    RequestFailed: lambda failed: (f"The model gave no answer ({failed.kind})", failed.error),
+    AnswerRefused: lambda refused: ("The answer was not taken", refused.reason),
+    AnswerGiven: lambda given: ("A tool has given the answer", given.text),
+    AnswerAmended: lambda amended: ("The answer was amended", amended.text),
+    HandedOff: lambda handed: (f"Handed off to {handed.agent}", ""),
+    LimitReached: lambda reached: (f"Limit reached: {reached.limit}", reached.reason),
+    Summarised: lambda told: (f"{count_text(told.messages, 'message')} were summarised", told.text),
+    RunResumed: lambda resumed: ("The run goes on", resumed.prompt),
+    HistoryGiven: lambda given: (f"Begins with {count_text(len(given.messages), 'message')} said before", ""),
 }
+
+
+def milestone_words(milestone: Milestone) -> tuple[str, str]:
+    """What happened on the course of a run, and the words that belong to it; the kind's name when it has none."""
+    tell = _WORDS.get(type(milestone))
+    return tell(milestone) if tell else (type(milestone).__name__, "")
 
 
 def old_name(name: str) -> str:
@@ -124,7 +139,7 @@ def shown(name: str, entries: Sequence[Entry]) -> str:
     runs: dict[str, list[Entry]] = {}
     for entry in entries:
         runs.setdefault(entry.run, []).append(entry)
-    lines = [f"Session {name}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"]
+    lines = [f"Session {name}: {count_text(len(runs), 'run')}"]
     for number, (run, some) in enumerate(runs.items(), 1):
         began = datetime.fromtimestamp(some[0].at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         lines += ["", f"Run {number}, {began} UTC, {run}"]
@@ -140,7 +155,7 @@ def _header(path: Path, lines: Sequence[bytes]) -> Data:
         header = {}
     version = header.get("session")
     if type(version) is not int or not isinstance(header.get("name"), str):
-        raise SessionError(f"{str(path)!r} is not an exported session.")
+        raise SessionError(f"{str(path)!r} is not an exported session. Give a file that Session.export wrote.")
     if version > FORMAT:
         raise SessionError(
             f"{str(path)!r} was written by a newer version of agentkit: it has format {version}, and this version"
@@ -201,18 +216,13 @@ def _call_lines(milestone: ToolCallStarted | ToolCallFinished | ToolCallPostpone
 
 def _course_lines(milestone: Milestone) -> Iterator[str]:
     match milestone:
-        case RunResumed(prompt=prompt):
-            yield from _said("goes on", prompt)
-        case AnswerRefused(reason=text) | LimitReached(reason=text) | RequestFailed(error=text):
-            yield from _said(_WORDS[type(milestone)], text)
-        case AnswerGiven(text=text) | AnswerAmended(text=text) | Summarised(text=text) | HandedOff(agent=text):
-            yield from _said(_WORDS[type(milestone)], text)
         case RunEnded():
             yield from _said("ended", f"{milestone.status}{': ' if milestone.error else ''}{milestone.error}")
             if milestone.changes:
                 yield from _said("changes", milestone.changes)
         case _:
-            yield type(milestone).__name__
+            what, words = milestone_words(milestone)
+            yield from _said(what, words) if words else [what]
 
 
 def _said(who: str, content: Content) -> Iterator[str]:

@@ -59,7 +59,13 @@ _TAGS: Mapping[type, tuple[str, str]] = {
 _PARTS = (Decision, Usage, Tariff, Price, messages.Image, messages.ToolCall, messages.ToolResult, messages.Response)
 _CLASSES = frozenset({*_TAGS, *_PARTS})
 _LEFT_OUT = {messages.Response: "raw", messages.ToolResult: "value"}
-_PLAIN = (str, int, float, bool, NoneType)
+_MOST_SECONDS = 1e11
+"""Some three thousand years: what follows is no time that a calendar knows."""
+_MOST_NUMBER = 1e18
+_PLAIN = frozenset({str, int, float, bool, NoneType})
+
+_READABLE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ESCAPED = json.JSONEncoder(separators=(",", ":"))
 
 
 def encode(milestone: Milestone) -> Data:
@@ -86,9 +92,16 @@ def decode_entry(data: Any) -> Entry:
     """The entry that `encode_entry` made data of. Raises SessionError for what is none."""
     milestone = decode(data)
     run, at = data.get("run"), data.get("at")
-    if not isinstance(run, str) or not run or type(at) not in (int, float):
-        raise SessionError("This is not an entry of a session: `run` must be an id, and `at` seconds since 1970.")
-    return Entry(run, float(at), milestone)
+    if not isinstance(run, str) or not run:
+        raise SessionError("This is not an entry of a session: `run` must be an id.")
+    return Entry(run, decode_seconds(at), milestone)
+
+
+def decode_seconds(data: Any) -> float:
+    """A duration, or a moment since 1970, in seconds. Raises SessionError for what no clock shows."""
+    if type(data) not in (int, float) or not 0 <= data < _MOST_SECONDS:  # NaN is not
+        raise SessionError(f"An entry is damaged: {_shown(data)} should be seconds, as `at` has them since 1970.")
+    return float(data)
 
 
 def encode_part(value: Any) -> Any:
@@ -123,8 +136,8 @@ def to_line(data: Mapping[str, Any]) -> str:
     Two halves of one character that stand side by side come back as that character.
     """
     try:
-        line = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        return line if _is_utf8(line) else json.dumps(data, separators=(",", ":"))
+        line = _READABLE.encode(data)
+        return line if line.isascii() or _is_utf8(line) else _ESCAPED.encode(data)
     except (TypeError, ValueError, RecursionError) as error:
         raise SessionError(f"This cannot be kept in a session, as it is not JSON: {error}") from None
 
@@ -153,8 +166,8 @@ def _encode_fields(value: Any) -> Data:
     data: Data = dict([_TAGS[kind]]) if kind in _TAGS else {}
     for name, default, _ in _layout(kind):
         part = getattr(value, name)
-        if default is MISSING or part != default:
-            data[name] = encode_part(part)
+        if part is not default and (default is MISSING or part != default):
+            data[name] = part if type(part) in _PLAIN else encode_part(part)
     return data
 
 
@@ -206,13 +219,19 @@ def _simple_reader(kind: Any) -> _Read:
     if kind is Any:
         return lambda data: data
     accepted = (int, float) if kind is float else (kind,)
+    is_number = kind in (int, float)
 
     def read(data: Any) -> Any:
-        if type(data) not in accepted:
-            raise SessionError(f"An entry is damaged: {data!r:.80} should be of type {kind.__name__}.")
+        if type(data) not in accepted or (is_number and not abs(data) < _MOST_NUMBER):  # NaN is not, either
+            raise SessionError(f"An entry is damaged: {_shown(data)} should be of type {kind.__name__}.")
         return data
 
     return read
+
+
+def _shown(data: Any) -> str:
+    """The beginning of data, for an error: an integer can have more digits than Python writes."""
+    return "a huge number" if isinstance(data, int) and abs(data) >= _MOST_NUMBER else f"{data!r:.80}"
 
 
 def _choice_reader(choices: Mapping[Any, Any]) -> _Read:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from agentkit.events import ResponseReceived, RunEnded, RunResumed
+from agentkit.events import Milestone, ResponseReceived, RunEnded, RunResumed
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
-from agentkit.messages import AssistantMessage, Message, ToolMessage, with_distinct_ids, with_new_ids
+from agentkit.messages import (
+    AssistantMessage,
+    Message,
+    ToolMessage,
+    reading_call,
+    with_distinct_ids,
+    with_new_ids,
+)
 from agentkit.usage import Usage
 
 _MOST_WHOLES = 50
@@ -32,6 +39,7 @@ class Conversation:
         self._usages: dict[str, Usage] = {}
         self._ids: set[str] = set()
         self._owners: dict[str, str] = {}
+        self._foreign: dict[str, tuple[Message, ...]] = {}
         self.wholes: dict[str, str] = {}
 
     @property
@@ -62,7 +70,8 @@ class Conversation:
         """Enter what a run that has ended said since it was last entered."""
         said = progress.valid_messages()
         ids = self._own_ids(run, said)
-        self.messages += with_new_ids(_with_new_handles(said[self._entered.get(run, 0) :], ids), ids)
+        new = said[self._entered.get(run, 0) :]
+        self.messages += with_new_ids(_with_new_handles(new, ids), ids) if ids else new
         self.unended.pop(run, None)
         self._entered[run], self._usages[run] = len(said), progress.usage
         for used in progress.tool_calls:
@@ -70,6 +79,19 @@ class Conversation:
                 self.wholes[ids.get(used.call.id, used.call.id)] = used.result.whole
         for call_id in list(self.wholes)[:-_MOST_WHOLES]:
             del self.wholes[call_id]
+
+    def adopt(self, run: str, history: Sequence[Message], milestones: Iterable[Milestone]) -> None:
+        """Know what was said before a run from elsewhere, and let no later call have an id of it or of the run."""
+        if not self.has_entered(run):
+            self._foreign[run] = tuple(history)
+        responses = [milestone.response for milestone in milestones if isinstance(milestone, ResponseReceived)]
+        said = [message for message in history if isinstance(message, AssistantMessage)]
+        self._ids.update(call.id for response in responses for call in response.tool_calls)
+        self._ids.update(call.id for message in said for call in message.tool_calls)
+
+    def before(self, run: str, count: int) -> tuple[Message, ...]:
+        """What was said before a run that began with `count` messages."""
+        return self._foreign.get(run) or tuple(self.messages[:count])
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
         """The message with an id on each tool call that no other call has, not even one of a run still going on."""
@@ -96,6 +118,9 @@ def _with_new_handles(messages: Sequence[Message], ids: Mapping[str, str]) -> li
 
 def _renamed(content: str, old: str, new: str) -> str:
     """A result's text with its own handle in place of the old one, in a note or within JSON."""
-    for spelled in (json.dumps, lambda handle: json.dumps(json.dumps(handle))[1:-1]):
-        content = content.replace(f"handle={spelled(old)}", f"handle={spelled(new)}")
-    return content
+    was, now = reading_call(old)[:-1], reading_call(new)[:-1]  # where to start may follow
+    return content.replace(was, now).replace(_within_json(was), _within_json(now))
+
+
+def _within_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]

@@ -16,6 +16,7 @@ from agentkit.events import (
     HistoryGiven,
     LimitReached,
     Milestone,
+    RequestFailed,
     ResponseReceived,
     RunEnded,
     RunResumed,
@@ -39,8 +40,9 @@ from agentkit.messages import (
 )
 from agentkit.usage import Usage
 
+INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
+
 _WAITS = "This call waits for a person and has no result yet."
-_UNKNOWN = "The run was interrupted before this call had a result; whether it took effect is unknown."
 _NOT_BEGUN = "The run was interrupted before this call was begun; it has not taken effect."
 
 
@@ -126,7 +128,7 @@ class Progress:
         for step in self.steps.values():
             if step.result is None:
                 began = step.decision is not None and step.decision.allowed and not step.is_waiting
-                yield ToolCallFinished(step.call, _interrupted(step, _UNKNOWN if began else _NOT_BEGUN))
+                yield ToolCallFinished(step.call, _interrupted(step, INTERRUPTED if began else _NOT_BEGUN))
 
     def valid_messages(self) -> tuple[Message, ...]:
         """The messages, each tool call with exactly one result: those that have none yet, with a word for it."""
@@ -164,7 +166,7 @@ class Progress:
                 self._amend(text)
             case HandedOff(agent):
                 self.agent, self.results = agent, ()
-            case Summarised(_, _, usage):
+            case Summarised(_, _, usage) | RequestFailed(_, _, usage):
                 self.usage += usage
 
     def _take(self, response: Response) -> None:
@@ -212,7 +214,7 @@ class Progress:
 def _told(step: Step) -> ToolMessage:
     """What the model is told of a call."""
     if step.result is None:
-        return ToolMessage(step.call.id, step.call.name, _WAITS if step.is_waiting else _UNKNOWN)
+        return ToolMessage(step.call.id, step.call.name, _WAITS if step.is_waiting else INTERRUPTED)
     return ToolMessage(step.call.id, step.call.name, step.result.content, step.result.labels)
 
 

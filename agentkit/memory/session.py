@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
+import secrets
 import threading
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -16,7 +16,7 @@ from agentkit.events import Milestone, RunEnded, RunResumed, ToolCallFinished
 from agentkit.memory import archive
 from agentkit.memory.conversation import Conversation
 from agentkit.memory.progress import Progress
-from agentkit.memory.store import START, Entry, Position, Release, Store, Summary, checked_name
+from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, Store, checked_name
 from agentkit.memory.stores.opening import Place, store_at
 from agentkit.messages import AssistantMessage, Message, ToolMessage
 from agentkit.usage import Usage
@@ -33,6 +33,7 @@ class Session:
         self.name = name if store is None else checked_name(name)
         self.store = store
         self._lock = threading.RLock()
+        self._resumed: dict[str, int] = {}  # how often runs went on, also those forgotten since
         self._forget()
 
     @classmethod
@@ -58,7 +59,7 @@ class Session:
         return cls(name or exported, store)
 
     @staticmethod
-    def summaries(place: Place = None) -> list[Summary]:
+    def summaries(place: Place = None) -> list[SessionSummary]:
         """The sessions at a place, the newest change first."""
         return store_at(place).summaries()
 
@@ -97,7 +98,7 @@ class Session:
             for run, progress in tuple(self._conversation.unended.items()):
                 if progress.ended is None and self._is_left(run):
                     self._interrupt(run)
-            run = uuid.uuid4().hex
+            run = secrets.token_hex(16)
             history = tuple(self._conversation.messages)
             return SessionRun(self, run, Progress(history=len(history)), history, self._claim(run))
 
@@ -125,7 +126,7 @@ class Session:
             if self.store is not None:
                 self.store.append(self.name, entries)
             else:
-                self.enter(entries[0].run, Progress.of(entry.milestone for entry in entries))
+                self._enter(entries[0].run, Progress.of(entry.milestone for entry in entries))
 
     def fork(self, name: str, at: int | None = None) -> Session:
         """A new session in the same place that begins with the first `at` messages, or all.
@@ -168,9 +169,11 @@ class Session:
         """An empty session of the same name. What a store holds of this one is kept under the name with the time."""
         if self.store is not None and self.entries:
             self.store.rename(self.name, archive.old_name(self.name))
-        return Session(self.name, self.store)
+        new = Session(self.name, self.store)
+        new._resumed = self._resumed
+        return new
 
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def _tell_apart(self, message: AssistantMessage) -> AssistantMessage:
         """The message with an id on each tool call that no other call has, not even one of a run still going on."""
         with self._lock:
             if message.tool_calls:
@@ -178,14 +181,14 @@ class Session:
             return self._conversation.tell_apart(message)
 
     @property
-    def wholes(self) -> Mapping[str, str]:
+    def _wholes(self) -> Mapping[str, str]:
         """The newest whole texts of results that the model was shown in part, by the ids of their calls."""
         return self._conversation.wholes
 
-    def enter(self, run: str, progress: Progress) -> None:
+    def _enter(self, run: str, progress: Progress) -> None:
         """Remember, without a store, how far a run has come; what it said is entered unless it is paused."""
         with self._lock:
-            self._conversation.resumptions[run] = _resumptions(progress)
+            self._conversation.resumptions[run] = _resumptions(progress.milestones)
             if progress.status == "paused":
                 self._conversation.unended[run] = progress
             else:
@@ -193,8 +196,8 @@ class Session:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            own = {} if self.store is not None else {"_conversation": copy.deepcopy(self._conversation)}
-        return {"name": self.name, "store": self.store, **own}
+            own: dict[str, Any] = {} if self.store is not None else {"_conversation": copy.deepcopy(self._conversation)}
+        return {"name": self.name, "store": self.store, "_resumed": dict(self._resumed), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Session.__init__(self, state["name"], state["store"])
@@ -224,24 +227,25 @@ class Session:
 
     def _reopen(self, run: str, progress: Progress | None, history: Sequence[Message], release: Release) -> SessionRun:
         """A run that was claimed, with a state of its own: what it tells the store comes back to ours."""
-        conversation = self._conversation
-        if progress is not None and _resumptions(progress) < conversation.resumptions.get(run, 0):
-            raise SessionError(f"The run {run!r} has gone on since, and cannot go on from here once more.")
-        known = conversation.unended.get(run)
-        if known is None and self.store is not None and conversation.has_entered(run):
+        resumed = max(self._conversation.resumptions.get(run, 0), self._resumed.get(run, 0))
+        if progress is not None and _resumptions(progress.milestones) < resumed:
+            raise _gone_on(run)
+        known = self._conversation.unended.get(run)
+        if known is None and self.store is not None and self._conversation.has_entered(run):
             known = self._reread(run)
         elif known is None and progress is not None:
             self._adopt(run, progress, history)
-        known = known or progress
+            known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to go on with.")
-        before = tuple(history or conversation.messages[: known.history])
+        before = self._conversation.before(run, known.history)
         return SessionRun(self, run, Progress.of(known.milestones), before, release)
 
     def _adopt(self, run: str, progress: Progress, history: Sequence[Message]) -> None:
         """Enter a run that may be from elsewhere; an empty conversation begins with what was said before it."""
         if history and not self._conversation.messages:
             self.append(history)
+        self._conversation.adopt(run, history, progress.milestones)
         if self.store is not None:
             self.store.append(self.name, _entries(run, progress.milestones))
 
@@ -259,14 +263,10 @@ class Session:
     def _claim(self, run: str) -> Release:
         """Keep others from a run."""
         if not run:
-            raise SessionError(f"The session {self.name!r} has no run to go on with.")
-        if self.store is not None:
-            release = self.store.hold(self.name, run)
-        else:
-            release = None if run in self._claimed else partial(self._claimed.discard, run)
-            self._claimed.add(run)
+            raise _no_run(self)
+        release = _claimed(self._claimed, run) if self.store is None else self.store.hold(self.name, run)
         if release is None:
-            raise SessionError(f"The run {run!r} of the session {self.name!r} is going on elsewhere.")
+            raise _going_on(run, self.name)
         return release
 
     def _is_left(self, run: str) -> bool:
@@ -288,25 +288,31 @@ class SessionRun:
         self._session = session
         self._release = release
         self._kept = {_key(milestone): milestone for milestone in progress.milestones}
-        self._has_failed = self._is_closed = False
+        self._has_failed = self._is_closed = self._has_wholes = False
+        self._looked_at = 0
+        told = {message.call_id for message in history if isinstance(message, ToolMessage)}
+        self._told_before = frozenset(told)
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
         """The message with an id on each tool call that no other call of the session has."""
-        return self._session.tell_apart(message)
+        return self._session._tell_apart(message)
 
     @property
     def has_wholes(self) -> bool:
         """Whether the model was shown only a part of some result."""
-        return bool(self._session.wholes) or any(used.result.whole is not None for used in self.progress.tool_calls)
+        calls, looked_at = self.progress.tool_calls, self._looked_at
+        self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
+        self._looked_at = len(calls)
+        return self._has_wholes or not self._told_before.isdisjoint(tuple(self._session._wholes))
 
     def whole(self, call_id: str) -> str | None:
-        """The whole text of the result of a tool call, of this run or an earlier one."""
+        """The whole text of the result of a tool call, of this run or one that it knows from its history."""
         for used in self.progress.tool_calls:
             if used.call.id == call_id and used.result.whole is not None:
                 return used.result.whole
         told = (message for message in (*self.progress.messages, *self.history) if isinstance(message, ToolMessage))
         shown = next((message.content for message in told if message.call_id == call_id), None)
-        return self._session.wholes.get(call_id) or shown
+        return (self._session._wholes.get(call_id) if call_id in self._told_before else None) or shown
 
     def keep(self, milestone: Milestone) -> None:
         """Write a milestone down: once this returns, it outlives the process.
@@ -338,7 +344,7 @@ class SessionRun:
         finally:
             self._release()
         if self._session.store is None and progress.ended is not None:
-            self._session.enter(self.id, progress)
+            self._session._enter(self.id, progress)
 
     def _write(self, milestones: Sequence[Milestone]) -> None:
         self._kept.update((_key(milestone), milestone) for milestone in milestones)
@@ -349,6 +355,32 @@ class SessionRun:
             except BaseException:
                 self._has_failed = True
                 raise
+        if any(isinstance(milestone, RunResumed) for milestone in milestones):
+            self._session._resumed[self.id] = _resumptions(self._kept.values())
+
+
+def _claimed(claimed: set[str], run: str) -> Release | None:
+    """Claim a run where there is no store; None when it is claimed already."""
+    if run in claimed:
+        return None
+    claimed.add(run)
+    return partial(claimed.discard, run)
+
+
+def _no_run(session: Session) -> SessionError:
+    if session.store is not None:
+        return SessionError(f"The session {session.name!r} has no run to go on with.")
+    why = "nothing is paused in it, and without session= nothing outlives a process"
+    return SessionError(f"This agent has no run to go on with: {why}.")
+
+
+def _going_on(run: str, session: str) -> SessionError:
+    return SessionError(f"The run {run!r} of the session {session!r} is going on elsewhere. Wait until it has ended.")
+
+
+def _gone_on(run: str) -> SessionError:
+    remedy = "Go on with agent.resume(), which takes the newest."
+    return SessionError(f"The run {run!r} has gone on since, and cannot go on from here once more. {remedy}")
 
 
 def _key(milestone: Milestone) -> object:
@@ -360,5 +392,5 @@ def _entries(run: str, milestones: Sequence[Milestone]) -> list[Entry]:
     return [Entry(run, time.time(), milestone) for milestone in milestones]
 
 
-def _resumptions(progress: Progress) -> int:
-    return sum(isinstance(milestone, RunResumed) for milestone in progress.milestones)
+def _resumptions(milestones: Iterable[Milestone]) -> int:
+    return sum(isinstance(milestone, RunResumed) for milestone in milestones)

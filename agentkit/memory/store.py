@@ -34,7 +34,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SessionSummary:
     """A session in a list: how many runs and entries it has, and its first and last entry's time."""
 
     name: str
@@ -75,7 +75,7 @@ class Store(Protocol):
         """Whether anybody alive holds the run."""
         ...
 
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[SessionSummary]:
         """All sessions, the newest change first."""
         ...
 
@@ -107,7 +107,7 @@ def checked_name(name: str) -> str:
 
 def no_session(name: str) -> SessionError:
     """What is raised when there is no session of that name."""
-    return SessionError(f"There is no session {name!r}.")
+    return SessionError(f"There is no session {name!r}. Session.summaries(place) lists those there are.")
 
 
 def taken(name: str) -> SessionError:

@@ -22,21 +22,19 @@ _LINE = "=" * 20
 _MOST_TEXT_CHARS, _MOST_RESULT_CHARS = 4_000, 1_000
 
 
-def to_summarise(
-    messages: Sequence[Message], room_tokens: int, estimates: Estimates | None = None, newest: int | None = None
-) -> tuple[list[Message], list[Message]]:
-    """The old messages that a summary should stand for, and the rest, which takes at most half of the room if it can.
+def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estimates) -> list[Message]:
+    """The old messages that a summary should stand for, so that the rest takes at most half of the room if it can.
 
     Nothing is old when everything has room. The parts are cut as `fit` cuts them, so both are valid conversations.
     """
-    cut = Cut(messages, estimates or Estimates(), newest)
+    cut = Cut(messages, estimates)
     if cut.tokens <= room_tokens:
-        return [], list(messages)
+        return []
     excess = cut.tokens - room_tokens // 2
     cut.leave_out(cut.exchanges(), excess)
     if cut.saved < cut.tokens - room_tokens:
         cut.leave_out(cut.iterations(), excess)
-    return cut.gone(), cut.rest()
+    return cut.gone()
 
 
 def with_summary(text: str, rest: Sequence[Message], left_out: int) -> list[Message]:

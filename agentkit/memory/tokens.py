@@ -52,10 +52,17 @@ def _kinds() -> bytes:
 _KINDS = _kinds()
 
 
+_COUNTED = [(kind.encode(), cost) for kind, cost, _ in _COSTS]
+_COUNTED_IN_ASCII = [(kind.encode(), cost) for kind, cost, ranges in _COSTS if ranges[0][0] < 0x80]
+
+
 def tokens_in(text: str) -> float:
     """About how many tokens a text has."""
     kinds = text.encode("utf-8", "surrogatepass").translate(_KINDS)
-    return sum(kinds.count(kind.encode()) * cost for kind, cost, _ in _COSTS)
+    tokens = 0.0
+    for kind, cost in _COUNTED_IN_ASCII if text.isascii() else _COUNTED:
+        tokens += kinds.count(kind) * cost
+    return tokens
 
 
 def tokens_of(entry: Message | ToolSpec) -> int:
@@ -110,6 +117,8 @@ class Estimates:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Message | ToolSpec, int]] = {}
         self._made: dict[tuple[int, Hashable], tuple[Message, Message]] = {}
+        self._ordered: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
+        self._said: tuple[list[Message], int] = ([], 0)
 
     def of(self, entry: Message | ToolSpec) -> int:
         """About how many tokens a message, or a tool that is offered, takes."""
@@ -136,13 +145,24 @@ class Estimates:
 
     def total(self, messages: Iterable[Message], instruction: str = "", tools: Iterable[ToolSpec] = ()) -> int:
         """About how many tokens a request takes."""
-        said = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
-        return said + sum(map(self.of, messages)) + sum(map(self.of, tools))
+        return self._total_ordered(instruction, tuple(tools)) + self._total_said(list(messages))
 
+    def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...]) -> int:
+        """The tokens of what stands before a conversation, which mostly is that of the request before."""
+        known, offered, tokens = self._ordered
+        if known != instruction or offered != tools:
+            said = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
+            tokens = said + sum(map(self.of, tools))
+            self._ordered = instruction, tools, tokens
+        return tokens
 
-def estimate(messages: Iterable[Message], instruction: str = "", tools: Iterable[ToolSpec] = ()) -> int:
-    """About how many tokens a request takes; who asks again and again for one conversation keeps an Estimates."""
-    return Estimates().total(messages, instruction, tools)
+    def _total_said(self, messages: list[Message]) -> int:
+        """The tokens of a conversation, which mostly is that of the request before with a few messages more."""
+        known, tokens = self._said
+        rest = messages[len(known) :] if messages[: len(known)] == known else None
+        tokens = sum(map(self.of, messages)) if rest is None else tokens + sum(map(self.of, rest))
+        self._said = messages, tokens
+        return tokens
 
 
 @dataclass(frozen=True, slots=True)

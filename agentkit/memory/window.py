@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,7 +10,7 @@ from itertools import pairwise
 
 from agentkit.errors import ConfigError
 from agentkit.memory.tokens import Estimates
-from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, reading_call
 
 _NOTES_TOKENS = 80
 """What the two notes about left out messages take at most."""
@@ -211,7 +210,10 @@ class Cut:
 
 
 def with_text(message: Message, before: str = "", after: str = "") -> Message:
-    """A user's message with something said before and after it; a note of its own would part their turns."""
+    """A user's message with something said before and after it.
+
+    A note of its own would put two messages of the user in a row.
+    """
     if not isinstance(message, UserMessage):
         return message
     if isinstance(message.content, str):
@@ -234,7 +236,7 @@ def _counted(count: int) -> str:
 def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:
     """Head and tail of a result, 80 to 20, in `chars` characters, around a note of what is missing."""
     content = message.content
-    reading = f"; read_more(handle={json.dumps(message.call_id, ensure_ascii=False)}) reads the whole"
+    reading = f"; {reading_call(message.call_id)} reads the whole"
     note = (
         f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{reading if with_handles else ''} …]\n"
     )

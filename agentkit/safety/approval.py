@@ -100,6 +100,10 @@ class Answer:
         return cls(Approval.NO, _why_not(said))
 
 
+_ENDS = (".", "!", "?", "…", "。")
+"""What a sentence of a person may end with."""
+
+
 def _why_not(said: object) -> str:
     """Why what was answered, raised or left unsaid is a no."""
     match said:
@@ -107,8 +111,9 @@ def _why_not(said: object) -> str:
             return "There is nobody to approve it."
         case Exception():
             return f"It could not be approved: the approver failed ({type(said).__name__}: {said})."
-        case str() if said:
-            return f"Approval was refused: {said}"
+        case str() if said.strip():
+            words = said.rstrip()
+            return f"Approval was refused: {words}{'' if words.endswith(_ENDS) else '.'}"
     return "Approval was refused."
 
 

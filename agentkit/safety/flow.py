@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -18,19 +18,33 @@ _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
 _MOST_LEAVES, _MOST_NUMBERS, _MOST_SAID_CALLS = 8, 3, 5
 _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
+_ABOVE = "what the agent above had read"
 
 
-def judge_flow(messages: Sequence[Message], tool: str, arguments: Mapping[str, Any], decision: Decision) -> Decision:
+def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
+    """All that the results in a conversation may hold."""
+    found = [message.labels for message in messages if isinstance(message, ToolMessage)]
+    return frozenset[Label]().union(*found)
+
+
+def judge_flow(
+    messages: Sequence[Message],
+    tool: str,
+    arguments: Mapping[str, Any],
+    decision: Decision,
+    above: frozenset[Label] = frozenset(),
+) -> Decision:
     """The decision, or `ask` when the call could carry out what a conversation with both labels has read.
 
     A call whose arguments are the person's own words carries next to nothing; a few such calls are let through.
+    `above` is what the agents have read that set this one to work: with any of it, its prompt is no person's own words.
     """
     if decision.denied or not decision.egress:
         return decision
-    causes = [_cause(messages, label) for label in _CAUSES]
+    causes = [_cause(messages, label) or (_ABOVE if label in above else None) for label in _CAUSES]
     if None in causes:
         return decision
-    if _is_said(messages, arguments) and _calls_of(messages, tool) < _MOST_SAID_CALLS:
+    if not above and _is_said(messages, arguments) and _calls_of(messages, tool) < _MOST_SAID_CALLS:
         return decision
     reason = (
         f"The call could carry data out of a conversation that has read untrusted text, by {causes[0]}, "

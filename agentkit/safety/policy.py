@@ -51,7 +51,8 @@ class Policy:
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
         ruled = self._by_rules(tool, arguments or {}, canonical or arguments or {})
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
-        return replace(decision, level=own.level, egress=own.egress)
+        is_told = (decision.level, decision.egress) == (own.level, own.egress)
+        return decision if is_told else replace(decision, level=own.level, egress=own.egress)
 
     def _by_rules(self, tool: str, arguments: Mapping[str, Any], canonical: Mapping[str, Any]) -> Decision | None:
         fitting = [

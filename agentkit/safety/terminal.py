@@ -31,7 +31,7 @@ class TerminalApprover:
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, request: ApprovalRequest) -> Approval:
-        """The answer: y once, r for calls like it in this run, a always for calls like it, anything else no."""
+        """The answer: y once, r for this very call until the run ends, a for it always, anything else no."""
         source, target = self._source or sys.stdin, self._target or sys.stderr
         if source is None or target is None or not source.isatty():
             return Approval.NO
@@ -55,5 +55,5 @@ def _choices(request: ApprovalRequest) -> str:
     if request.decision.rule == FLOW:
         return "[y] once  [N] no:"
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
-    like = f"with addresses at {visible(origins[0])[:_MOST_SHOWN_CHARS]}" if origins else "exactly this call"
-    return f"[y] once  [r] this run  [a] always ({like})  [N] no:"
+    like = f"this call to any address at {visible(origins[0])[:_MOST_SHOWN_CHARS]}" if origins else "exactly this call"
+    return f"[y] once  [r] {like}, until the run ends  [a] the same, always  [N] no:"

@@ -4,8 +4,8 @@
     def test_trip():
         assert "Hanoi" in agent("What is the capital of Vietnam?")
 
-The cassette is `cassettes/test_trip.cassette` beside the test's file. `pytest --record=once` records what there is no
-cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
+In `test_travel.py`, its cassette is `cassettes/test_travel.test_trip.cassette` beside that file. `pytest --record=once`
+records what there is no cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
 """
 
 from __future__ import annotations
@@ -79,8 +79,14 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
 def _path(test: Any) -> Path:
     """Where the cassette of a test is."""
     marker = test.get_closest_marker(_NAME)
-    named = str(marker.args[0]) if marker and marker.args else re.sub(r"[^\w.-]+", "_", test.name).strip("_")
+    named = str(marker.args[0]) if marker and marker.args else _own_name(test)
     return Path(test.path).parent / _FOLDER / f"{named.removesuffix(_ENDING)}{_ENDING}"
+
+
+def _own_name(test: Any) -> str:
+    """A name that no other test of the folder has: that of its file, its class if need be, and its own."""
+    within = test.nodeid.partition("::")[2].replace("::", ".")
+    return f"{Path(test.path).stem}.{re.sub(r'[^a-zA-Z0-9_.-]+', '_', within).strip('_')}"
 
 
 def _within(tape: Recorder | Player, test: Callable[..., Any]) -> Callable[..., Any]:

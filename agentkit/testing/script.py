@@ -87,7 +87,8 @@ def with_call_ids(response: Response, number: int) -> Response:
         entry if entry.id else replace(entry, id=f"call_{number}_{position}")
         for position, entry in enumerate(response.tool_calls, start=1)
     )
-    return replace(response, message=replace(response.message, tool_calls=calls))
+    message = replace(response.message, tool_calls=calls) if calls else response.message
+    return replace(response, message=message)
 
 
 def pieces(text: str) -> list[str]:

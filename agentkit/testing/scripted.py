@@ -36,12 +36,13 @@ class ScriptedProvider:
 
     def complete(self, request: Request) -> Response:
         """The next line. Raises the exception that the line is, or ScriptError when there is no line left."""
-        asked = replace(request, messages=tuple(request.messages))
+        schema, settings = request.output_schema, request.settings
+        asked = Request(tuple(request.messages), request.instruction, request.tools, schema, settings)
         number, line = self._script.take(asked)
         said = _prepared(resolve(line, asked))
         if isinstance(said, BaseException):
             raise said.with_traceback(None)
-        return with_call_ids(replace(said, model=said.model or self._model), number)
+        return with_call_ids(said if said.model else replace(said, model=self._model), number)
 
     async def acomplete(self, request: Request) -> Response:
         """Like `complete`; other tasks run first, as they do while a real model thinks."""

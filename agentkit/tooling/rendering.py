@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesVi
 from itertools import islice
 from typing import Any
 
+from agentkit.messages import READ_MORE, reading_call
 from agentkit.redaction import redactor
 
 _DEEPEST = 60
@@ -29,15 +30,18 @@ _CUT = "…"
 _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
 
-def rendered(value: Any, max_chars: int, most_values: int = sys.maxsize) -> tuple[str, bool]:
+def rendered(
+    value: Any, max_chars: int, most_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
+) -> tuple[str, bool]:
     """The value as text without secrets of at most `max_chars` characters, and whether something was left out.
 
     Text stays as it is; everything else becomes JSON. Where something is left out, the text says how much. JSON
     stays JSON: a dictionary gets the key `truncated`, anything else becomes `{"truncated": true, "value": …}`.
     NaN and infinities are written as text, bytes as UTF-8 text or base64. The work is bounded by `max_chars` too, and
-    by `most_values`: of so many values within the value, and no more, something is told.
+    by `most_values`: of so many values within the value, and no more, something is told. `clean` is a `redactor` that
+    is at hand.
     """
-    clean = redactor()
+    clean = clean or redactor()
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _bounded(str(value), max_chars, clean)
         return printable(text), was_cut
@@ -76,7 +80,7 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
 
 def naming_handle(text: str, handle: str) -> str:
     """A cut text whose note says that `read_more` takes this handle; JSON gets one more key, a short text one line."""
-    reading = _reading(handle)
+    reading = reading_call(handle)
     for note in _NOTE.finditer(text):
         kept = len(text) - len(note[0])
         # The text may quote such notes: ours stands where the cut is.
@@ -84,19 +88,13 @@ def naming_handle(text: str, handle: str) -> str:
             missing = int(note[1].replace(",", "")) - kept
             return cut_text(text[: note.start()] + text[note.end() :], len(text), missing, handle)
     if _is_json_object(text):
-        return f'{text[:-1]}, "read_more": {json.dumps(reading, ensure_ascii=False)}}}'
+        return f'{text[:-1]}, "{READ_MORE}": {json.dumps(reading, ensure_ascii=False)}}}'
     return f"{text}\n[{reading} reads the whole]"
 
 
 def _note(missing: int, whole: int, handle: str, start: int) -> str:
-    reading = f"; {_reading(handle, start)} reads on" if handle else ""
+    reading = f"; {reading_call(handle, start)} reads on" if handle else ""
     return f"\n[… {missing:,} of {whole:,} characters left out{reading} …]\n"
-
-
-def _reading(handle: str, start: int | None = None) -> str:
-    """The call that reads what was left out, as a model writes it."""
-    place = "" if start is None else f", start={start}"
-    return f"read_more(handle={json.dumps(handle, ensure_ascii=False)}{place})"
 
 
 def _is_json_object(text: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
 from agentkit.decisions import Decision
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult
-from agentkit.redaction import redact, redact_value
+from agentkit.redaction import redact, redact_value, redactor
 from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
@@ -34,13 +35,14 @@ def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | No
     A dictionary speaks for itself: its `status`, when that is one of the status words, or its `error`. When something
     was left out, `whole` is the text in at most 1,000,000 characters, of at most 40,000 values, without secrets too.
     """
-    value = redact_value(value)
+    clean = redactor()
+    value = redact_value(value, clean)
     status, error = _standing(value)
-    content, was_cut = rendered(value, max_chars)
-    content = redact(content)
+    content, was_cut = rendered(value, max_chars, clean=clean)
+    content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
     whole = _whole(value) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
-    return ToolResult(tool_name, status, content, value, error, _without_secrets(decision), whole=whole)
+    return ToolResult(tool_name, status, content, value, error, _without_secrets(decision, clean), whole=whole)
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:
@@ -94,12 +96,12 @@ def _whole(value: Any) -> str:
     return redact(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES)[0])
 
 
-def _without_secrets(decision: Decision | None) -> Decision | None:
+def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | None = None) -> Decision | None:
     """The decision as it may be shown: its evidence quotes what a model wrote."""
     if decision is None:
         return None
     texts = {name: getattr(decision, name) for name in ("reason", "evidence", "remedy")}
-    shown = redact_value(texts)
+    shown = redact_value(texts, clean)
     return decision if shown is texts else replace(decision, **shown)
 
 

@@ -1,6 +1,7 @@
 """Which tools need nothing but their arguments: the date, a calculation, the length of a text, a JSON text?
 
-Each is bounded by what it reads and computes, so none of them needs a timeout.
+Each is bounded by what it reads and computes, so none of them needs a timeout. `core_tools` stands here and not in the
+catalog, so that who wants only these imports no others.
 """
 
 from __future__ import annotations

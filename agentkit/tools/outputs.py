@@ -9,10 +9,8 @@ from typing import Any
 
 from agentkit.errors import ToolError
 from agentkit.levels import SafetyLevel
+from agentkit.messages import READ_MORE
 from agentkit.tooling.tool import Tool
-
-READ_MORE = "read_more"
-"""The tool's name, as notes in cut outputs say it."""
 
 _MOST_CHARS = 40_000
 _BEFORE_CHARS = 200
@@ -22,8 +20,8 @@ _SHOWN_CHARS = 80
 def read_more_tool(whole: Callable[[str], str | None]) -> Tool[..., Any]:
     """The tool that reads outputs which were too long to be shown whole. `whole` gives the text behind a handle.
 
-    What it reads was an output of this conversation, so its results hold what that output may hold: whoever runs the
-    tool puts the labels of that output on them.
+    What it reads was an output of this conversation, so whoever runs the tool puts the labels of all that the
+    conversation has read on its results.
     """
 
     def read_more(handle: str, start: int = 0, max_chars: int = 10_000, find: str | None = None) -> str:

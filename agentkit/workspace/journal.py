@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import re
 import secrets
 import threading
@@ -20,14 +19,13 @@ from agentkit.workspace.observing import Snapshot, differences, take
 from agentkit.workspace.opening import shown
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import Change, State, net, unified
-from agentkit.workspace.store import Contents, FileStore, MemoryStore, Note, Store
+from agentkit.workspace.store import Contents, FileStore, MemoryStore, Note, Store, forget_oldest
 from agentkit.workspace.undoing import Roots, Undone, stands, undo
 
 _SUFFIX, _SPOOL = ".journal", ".before"
 _SIDES = ("before", "after")
 _MOST_AFTER_BYTES = 1_000_000
 _MOST_RUNS_IN_MEMORY = 10
-_YOUNG_SECONDS = 3_600
 _TEXT, _WHOLE, _NUMBER = (str,), (int,), (int, float)
 _KINDS_OF_NOTES: dict[str, dict[str, tuple[type, ...]]] = {
     "run": {"run": _TEXT, "label": _TEXT, "started": _NUMBER},
@@ -291,26 +289,45 @@ class Journal:
     def __init__(
         self, folder: str | Path | None = None, *, most_runs: int = 100, most_bytes: int = 500_000_000
     ) -> None:
-        self.folder = None if folder is None else Path(folder).absolute()
+        self._folder = None if folder is None else Path(folder).absolute()
         self._most_runs, self._most_bytes = most_runs, most_bytes
+        self._is_of_this_machine = False
         self.damaged: tuple[str, ...] = ()
-        self._in_memory: deque[Record] = deque(maxlen=min(most_runs, _MOST_RUNS_IN_MEMORY))
 
     @classmethod
     def of_this_machine(cls) -> Journal:
-        """Where agents and the command line keep what was there before, so that a later process can undo it."""
-        return cls(state_folder() / "journal")
+        """Where agents and the command line keep what was there before, so that a later process can undo it.
+
+        Where that is, is looked up when it is first needed.
+        """
+        journal = cls()
+        journal._is_of_this_machine = True
+        return journal
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the records are; None when they are kept in memory."""
+        if self._folder is None and self._is_of_this_machine:
+            self._folder = (state_folder() / "journal").absolute()
+        return self._folder
+
+    @property
+    def _in_memory(self) -> deque[Record]:
+        """The newest records that are in no file. Most journals have none, so room for them is made when needed."""
+        most_runs = min(self._most_runs, _MOST_RUNS_IN_MEMORY)
+        records: deque[Record] = self.__dict__.setdefault("_records", deque(maxlen=most_runs))
+        return records
 
     def begin(self, label: str = "", run_id: str | None = None) -> Record:
         """A new record. Nothing is written until the run changes something."""
         name = run_id or f"{time.time_ns():020d}-{secrets.token_hex(4)}"
-        if not _ID.fullmatch(name):
+        if run_id and not _ID.fullmatch(name):
             raise ConfigError(f"{name!r} cannot be the id of a run: letters, digits, '-', '_' and '.', at most 100.")
         if self.folder is None:
             record = Record(name, label, MemoryStore())
             self._in_memory.append(record)
             return record
-        path = self.folder / f"{time.time_ns():020d}~{name}{_SUFFIX}"
+        path = f"{self.folder}/{time.time_ns():020d}~{name}{_SUFFIX}"
         return Record(name, label, FileStore(path, self._prepare))
 
     def continued(self, label: str, run_id: str) -> Record:
@@ -357,18 +374,7 @@ class Journal:
         except OSError as error:
             reason = f"The journal cannot be kept in {str(folder)!r} ({error.strerror}), so nothing was done."
             raise ToolError(reason) from None
-        self._forget()
-
-    def _forget(self) -> None:
-        """Remove the oldest records beyond the limits; not the young ones, whose runs may still go on."""
-        left, count = self._most_bytes, self._most_runs
-        for path in reversed(self._files()):
-            with contextlib.suppress(OSError):  # another process may be forgetting too
-                status = path.stat()
-                left, count = left - status.st_size, count - 1
-                if min(left, count) < 0 and time.time() - status.st_mtime > _YOUNG_SECONDS:
-                    for each in path.parent.glob(f"{glob.escape(path.stem)}*"):
-                        each.unlink(missing_ok=True)
+        forget_oldest(self._files(), self._most_runs, self._most_bytes)
 
 
 def _kind(note: Note) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
@@ -19,6 +21,7 @@ Note = dict[str, Any]
 Contents = tuple[bytes | None, ...]
 
 _MOST_NOTE_BYTES = 10_000_000
+_YOUNG_SECONDS = 3_600
 
 
 class Store(Protocol):
@@ -60,9 +63,14 @@ class FileStore:
     The file is made with its first note, in a folder that `prepare` has made ready.
     """
 
-    def __init__(self, path: Path, prepare: Callable[[], None] | None = None) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, prepare: Callable[[], None] | None = None) -> None:
+        self._place = os.fspath(path)
         self._prepare = prepare
+
+    @property
+    def path(self) -> Path:
+        """The file's place."""
+        return Path(self._place)
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Add notes after what can be read of the file."""
@@ -81,7 +89,7 @@ class FileStore:
             raise ToolError(f"The journal cannot be written, so nothing was done ({error.strerror}).") from None
 
     def _append(self, whole: bytes, *, durable: bool) -> None:
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
+        file = os.open(self._place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
         _lock(file)
         size = os.fstat(file).st_size
         try:
@@ -100,6 +108,8 @@ class FileStore:
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
         """The notes in order, up to the first that was not written to its end. Raises ToolError for what is no file."""
+        if self._is_missing():
+            return
         with contextlib.suppress(FileNotFoundError), self._open("rb") as file:
             while (read := _next(file)) is not None:
                 yield read
@@ -112,6 +122,14 @@ class FileStore:
             while _next(file) is not None:
                 end = file.tell()
             file.truncate(end)
+
+    def _is_missing(self) -> bool:
+        """Whether there is no file, as of every run that changes nothing. A look is much cheaper than a failed open."""
+        try:
+            os.lstat(self._place)
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)  # any other is told by whoever opens it
+        return False
 
     @contextlib.contextmanager
     def _open(self, mode: Literal["rb", "r+b"]) -> Iterator[BinaryIO]:
@@ -126,6 +144,21 @@ class FileStore:
     def remove(self) -> None:
         """Forget everything."""
         self.path.unlink(missing_ok=True)
+
+
+def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> None:
+    """Remove the first of these files, with what stands beside them, so far as the last ones reach a limit.
+
+    Not the young ones, which may still be written.
+    """
+    left, count = most_bytes, most_files
+    for path in reversed(paths):
+        with contextlib.suppress(OSError):  # another process may be forgetting too
+            status = path.stat()
+            left, count = left - status.st_size, count - 1
+            if min(left, count) < 0 and time.time() - status.st_mtime > _YOUNG_SECONDS:
+                for each in path.parent.glob(f"{glob.escape(path.stem)}*"):
+                    each.unlink(missing_ok=True)
 
 
 def _next(file: BinaryIO) -> tuple[Note, Contents] | None:

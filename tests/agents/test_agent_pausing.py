@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
-from agentkit import Agent, Approval, ConfigError, Policy, RunError, RunResult, Tool, Verdict
+from agentkit import Agent, Approval, ConfigError, Limits, Policy, RunError, RunResult, Tool, Verdict
 from agentkit.errors import SessionError, Unreachable
 from agentkit.events import Approved, ToolCallPostponed
 from agentkit.memory.session import Session
+from agentkit.messages import UserMessage
 from agentkit.safety.rules import Rule
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.dialogue import ask_user_tool
@@ -124,6 +126,15 @@ def test_async_function_answers():
     _, result = desk.paused("Done.")
     assert result.resume(approve).output == "Done."
     assert desk.erased == ["it", "it"]
+
+
+@pytest.mark.parametrize("form", [lambda result: result, RunResult.to_json])
+def test_agent_goes_on_awaiting(form):
+    """An agent goes on with a result, or with the text of one, also awaiting."""
+    desk = Desk()
+    agent, result = desk.paused("Done.")
+    done = asyncio.run(agent.aresume(form(result), True, limits=Limits(iterations=1)))
+    assert (done.output, done.status, desk.erased) == ("Done.", "done", ["it"])
 
 
 @pytest.mark.parametrize("answers", [1, ["yes"], object(), {"call_9": True}])
@@ -269,7 +280,7 @@ def test_resume_twice():
     desk = Desk()
     _, result = desk.paused(call("erase", name="more"), "Done.")
     result.resume(True)
-    with pytest.raises(SessionError, match="gone on since"):
+    with pytest.raises(SessionError, match=r"gone on since.*Go on with agent\.resume\(\)"):
         result.resume(True)
     assert desk.erased == ["it"]
 
@@ -339,10 +350,12 @@ def test_other_text_is_no_run(text):
 
 
 def test_saved_by_another_version():
-    """A run saved in a format that is not known is refused."""
-    text = Desk().paused()[1].to_json().replace('"agentkit_run":1', '"agentkit_run":2')
-    with pytest.raises(SessionError, match="format 2"):
-        Desk().agent().resume(text, True)
+    """A run saved in a format that is not known is refused; for a newer one the remedy is said."""
+    text = Desk().paused()[1].to_json()
+    with pytest.raises(SessionError, match=r"format 2; this version reads 1. Update agentkit.$"):
+        Desk().agent().resume(text.replace('"agentkit_run":1', '"agentkit_run":2'), True)
+    with pytest.raises(SessionError, match=r"format 0; this version reads 1.$"):
+        Desk().agent().resume(text.replace('"agentkit_run":1', '"agentkit_run":0'), True)
 
 
 def tampered(text, change):
@@ -400,7 +413,7 @@ def test_text_cannot_overrule_the_session():
     """Where the session knows the run, a text in which other calls wait is refused, and the run can still go on."""
     desk = Desk()
     agent, result = desk.paused("Done.")
-    with pytest.raises(SessionError, match="Other calls wait"):
+    with pytest.raises(SessionError, match=r"Other calls wait.*Read the saved run anew with result.to_json"):
         agent.resume(tampered(result.to_json(), change_arguments), True)
     assert desk.erased == []
     assert agent.resume(result.to_json(), True).output == "Done."
@@ -482,3 +495,54 @@ def test_resumed_run_that_cannot_begin_is_left_as_it_was():
         result.resume(True)
     agent.name = "helper"
     assert result.resume(True).output == "Done."
+
+
+def test_yes_in_a_new_session_is_for_the_waiting_call_only():
+    """A run that goes on in a session new to it keeps its ids to itself: a later call with one of them is asked for."""
+    desk = Desk()
+    _, paused = desk.paused()
+    agent = desk.agent(replace(call("erase", name="all"), id=paused.pending[0].id))
+    result = agent.resume(paused.to_json(), True)
+    assert (result.status, desk.erased) == ("paused", ["it"])
+    assert [json.loads(each.arguments) for each in result.pending] == [{"name": "all"}]
+    assert result.pending[0].id != paused.pending[0].id
+
+
+def test_text_cannot_change_what_the_session_has_read(tmp_path):
+    """Where the session knows the run, the conversation before it is the session's, whatever the text says of it."""
+    place = tmp_path / "sessions.db"
+    asking = Desk().agent("Hello.", call("erase", name="it"), session=Session.open(place, "x"))
+    asking.run("first")
+    saved = json.loads(asking.run("go").to_json())
+    assert saved["history"].pop(0)["content"] == "first"
+    agent = Desk().agent("Done.", session=Session.open(place, "x"))
+    assert agent.resume(json.dumps(saved), True).status == "done"
+    assert UserMessage("first") in agent.llm.requests[0].messages
+
+
+def test_history_of_a_run_from_elsewhere_stays_its_own():
+    """A run that goes on in a conversation that is not its own has what was said before it, however often it waits."""
+    desk = Desk()
+    asking = desk.agent("Hello.", call("erase", name="it"))
+    asking.run("first")
+    text = asking.run("go").to_json()
+    agent = desk.agent("Hi.", call("erase", name="all"), "Done.")
+    agent.run("other")
+    done = agent.resume(text, True).resume(True)
+    assert (done.status, desk.erased) == ("done", ["it", "all"])
+    assert UserMessage("first") in agent.llm.requests[-1].messages
+    assert UserMessage("other") not in agent.llm.requests[-1].messages
+
+
+@pytest.mark.parametrize("way", ["reset", "delete"])
+@pytest.mark.parametrize("stored", [True, False])
+def test_run_does_not_go_on_twice_when_forgotten(way, stored, tmp_path):
+    """A finished call is not made again after the conversation was reset or deleted."""
+    session = Session.open(tmp_path / "sessions.db", "x") if stored else Session()
+    desk = Desk()
+    agent, paused = desk.paused("Done.", "Done.", session=session)
+    assert paused.resume(True).status == "done"
+    agent.reset() if way == "reset" else agent.session.delete()
+    with pytest.raises(SessionError, match="has gone on since"):
+        paused.resume(True)
+    assert desk.erased == ["it"]

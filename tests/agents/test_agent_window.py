@@ -11,7 +11,7 @@ from agentkit.decisions import Label
 from agentkit.errors import Unreachable
 from agentkit.events import RequestFailed, Summarised
 from agentkit.memory.session import Session
-from agentkit.memory.tokens import estimate
+from agentkit.memory.tokens import Estimates
 from agentkit.memory.window import Window
 from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
@@ -55,7 +55,7 @@ def answer(request):
 
 def tokens_of(request):
     """About how many tokens a request takes."""
-    return estimate(request.messages, request.instruction, request.tools)
+    return Estimates().total(request.messages, request.instruction, request.tools)
 
 
 def counted(*lines):
@@ -327,6 +327,24 @@ def test_what_is_read_on_in_keeps_its_labels():
     llm = ScriptedLLM(call("report"), call("read_more", handle="call_1_1"), "Done.")
     result = Agent("helper", [tool], llm=llm).run("go")
     assert Label.PRIVATE in result.tool_calls[1].result.labels
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_another_run_was_told_is_not_read_on_in(way):
+    """A run cannot read an output of a run at the same time: it would not know what that may hold."""
+    session = Session()
+
+    def meanwhile(request):
+        other = ScriptedLLM(call("report"), "Done.")
+        Agent("other", [Tool(report, max_chars=1_000, labels={Label.PRIVATE})], llm=other, session=session).run("go")
+        return call("read_more", handle="call_1_1_2")
+
+    llm = ScriptedLLM(call("report", lines=1_500), meanwhile, "Done.", call("read_more", handle="call_1_1_2"), "Read.")
+    agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm, session=session)
+    assert "no stored output" in tell(agent, way).tool_calls[1].result.content
+    read = tell(agent, way).tool_calls[0].result
+    assert read.content.startswith("[characters 0")
+    assert Label.PRIVATE in read.labels
 
 
 def test_tool_of_the_user_is_not_replaced():

@@ -157,5 +157,5 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
     path = tmp_path / "trip.txt"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"trip\.txt"):
+    with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt"):
         read_manifesto(path)

@@ -70,9 +70,11 @@ def test_a_result_as_json_has_status_and_decision(capsys):
 
 
 def test_wrong_arguments_fail_and_are_named(capsys):
-    """An unknown argument is named, with those the tool has."""
-    assert run(["tools", "run", "calculator", "expr=2"]) == 1
-    assert "expression" in capsys.readouterr().err
+    """An unknown argument is named, with those the tool has; a variable or a comparison in a text is none."""
+    assert run(["tools", "run", "calculator", "expr=2+2"]) == 2
+    assert "calculator has no parameter 'expr'; its parameters are: expression" in capsys.readouterr().err
+    for text in ("text=a=b", "a==b", "LANG=C", "a b=c"):
+        assert run(["tools", "run", "string_length", text]) == 0
 
 
 @pytest.mark.parametrize(

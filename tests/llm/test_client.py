@@ -203,15 +203,22 @@ def test_streams():
 @pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan])
 def test_a_timeout_that_is_none_is_refused(timeout):
     """A timeout that would not limit anything is refused."""
-    with pytest.raises(ConfigError, match="timeout_seconds="):
+    with pytest.raises(ConfigError, match=r"timeout_seconds= takes a number of seconds above 0\. Got"):
         LLM(api_key=KEY, timeout_seconds=timeout)
 
 
 @pytest.mark.parametrize("retries", [-1, 1.5])
 def test_retries_that_are_none_are_refused(retries):
     """The number of retries is a whole number."""
-    with pytest.raises(ConfigError, match="max_retries="):
+    with pytest.raises(ConfigError, match=r"max_retries= takes a whole number, 0 or more\. Got"):
         LLM(api_key=KEY, max_retries=retries)
+
+
+def test_how_long_an_answer_may_be():
+    """Of several settings that limit an answer, by whatever name, the narrowest holds; without one nothing is known."""
+    assert LLM(api_key=KEY, max_tokens=9, settings={"max_output_tokens": 7}).max_tokens == 7
+    assert LLM(api_key=KEY, settings={"max_completion_tokens": 5}).max_tokens == 5
+    assert LLM(api_key=KEY).max_tokens is None
 
 
 def test_blank_arguments_are_unset(monkeypatch):

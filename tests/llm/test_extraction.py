@@ -128,7 +128,7 @@ def test_plain_text_is_never_wrong(extract):
 @pytest.mark.parametrize("retries", [-1, 1.5, "2"])
 def test_retries_are_a_count(extract, retries):
     """The number of retries is checked before anything is asked."""
-    with ScriptedLLM() as llm, pytest.raises(ConfigError, match="retries="):
+    with ScriptedLLM() as llm, pytest.raises(ConfigError, match=r"retries= takes a whole number, 0 or more\. Got"):
         extract(llm, TEXT, Invoice, retries=retries)
 
 

@@ -26,7 +26,15 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.memory.archive import entries_of, first, read_export, shown, write_export
+from agentkit.memory.archive import (
+    count_text,
+    entries_of,
+    first,
+    milestone_words,
+    read_export,
+    shown,
+    write_export,
+)
 from agentkit.memory.store import Entry
 from agentkit.messages import (
     AssistantMessage,
@@ -115,7 +123,7 @@ LINE = '{"run": "run-1", "at": 1, "event": "run_resumed"}\n'
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is not an exported session"),
+        ("", "is not an exported session. Give a file that Session.export wrote"),
         ("Dear diary\n", "is not an exported session"),
         ('{"cassette": 1}\n', "is not an exported session"),
         ('{"session": 1, "name": 1}\n', "is not an exported session"),
@@ -183,15 +191,15 @@ assistant: Let me see.
   waits: clock: May I? (ask: It touches this machine. (rule: level))
   waits: clock: What time is it?
 ended: paused
-goes on:
+The run goes on
   answered: deny, not today
-no answer: The server is down.
-refused: Too long.
-answered by a tool: Given.
-amended to: Amended.
-summarised: In short.
-handed off to: expert
-limit: Enough.
+The model gave no answer (Unreachable): The server is down.
+The answer was not taken: Too long.
+A tool has given the answer: Given.
+The answer was amended: Amended.
+3 messages were summarised: In short.
+Handed off to expert
+Limit reached: iterations: Enough.
 ended: failed: No answer.
 changes: --- a
     +++ b
@@ -215,6 +223,26 @@ def test_a_session_reads_like_a_story():
     entries = [Entry("run-1", 0.0, milestone) for milestone in STORY]
     entries += [Entry("run-2", 1.0, HistoryGiven(given)), Entry("run-2", 1.0, RunEnded("done"))]
     assert shown("trip", entries) == STORY_SHOWN.replace("assistant:\n", "assistant: Hello\n")
+
+
+@pytest.mark.parametrize(
+    ("milestone", "words"),
+    [
+        (HandedOff("writer"), ("Handed off to writer", "")),
+        (LimitReached("cost", "Too dear."), ("Limit reached: cost", "Too dear.")),
+        (HistoryGiven(MESSAGES), ("Begins with 5 messages said before", "")),
+        (RunResumed("Go on."), ("The run goes on", "Go on.")),
+        (RunStarted("helper", "Go."), ("RunStarted", "")),
+    ],
+)
+def test_what_happened_has_words(milestone, words):
+    """What happens on the course of a run has a name and words of its own, wherever a person reads of it."""
+    assert milestone_words(milestone) == words
+
+
+def test_counts():
+    """Counts agree with their nouns."""
+    assert (count_text(1, "run"), count_text(1_234, "run")) == ("1 run", "1,234 runs")
 
 
 class Sneezed(Milestone):

@@ -262,5 +262,19 @@ def test_entries_name_their_run_and_time():
 @pytest.mark.parametrize("change", [{"run": None}, {"run": ""}, {"at": "now"}, {"at": True}])
 def test_entries_without_run_or_time_are_refused(change):
     """An entry must have the id of its run and a time."""
-    with pytest.raises(SessionError, match="`run` must be an id"):
+    with pytest.raises(SessionError, match=r"`run` must be an id|should be seconds"):
         decode_entry({"run": "run-1", "at": 1, "event": "run_resumed", **change})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1, 1e12, 10**400, True, "12"])
+def test_times_that_no_clock_shows_are_refused(number):
+    """A moment before 1970, beyond every calendar, or that is no number is a SessionError."""
+    with pytest.raises(SessionError, match="seconds"):
+        decode_entry({"run": "r", "at": number, "event": "run_resumed"})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("-inf"), 10**400])
+def test_numbers_beyond_counting_are_refused(number):
+    """A figure that nothing can have counted or measured is a SessionError."""
+    with pytest.raises(SessionError, match="damaged"):
+        decode_part(messages.ToolResult, {"tool": "t", "status": "ok", "content": "", "seconds": number})

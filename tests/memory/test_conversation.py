@@ -1,10 +1,20 @@
 """What do entries come to?"""
 
-from agentkit.events import HistoryGiven, ResponseReceived, RunEnded, RunResumed, RunStarted
+import json
+
+from agentkit.events import HistoryGiven, ResponseReceived, RunEnded, RunResumed, RunStarted, ToolCallFinished
 from agentkit.memory.conversation import Conversation
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
-from agentkit.messages import AssistantMessage, Response, ToolCall, UserMessage
+from agentkit.messages import (
+    READ_MORE,
+    AssistantMessage,
+    Response,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+    reading_call,
+)
 from agentkit.usage import Usage
 
 HELLO = ResponseReceived(Response(AssistantMessage("Hello"), usage=Usage(10, 5, requests=1)))
@@ -65,3 +75,16 @@ def test_ids_of_all_runs_are_known():
     assert conversation.tell_apart(used).tool_calls[0].id != "call_0"
     given = told(HistoryGiven((used,)), RunEnded("done"))
     assert given.tell_apart(used).tool_calls[0].id != "call_0"
+
+
+def test_notes_name_the_ids_that_calls_got():
+    """Where a call gets another id, the notes in its result name that one, in text and within JSON, in any script."""
+    used = ToolCall("gọi", "clock", "{}")
+    content = f"{reading_call('gọi', 500)} {json.dumps({READ_MORE: reading_call('gọi')}, ensure_ascii=False)}"
+    said = ResponseReceived(Response(AssistantMessage("", (used,))))
+    finished = ToolCallFinished(used, ToolResult("clock", "ok", content))
+    conversation = told(RunStarted("helper", "Hi"), said, finished, RunEnded("done"), runs=("1", "2"))
+    _, first, _, second = (message for message in conversation.messages if not isinstance(message, UserMessage))
+    assert first.content == content
+    assert second.call_id != "gọi"
+    assert second.content == content.replace("gọi", second.call_id)

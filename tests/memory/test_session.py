@@ -312,7 +312,7 @@ def test_a_run_goes_on_once(session):
     paused = pause(session, call())
     known = Progress.of(paused.progress.milestones)
     run = session.reopen(paused.id, known)
-    with pytest.raises(SessionError, match="is going on elsewhere"):
+    with pytest.raises(SessionError, match=r"is going on elsewhere\. Wait until it has ended"):
         session.reopen(paused.id, known)
     tell(run, RunResumed(), result(call()), says("Done"), RunEnded("done"))
     run.close()
@@ -384,8 +384,9 @@ def test_ids_that_clash_all_the_same_are_changed(session):
     assert is_valid(session.messages)
     assert len(session.messages) == 6
     changed = session.messages[4].tool_calls[0].id
-    assert session.wholes["call_0"] == "one" * 9
-    assert session.wholes[changed] == "two" * 9
+    later = session.begin()
+    assert (later.whole("call_0"), later.whole(changed)) == ("one" * 9, "two" * 9)
+    later.close()
     assert session.messages[2].content.count("call_0") == session.messages[5].content.count(changed) == 2
     assert other(session).messages == session.messages
 
@@ -408,7 +409,6 @@ def test_whole_results_can_be_read_later(session):
 
 def test_whole_results_are_told_from_others(session):
     """A session knows whether any result was shown in part, and a run finds each of several."""
-    assert session.wholes == {}
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"), says("", call(1), call(2)), result(call(1), "all"))
     assert not run.has_wholes
@@ -417,7 +417,9 @@ def test_whole_results_are_told_from_others(session):
     assert (run.whole("call_1"), run.whole("call_2")) == ("all", "42")
     run.close()
     assert session.messages
-    assert session.wholes == {"call_2": "42"}
+    later = session.begin()
+    assert (later.has_wholes, later.whole("call_2")) == (True, "42")
+    later.close()
 
 
 def test_a_session_is_renamed(session):
@@ -613,6 +615,12 @@ def test_nothing_is_kept_behind_a_gap(tmp_path):
     assert follower.history == (UserMessage("Hi"), AssistantMessage("One"))
     follower.close()
     session.store.close()
+
+
+def test_looking_for_sessions_makes_no_file(tmp_path):
+    """Where there is no file there are no sessions, and none is made by asking."""
+    assert Session.summaries(tmp_path / "new" / "none.db") == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sessions_have_a_place_by_default():

@@ -121,7 +121,7 @@ def test_names_are_not_taken_twice(store):
     """Renaming needs a session that is there, and a name that is free."""
     store.append("trip", [entry()])
     store.append("other", [entry()])
-    with pytest.raises(SessionError, match="There is no session 'none'"):
+    with pytest.raises(SessionError, match=r"There is no session 'none'\. Session\.summaries\(place\) lists"):
         store.rename("none", "new")
     with pytest.raises(SessionError, match="There is a session 'other' already"):
         store.rename("trip", "other")

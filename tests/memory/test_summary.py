@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentkit.memory.summary import SUMMARY_INSTRUCTION, summary_prompt, to_summarise, with_summary
-from agentkit.memory.tokens import estimate, tokens_in
+from agentkit.memory.tokens import Estimates, tokens_in
 from agentkit.messages import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 
@@ -19,25 +19,26 @@ HISTORY = [SystemMessage("Be brief."), *(message for number in range(20) for mes
 
 def test_nothing_is_summarised_while_there_is_room() -> None:
     """A conversation that has room needs no summary."""
-    assert to_summarise(HISTORY, 100_000) == ([], HISTORY)
+    assert to_summarise(HISTORY, 100_000, Estimates()) == []
 
 
 def test_the_old_half_is_summarised() -> None:
     """What is not summarised takes at most half of the room; standing orders and exchanges stay whole."""
-    old, rest = to_summarise(HISTORY, 4_000)
-    assert [rest[0], *old, *rest[1:]] == HISTORY
-    assert estimate(rest) <= 2_000
-    assert old[0] == HISTORY[1]
-    assert isinstance(rest[1], UserMessage)
+    old = to_summarise(HISTORY, 4_000, Estimates())
+    order, rest = HISTORY[0], HISTORY[1 + len(old) :]
+    assert old == HISTORY[1 : 1 + len(old)]
+    assert Estimates().total([order, *rest]) <= 2_000
+    assert isinstance(rest[0], UserMessage)
 
 
 def test_the_beginning_of_a_long_run_is_summarised() -> None:
     """Within one long exchange its old iterations are summarised; its prompt stays."""
     work = [message for number in range(20) for message in exchange(number)[1:3]]
-    old, rest = to_summarise([UserMessage("Find it"), *work], 4_000)
-    assert rest == [UserMessage("Find it"), *work[len(old) :]]
+    prompt = UserMessage("Find it")
+    old = to_summarise([prompt, *work], 4_000, Estimates())
     assert old == work[: len(old)]
-    assert estimate(rest) <= 2_000
+    assert isinstance(work[len(old)], AssistantMessage)
+    assert Estimates().total([prompt, *work[len(old) :]]) <= 2_000
 
 
 def test_a_summary_stands_where_the_old_messages_stood() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.memory.tokens import Calibration, Estimates, estimate, tokens_in, tokens_of
+from agentkit.memory.tokens import Calibration, Estimates, tokens_in, tokens_of
 from agentkit.messages import (
     AssistantMessage,
     Image,
@@ -93,10 +93,20 @@ def test_a_message_is_reckoned_once() -> None:
 def test_a_request_is_its_instruction_tools_and_messages() -> None:
     """The estimate of a request is the sum of its parts."""
     tool = ToolSpec("add", "Add two numbers.", {"type": "object"})
-    alone = estimate([UserMessage("hello")])
-    assert estimate([UserMessage("hello")], "Be brief.", [tool]) == alone + tokens_of(tool) + tokens_of(
+    alone = Estimates().total([UserMessage("hello")])
+    assert Estimates().total([UserMessage("hello")], "Be brief.", [tool]) == alone + tokens_of(tool) + tokens_of(
         SystemMessage("Be brief.")
     )
+
+
+def test_what_was_measured_before_changes_no_estimate() -> None:
+    """A conversation that goes on, another one and a shorter one are estimated alike, whatever was measured before."""
+    estimates = Estimates()
+    messages = [UserMessage("What is it?"), AssistantMessage("It is four."), UserMessage("And the double of it?")]
+    specs = [ToolSpec("add", "Add two numbers.", {}), ToolSpec("double", "Double a number.", {})]
+    for said in (messages[:1], messages, messages[1:], messages[:2], [], messages):
+        for order, tools in (("Be brief.", specs), ("Be brief.", specs[:1]), ("", specs[:1]), ("", [])):
+            assert estimates.total(said, order, tools) == Estimates().total(said, order, tools)
 
 
 def test_estimates_hold_only_so_much() -> None:

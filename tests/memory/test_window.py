@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit.errors import ConfigError
-from agentkit.memory.tokens import Estimates, estimate
+from agentkit.memory.tokens import Estimates
 from agentkit.memory.window import Fitted, Window, fit
 from agentkit.messages import AssistantMessage, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
@@ -53,7 +53,7 @@ def test_what_has_room_stays_as_it_is() -> None:
     """A conversation that has room is told as it is."""
     messages = conversation(3)
     fitted = fit(messages, 100_000)
-    assert fitted == Fitted(tuple(messages), estimate(messages))
+    assert fitted == Fitted(tuple(messages), Estimates().total(messages))
     assert fit([], 0) == Fitted((), 0)
 
 
@@ -66,7 +66,7 @@ def test_old_results_are_shortened_first() -> None:
     assert lengths == [1_000] * fitted.shortened + [4_000] * (10 - fitted.shortened)
     assert 3 <= fitted.shortened <= 7
     assert "[… 3,000 of 4,000 characters left out …]" in texts(fitted.messages)
-    assert fitted.tokens == estimate(fitted.messages) <= 6_000
+    assert fitted.tokens == Estimates().total(fitted.messages) <= 6_000
 
 
 def test_a_shortened_result_names_its_handle() -> None:
@@ -228,7 +228,7 @@ def test_any_conversation_stays_valid(
     """Whatever is cut, calls keep their results, the order stays, the newest prompt is told, and what fits has room."""
     fitted = fit(messages, room_tokens, window, with_handles=with_handles)
     assert_valid(fitted.messages)
-    assert fitted.tokens == estimate(fitted.messages)
+    assert fitted.tokens == Estimates().total(fitted.messages)
     assert fitted.fits is (fitted.tokens <= room_tokens)
     assert len(fitted.messages) == len(messages) - fitted.left_out
     assert bool(fitted.messages) is bool(messages)

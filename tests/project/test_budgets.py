@@ -124,6 +124,12 @@ def test_folder_has_at_most_ten_modules(folder):
     assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= 10
 
 
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=name_of)
+def test_folder_is_seen_by_the_contracts(folder):
+    """Every folder has an `__init__.py`; without one the contracts on layers and cycles do not see it."""
+    assert (folder / "__init__.py").is_file()
+
+
 def test_package_has_at_most_45_public_names():
     """`agentkit` offers at most 45 names."""
     assert len(agentkit.__all__) <= 45

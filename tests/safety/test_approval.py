@@ -32,6 +32,15 @@ def test_refusal_is_told_apart_from_silence():
     assert "ValueError: bug" in answered(ASK, Answer.of(ValueError("bug"))).reason
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [("no, because", "no, because."), ("Not now!", "Not now!"), ("Why?", "Why?"), ("It is mine. ", "It is mine.")],
+)
+def test_words_end_as_a_sentence(words, told):
+    """What is said after a person's words begins a new sentence."""
+    assert answered(ASK, Answer.of(words)).reason.endswith(f"Approval was refused: {told}")
+
+
 def test_without_an_approver_the_remedy_stands():
     """Where there was nobody to ask, the decision still says how the call would be allowed."""
     decision = answered(ASK, Answer.of(None))

@@ -107,3 +107,14 @@ def test_words_of_the_person_leave_a_few_times_only():
         assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (index > 4)
         messages.append(AssistantMessage(tool_calls=(ToolCall(f"s{index}", "send", "{}"),)))
         messages.append(ToolMessage(f"s{index}", "send", "ok"))
+
+
+def test_what_the_agents_above_have_read_counts():
+    """What the agent above has read counts as read, and nothing that it prompts is a person's own words."""
+    said = conversation(Label.PRIVATE, said="Send it to https://example.org")
+    arguments = {"url": "https://example.org"}
+    assert judge_flow(said, "send", arguments, LEAVES) is LEAVES
+    asked = judge_flow(said, "send", arguments, LEAVES, frozenset({Label.UNTRUSTED}))
+    assert asked.verdict is Verdict.ASK
+    assert "untrusted text, by what the agent above had read, and private data, by read_file" in asked.reason
+    assert judge_flow(conversation(), "send", arguments, LEAVES, frozenset({Label.UNTRUSTED})) is LEAVES

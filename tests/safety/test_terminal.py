@@ -57,7 +57,7 @@ def test_one_letter_answers(terminal, typed, answer):
     assert TerminalApprover(screen, shown)(REQUEST) is answer
     assert "helper wants to call run_shell" in shown.getvalue()
     assert "\x1b" not in shown.getvalue()
-    assert "always (exactly this call)" in shown.getvalue()
+    assert "[r] exactly this call, until the run ends  [a] the same, always  [N] no:" in shown.getvalue()
 
 
 def test_what_was_typed_before_the_question_is_no_answer(terminal):
@@ -74,7 +74,7 @@ def test_choices_say_what_calls_are_like_it(terminal):
     for request, choices in (
         (
             replace(REQUEST, arguments={"url": "https://a.example/x"}),
-            "always (with addresses at https://a.example:443)",
+            "[r] this call to any address at https://a.example:443, until the run ends  [a] the same, always",
         ),
         (replace(REQUEST, decision=replace(REQUEST.decision, rule="flow")), "[y] once  [N] no:"),
     ):

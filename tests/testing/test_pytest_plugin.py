@@ -77,11 +77,11 @@ def test_once_records_and_then_replays(run, pytester):
     assert f"{PASSES + 1} passed" in run("--record=once")
     assert {path.name for path in (pytester.path / "cassettes").iterdir()} == {
         "trip.cassette",
-        "test_without_a_name_one.cassette",
-        "test_without_a_name_t_w_o.cassette",
-        "test_by_the_fixture_alone.cassette",
-        "test_async.cassette",
-        "test_method.cassette",
+        "test_trip.test_without_a_name_one.cassette",
+        "test_trip.test_without_a_name_t_w_o.cassette",
+        "test_trip.test_by_the_fixture_alone.cassette",
+        "test_trip.test_async.cassette",
+        "test_trip.TestGroup.test_method.cassette",
     }
     assert f"{PASSES + 1} passed" in run()
 
@@ -117,13 +117,22 @@ def test_a_changed_test_fails_with_what_differs(run):
     assert "1 passed" in run("--record=all", tests=ONE.format(words=["one"], more="", fixture=""))
 
 
+def test_tests_of_one_name_have_cassettes_of_their_own(run, pytester):
+    """Tests of one name in two files of a folder are recorded and replayed each for itself."""
+    pytester.path.joinpath("test_tour.py").write_text(ONE.format(words=["two"], more="", fixture=""))
+    assert "2 passed" in run("--record=once", tests=ONE.format(words=["one"], more="", fixture=""))
+    names = {path.name for path in (pytester.path / "cassettes").iterdir()}
+    assert names == {"test_trip.test_one.cassette", "test_tour.test_one.cassette"}
+    assert "2 passed" in run(tests=ONE.format(words=["one"], more="", fixture=""))
+
+
 def test_a_failing_test_keeps_its_cassette(run, pytester):
     """A test that fails, or is not begun, while it is recorded keeps the cassette that it had."""
     run("--record=once", tests=ONE.format(words=["one"], more="", fixture=""))
-    before = (pytester.path / "cassettes" / "test_one.cassette").read_text()
+    before = (pytester.path / "cassettes" / "test_trip.test_one.cassette").read_text()
     assert "1 failed" in run("--record=all", tests=ONE.format(words=["two"], more="assert False", fixture=""))
     assert "1 error" in run("--record=all", tests=ONE.format(words=["two"], more="", fixture="no_such_fixture"))
-    assert (pytester.path / "cassettes" / "test_one.cassette").read_text() == before
+    assert (pytester.path / "cassettes" / "test_trip.test_one.cassette").read_text() == before
 
 
 @pytest.mark.cassette

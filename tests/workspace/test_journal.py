@@ -201,6 +201,15 @@ def test_oldest_runs_are_forgotten(tmp_path, folder):
     assert [record.id for record in journal.runs()] == ["new"]
 
 
+def test_journal_of_this_machine_is_looked_up_when_needed(tmp_path, monkeypatch):
+    """Where this machine's records are is looked up at the first need, and stays so: making a journal costs nothing."""
+    journal = Journal.of_this_machine()
+    monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "state"))
+    assert journal.folder == tmp_path / "state/journal"
+    monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "other"))
+    assert journal.folder == tmp_path / "state/journal"
+
+
 def test_memory_keeps_the_latest_runs(folder):
     """In memory, too, only so many runs are kept."""
     journal = Journal(most_runs=2)

@@ -99,3 +99,10 @@ def test_folder_is_no_store(tmp_path):
     """A folder in the place of the file is an error in words."""
     with pytest.raises(ToolError, match="cannot be read"):
         list(FileStore(tmp_path).read())
+
+
+def test_place_below_a_file_is_no_store(tmp_path):
+    """A place that cannot be looked at is an error in words, not an empty store."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ToolError, match="cannot be read"):
+        list(FileStore(tmp_path / "file/notes").read())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
@@ -23,20 +22,19 @@ from agentkit.agents.many.single import (
     failed,
     left_of,
     made_error,
-    price_of,
+    price_teller,
     rebuilt,
     session_of,
     used_up,
 )
 from agentkit.agents.many.travelling import Report, has_killed_workers, packed, run_elsewhere
-from agentkit.agents.result import Resumption, RunFinished, RunResult
+from agentkit.agents.result import RunFinished, RunResult, read_saved
 from agentkit.agents.runner import Runner, spent_in
 from agentkit.agents.running.budget import UNLIMITED, Budget, Reservation
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.events import RunEnded, ToolCallStarted
-from agentkit.memory.progress import Progress
 from agentkit.messages import Image
 from agentkit.usage import Limits
 
@@ -65,7 +63,7 @@ class Many:
         executor: Executor | None,
     ) -> None:
         _check(prompts, concurrency, limits, executor)
-        self.agent, self.executor, self._price = agent, executor, price_of(agent)
+        self.agent, self.executor, self._price = agent, executor, price_teller(agent)
         self._threads = self._slots = concurrency
         self._progress = progress
         self._total = len(prompts) if isinstance(prompts, Sized) else None
@@ -174,7 +172,7 @@ class Many:
     def _arrived(self, job: Job, report: Report) -> RunResult[Any]:
         """The result of a run elsewhere: its spending counted, its milestones told to the listeners."""
         try:
-            run, progress, _ = Resumption(report.saved).state or ("", Progress(), ())
+            run, progress, _ = read_saved(report.saved)
             error = made_error(report.kind, report.error) if report.kind else None
             result = rebuilt(self.agent, session_of(self.agent, job), run, progress, error=error)
             new = result.milestones[report.known :]
@@ -228,8 +226,7 @@ def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
 
 def _budget(limits: Limits | None) -> Budget:
     """What all runs together may take, within what the run may that maps."""
-    clock = time.monotonic if tape.TAPE.get() is None else tape.now
-    return Budget(limits or UNLIMITED, LINEAGE.get().budget, clock)
+    return Budget(limits or UNLIMITED, LINEAGE.get().budget, tape.clock())
 
 
 def _check(prompts: object, concurrency: object, limits: object, executor: object) -> None:

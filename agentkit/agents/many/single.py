@@ -12,7 +12,7 @@ from typing import Any
 from agentkit import errors
 from agentkit.agents import team
 from agentkit.agents.answers import AnswerRules
-from agentkit.agents.result import Resumption, RunFinished, RunResult
+from agentkit.agents.result import Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget
 from agentkit.agents.running.plan import LINEAGE, Lead, Plan
@@ -115,7 +115,7 @@ class Single:
         if earlier is not None:
             self.milestones, self.known = list(earlier.milestones), len(earlier.milestones)
         if earlier is None or earlier.status != "done":
-            limit = used_up(self.share, price_of(self.agent))
+            limit = used_up(self.share, price_teller(self.agent))
             if limit is None:
                 return self.job.prompt if earlier is None else Resumption(earlier)
             earlier = stopped(self.agent, self.session, limit, self.milestones or [_begun(self.agent, self.job)])
@@ -151,6 +151,7 @@ class Continuing(Lead):
 
     def __init__(self, agent: Runner, session: Session) -> None:
         self.name, self.instruction, self.leads = agent.name, agent.instruction, agent.leads
+        self.tools, self.policy = agent.tools, agent.policy
         self._agent, self._session = agent, session
 
     def plan_beside(self, other: Plan) -> Plan:
@@ -159,15 +160,12 @@ class Continuing(Lead):
 
     def run(self, resumption: Resumption) -> RunResult[Any]:
         """Go on, blocking."""
-        return self._with_lead(list(self._agent._events(resumption, streaming=False, session=self._session)))
+        return led_by(self, result_in(list(self._agent._events(resumption, streaming=False, session=self._session))))
 
     async def arun(self, resumption: Resumption) -> RunResult[Any]:
         """Go on, awaiting."""
         events = self._agent._aevents(resumption, streaming=False, session=self._session)
-        return self._with_lead([event async for event in events])
-
-    def _with_lead(self, events: Sequence[Event]) -> RunResult[Any]:
-        return led_by(self, next(event.result for event in reversed(events) if isinstance(event, RunFinished)))
+        return led_by(self, result_in([event async for event in events]))
 
 
 def led_by(lead: Lead, result: RunResult[Any]) -> RunResult[Any]:
@@ -257,7 +255,7 @@ def made_error(kind: str, text: str) -> AgentKitError:
     return RunError(text)
 
 
-def price_of(agent: Runner) -> Callable[[], Price | None]:
+def price_teller(agent: Runner) -> Callable[[], Price | None]:
     """What tells the price of the agent's model. Raises NoProvider when it has none."""
     llm = agent.llm
     return lambda: price_under(llm.tariff)

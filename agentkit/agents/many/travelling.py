@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -43,7 +44,7 @@ class Report:
 
 def packed(agent: Runner) -> bytes:
     """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
-    lineage = replace(LINEAGE.get(), budget=None, approve=None)
+    lineage = replace(LINEAGE.get(), budget=None, approve=None, found=None)
     sent = copy.copy(agent)
     if agent.session.store is None:
         sent._session = None  # each run has its own, so nobody there needs this conversation
@@ -58,7 +59,14 @@ def packed(agent: Runner) -> bytes:
 
 
 def run_elsewhere(data: bytes, job: Job, limits: Limits) -> Report:
-    """Run a job here for another process. `limits` is what is left for all runs together."""
+    """Run a job here for another process. `limits` is what is left for all runs together.
+
+    What binds it binds nothing that this thread does afterwards.
+    """
+    return copy_context().run(_run_here, data, job, limits)
+
+
+def _run_here(data: bytes, job: Job, limits: Limits) -> Report:
     traveller = _unpacked(data)
     LINEAGE.set(traveller.lineage)
     single = Single(traveller.agent, job, Share(limits))

@@ -8,19 +8,18 @@ from typing import Any
 
 from agentkit.agents.running.budget import FEWEST_TOKENS, Budget, Reservation
 from agentkit.agents.running.plan import Plan
-from agentkit.agents.running.questions import AskModel, Question
-from agentkit.agents.running.room import Told
+from agentkit.agents.running.questions import ABANDONED, AskModel, Question, Steps, tell
+from agentkit.agents.running.room import Covered
 from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import BadResponse, ModelError
-from agentkit.events import Event, LimitReached, Milestone, RequestFailed, Summarised
+from agentkit.events import Event, LimitReached, RequestFailed, Summarised
 from agentkit.llm.prices import price_under
 from agentkit.memory.session import SessionRun
-from agentkit.messages import Message, Request, Response, ToolSpec, UserMessage
+from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.outputs import READ_MORE, read_more_tool
-
-Steps = Generator[Event | Question, None, None]
+from agentkit.tools.outputs import read_more_tool
+from agentkit.usage import Usage
 
 _MOST_SHORTER_REQUESTS = 3
 """Where the server names no limit each is a quarter shorter than the one before: the last has 42 % of its length."""
@@ -54,7 +53,7 @@ class Asking:
         pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
         instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
-        request = Request(messages, instruction, () if order else self._specs(), plan.answers.schema, plan.settings)
+        request = Request(messages, instruction, () if order else self._specs(), plan.answers.schema)
         left = plan.room.left(request, plan.llm)
         if left is None:
             return request
@@ -101,7 +100,8 @@ class Asking:
         if isinstance(answer, ModelError):
             if answer.status is not None:  # it was refused; otherwise the server may have been at work, and charge it
                 self.budget.release(reservation)
-            yield from self._tell(RequestFailed(str(answer), type(answer).__name__))
+            spent = Usage(requests=1, unreported=1).under(self.plan.llm().tariff) if _has_begun(answer) else Usage()
+            yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
             return answer
         self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
@@ -119,8 +119,8 @@ class Asking:
         if isinstance(response, Response):
             covered = len(old) if response.text else 0
             if covered:
-                self.plan.room.summary = Told(covered, old[-1], response.text)
-            yield from self._tell(Summarised(response.text, covered, response.usage))
+                self.plan.room.summary = Covered(covered, old[-1], response.text)
+            yield from tell(self.run, Summarised(response.text, covered, response.usage))
 
     def _specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
@@ -131,9 +131,10 @@ class Asking:
         """How long an answer may be: as the user has said, else as far as the window that was learnt has room."""
         return self.plan.max_tokens() or self.plan.room.answer_tokens
 
-    def _tell(self, milestone: Milestone) -> Steps:
-        self.run.progress.apply(milestone)
-        yield milestone
+
+def _has_begun(error: ModelError) -> bool:
+    """Whether the server was at work on an answer that did not arrive whole: what it charges for that nobody knows."""
+    return isinstance(error, BadResponse) or error.code == ABANDONED
 
 
 def _is_shorter(new: Request, reserved: Reservation, old: Request, reserved_before: Reservation) -> bool:

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.plan import Lead, Lineage, Plan
-from agentkit.agents.running.questions import WORDS, AskPerson, Question, UseTools
+from agentkit.agents.running.questions import WORDS, AskPerson, Question, Steps, UseTools, tell
 from agentkit.agents.running.telling import Repeats, Telling
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.events import (
     AnswerGiven,
     Approved,
     Event,
     LimitReached,
-    Milestone,
     ToolCallFinished,
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.memory.progress import Step
+from agentkit.memory.progress import INTERRUPTED, Step
 from agentkit.memory.session import SessionRun
-from agentkit.messages import Message, ToolMessage, ToolResult
+from agentkit.messages import READ_MORE, Message, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, answered
+from agentkit.safety.flow import labels_of
+from agentkit.tape import is_replaying
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.result import failure
-from agentkit.tools.outputs import READ_MORE
 
-_INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
 _UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
-
-Steps = Generator[Event | Question, None, None]
 
 
 @dataclass(slots=True)
@@ -56,11 +52,11 @@ class Batch:
         for step in tuple(self.run.progress.steps.values()):
             judged = (yield from self._prepared(step, read)) if step.result is None else None
             calls += [] if judged is None else [judged]
-        granted = self.budget.take_tool_calls(len(calls))
+        granted = self.budget.take_tool_calls(len(calls)) if self.budget.seconds_left > 0 else 0
         for judged in calls[granted:]:
             yield from self._refused_by_limit(judged)
         if granted:
-            yield from self._run(tuple(calls[:granted]))
+            yield from self._run(tuple(calls[:granted]), read)
         yield from self._followed()
 
     def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
@@ -69,25 +65,25 @@ class Batch:
             yield from self._answered_by_person(step, step.postponed.question)
             return None
         if step.decision is not None and step.decision.allowed and not self._may_be_repeated(step):
-            error = failure(step.call.name, _INTERRUPTED, "interrupted", step.decision)
-            yield from self._tell(ToolCallFinished(step.call, error))
+            error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
+            yield from tell(self.run, ToolCallFinished(step.call, error))
             return None
         judged: JudgedCall | None = self._judged(step, read)
         if judged is not None and judged.decision.verdict is Verdict.ASK:
             judged = yield from self._approved(judged, step, read)
         if judged is None:
             return None
-        yield from self._tell(ToolCallStarted(judged.call, judged.decision))
+        yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
         telling = self._telling(judged, step, read)
         if not judged.decision.allowed:
-            yield from self._tell(ToolCallFinished(judged.call, telling.amend(judged.refusal())))
+            yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
             return None
         return replace(judged, amend=telling.amend)
 
     def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> Telling:
         """What the model is told of the call's result beside it."""
         is_edited = step.answer is not None and step.answer.arguments is not None
-        labels = _labels(read) if judged.call.name == READ_MORE else frozenset()
+        labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
         earlier = self.repeats.of(judged.call)
         return Telling(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
@@ -120,21 +116,22 @@ class Batch:
         if answer is None:
             decision = bench.grants.applied(request)
             if decision.allowed and step.postponed is None:
-                return replace(judged, decision=decision)
-            answer = yield from self._asked(replace(request, arguments=copied(judged.arguments)))
+                return replace(judged, decision=decision, by_person=True)
+            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)))
             if answer.answer == Approval.LATER and decision.allowed:  # by what was said of a call like it since
-                return replace(judged, decision=decision)
+                return replace(judged, decision=decision, by_person=True)
             if answer.answer == Approval.LATER:
-                yield from self._postpone(step, str(request), judged.decision)
+                yield from self._postpone(step, request)
                 return None
-            yield from self._tell(answer)
-            bench.grants.enter(request, Approval(answer.answer))
+            yield from tell(self.run, answer)
+            bench.grants.enter(request, _lasting(Approval(answer.answer)))
         return self._decided(judged, answer, read)
 
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
         """The call as the person's answer leaves it: other arguments are judged anew, and `deny` still binds."""
         if said.arguments is not None:
             judged = judge_call(replace(judged.call, arguments=said.arguments), self.bench, read)
+        judged = replace(judged, by_person=True)
         if judged.decision.verdict is not Verdict.ASK:
             return judged
         return replace(judged, decision=answered(judged.decision, Answer(Approval(said.answer), said.text)))
@@ -145,34 +142,35 @@ class Batch:
         if answer is None:
             asked = Decision(Verdict.ASK, WORDS, question)
             request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id)
-            answer = yield from self._asked(request)
+            answer = yield from self._asked(step, request)
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return
-            yield from self._tell(answer)
+            yield from tell(self.run, answer)
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
         if answer.answer != Approval.NO:
             result = ToolResult(step.call.name, "ok", answer.text, value=answer.text)
-        yield from self._tell(ToolCallFinished(step.call, result))
+        yield from tell(self.run, ToolCallFinished(step.call, result))
 
-    def _asked(self, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
-        question = AskPerson(request, self.plan.approve)
+    def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
+        question = AskPerson(request, self.plan.said(step.call) or self.plan.approve)
         yield question
         nobody = Approved(request.call_id, NOBODY.approval, NOBODY.text)
         return question.answer or nobody
 
-    def _postpone(self, step: Step, question: str, decision: Decision | None) -> Steps:
+    def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
         if step.postponed is None:
-            yield from self._tell(ToolCallPostponed(step.call, question, decision))
+            yield from tell(self.run, ToolCallPostponed(step.call, str(request), request.decision, request.folder))
 
     def _refused_by_limit(self, judged: JudgedCall) -> Steps:
-        self.limit = self.budget.no_tool_calls()
+        self.limit = self.budget.out_of_time() or self.budget.no_tool_calls()
         error = failure(judged.call.name, self.limit.reason, "denied", judged.decision)
-        yield from self._tell(ToolCallFinished(judged.call, error))
+        yield from tell(self.run, ToolCallFinished(judged.call, error))
 
-    def _run(self, calls: tuple[JudgedCall, ...]) -> Steps:
+    def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; what was finished is entered also when the rest is cut off."""
         is_dry = self.bench.workspace.dry_run
-        lineage = Lineage(self.budget, self.bench.policies, self.plan.approve, dry_run=is_dry)
+        known = self.bench.above | labels_of(read)
+        lineage = Lineage(self.budget, self.bench.policies, self.plan.approve, dry_run=is_dry, read=known)
         question = UseTools(calls, {}, self.budget.seconds_left, lineage)
         postponed: list[ToolCallPostponed] = []
         try:
@@ -196,7 +194,7 @@ class Batch:
             elif used.result.ok and self._ends_run(used.call.name):
                 whole = used.result.value  # the content is bounded, and may bear a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
-                yield from self._tell(AnswerGiven(answer))
+                yield from tell(self.run, AnswerGiven(answer))
                 return
 
     def _ends_run(self, tool: str) -> bool:
@@ -211,15 +209,13 @@ class Batch:
             return result.value
         lead = self.plan.lead.leads.get(result.lead)
         if lead is None:
-            raise ConfigError(f"The conversation was passed to {result.lead!r}, which is none of the handoffs here.")
+            raise ConfigError(
+                f"The conversation was passed to {result.lead!r}, which is none of the handoffs here. "
+                "Give the agent handoffs= as when it was recorded."
+            )
         return lead
 
-    def _tell(self, milestone: Milestone) -> Generator[Event | Question, None, Any]:
-        self.run.progress.apply(milestone)
-        yield milestone
 
-
-def _labels(messages: Iterable[Message]) -> frozenset[Label]:
-    """All that the results in a conversation may hold."""
-    found = [message.labels for message in messages if isinstance(message, ToolMessage)]
-    return frozenset[Label]().union(*found)
+def _lasting(approval: Approval) -> Approval:
+    """How long an approval counts: what a recording has somebody say ends with the run that replays it."""
+    return Approval.RUN if approval is Approval.ALWAYS and is_replaying() else approval

@@ -16,6 +16,7 @@ FEWEST_TOKENS = 16
 """With less room than this no answer is asked for."""
 
 _MOST_RESERVED_TOKENS, _MOST_TOKENS = 16_384, 10_000_000
+_NO_LIMITS = (None, None, None, None)
 
 UNLIMITED = Limits(tool_calls=None, seconds=None, repeated_calls=None)
 
@@ -56,7 +57,8 @@ class Spent:
 class Budget:
     """What a run and all that it sets to work may take; `parent` is that of the run which set this one to work.
 
-    Any thread may use it. `price` is asked only where money is limited.
+    Any thread may use it. `price` is asked only where money is limited. `max_iterations` is what holds where `limits`
+    names no number of iterations.
     """
 
     limits: Limits
@@ -66,6 +68,7 @@ class Budget:
     usage: Usage = field(default_factory=Usage)
     started: float = 0.0
     lock: Any = field(default_factory=threading.RLock)
+    max_iterations: int = 0
 
     def __post_init__(self) -> None:
         self.started = self.clock()
@@ -89,8 +92,9 @@ class Budget:
         `max_tokens` is how long the answer may be as far as the user has said so; with room for fewer than `fewest`
         tokens it is not worth asking.
         """
-        if self.seconds_left <= 0:
-            return LimitReached("seconds", f"The time of the run is up ({self._seconds():g} seconds). {GO_ON}")
+        late = self.out_of_time()
+        if late is not None:
+            return late
         chain = list(self._chain())
         if not any(budget._limits_requests for budget in chain):
             return Reservation(input_tokens)
@@ -138,6 +142,12 @@ class Budget:
                 budget.spent.tool_calls += granted
         return granted
 
+    def out_of_time(self) -> LimitReached | None:
+        """The limit of time that holds, in words, once it is hit."""
+        if self.seconds_left > 0:
+            return None
+        return LimitReached("seconds", f"The time of the run is up ({self._seconds():g} seconds). {GO_ON}")
+
     def no_tool_calls(self) -> LimitReached:
         """The limit of tool calls that holds, in words."""
         limited = [budget for budget in self._chain() if budget.limits.tool_calls]
@@ -161,7 +171,7 @@ class Budget:
     def _limits_requests(self) -> bool:
         limits = self.limits
         counted = (limits.input_tokens, limits.output_tokens, limits.total_tokens, limits.cost)
-        return any(limit is not None for limit in counted)
+        return counted != _NO_LIMITS
 
     def _seconds(self) -> float:
         """The limit of time of the budget in which the least of it is left."""

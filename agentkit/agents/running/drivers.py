@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import queue
 import threading
@@ -11,16 +12,15 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from agentkit.agents.running.budget import UNLIMITED, Budget
-from agentkit.agents.running.loop import Steps
-from agentkit.agents.running.plan import LINEAGE, Lead, Lineage
-from agentkit.agents.running.questions import AskModel, AskPerson, Question, RunCheck, UseTools
+from agentkit.agents.running.plan import LINEAGE, HandOff, Lead, Lineage
+from agentkit.agents.running.questions import ABANDONED, AskModel, AskPerson, Question, RunCheck, Steps, UseTools
 from agentkit.agents.running.tool_call import JudgedCall
-from agentkit.errors import Unreachable
+from agentkit.errors import ReplayError, Unreachable
 from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
 from agentkit.messages import ToolResult
 from agentkit.safety.approval import Approver
@@ -28,58 +28,54 @@ from agentkit.tape import TAPE, ataped, is_replaying, taped
 from agentkit.tooling import running
 from agentkit.tooling.signature import is_asynchronous
 
-MAX_THREADS = 32
+MOST_THREADS = 32
 """How many calls of one response run at the same time, in threads or as tasks."""
 
-FAR_SECONDS = 600.0
+_FAR_SECONDS = 600.0
 """A run that may take longer than this does not watch over a single answer: the connection's own limits are shorter."""
 
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """How a driver asks the world: `streaming` wants the model's answer in pieces."""
+def drive(steps: Steps, *, streaming: bool) -> Generator[Event, None, None]:
+    """Run the loop to its end, blocking; yields its events and those on the way to an answer.
 
-    streaming: bool
-
-
-def drive(steps: Steps, world: World) -> Generator[Event, None, None]:
-    """Run the loop to its end, blocking; yields its events and those on the way to an answer."""
+    `streaming` wants the model's answers in pieces.
+    """
     with closing(steps):
         for step in steps:
             if isinstance(step, Event):
                 yield step
             else:
-                yield from _answer(step, world)
+                yield from _answer(step, streaming=streaming)
 
 
-async def adrive(steps: Steps, world: World) -> AsyncGenerator[Event, None]:
+async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Like `drive`, awaiting."""
     with closing(steps):
         for step in steps:
             if isinstance(step, Event):
                 yield step
             else:
-                async with aclosing(_aanswer(step, world)) as events:
+                async with aclosing(_aanswer(step, streaming=streaming)) as events:
                     async for event in events:
                         yield event
 
 
-def _answer(question: Question, world: World) -> Iterator[Event]:
+def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
     """Enter the world's answer in the question; yields what happens meanwhile."""
     match question:
-        case AskModel(request, llm, seconds_left) if world.streaming:
+        case AskModel(request, llm, seconds_left) if streaming:
             with question.asking():
-                for event in in_time_each(partial(llm().stream, request), seconds_left):
+                for event in _in_time_each(partial(llm().stream, request), seconds_left):
                     if isinstance(event, ResponseReceived):
                         question.answer = event.response
                     else:
                         yield event
         case AskModel(request, llm, seconds_left):
             with question.asking():
-                question.answer = in_time(partial(llm().complete, request), seconds_left)
-        case AskPerson() if question.approve is not None or is_replaying():
+                question.answer = _in_time(partial(llm().complete, request), seconds_left)
+        case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = taped(question.asked, partial(_approved, question, question.approve))
         case RunCheck(check, value):
             with question.asking():
@@ -88,19 +84,19 @@ def _answer(question: Question, world: World) -> Iterator[Event]:
             yield from _use_tools(question)
 
 
-async def _aanswer(question: Question, world: World) -> AsyncGenerator[Event, None]:
+async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Like `_answer`, awaiting."""
     match question:
-        case AskModel() if world.streaming:
+        case AskModel() if streaming:
             with question.asking():
                 async with aclosing(_astreamed(question)) as events:
                     async for event in events:
                         yield event
         case AskModel(request, llm, seconds_left):
             with question.asking():
-                async with abandoned(seconds_left):
+                async with _abandoned(seconds_left):
                     question.answer = await llm().acomplete(request)
-        case AskPerson() if question.approve is not None or is_replaying():
+        case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
         case RunCheck(check, value):
             with question.asking():
@@ -115,7 +111,7 @@ async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
     ends = time.monotonic() + question.seconds_left
     async with _closed(question.llm().astream(question.request)) as events:
         while True:
-            async with abandoned(ends - time.monotonic()):  # not across a yield: that would strike whoever is reading
+            async with _abandoned(ends - time.monotonic()):  # not across a yield: that would strike whoever is reading
                 event = await anext(events, None)
             if event is None:
                 return
@@ -130,14 +126,14 @@ def _approved(question: AskPerson, approve: Approver | None) -> Approved:
     with question.asking():
         if approve is not None:
             question.answer = question.approved(running.call(partial(approve, question.request), None))
-    return question.answer or question.approved(None)
+    return question.answer or question.nobody
 
 
 async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
     with question.asking():
         if approve is not None:
             question.answer = question.approved(await _called(approve, question.request))
-    return question.answer or question.approved(None)
+    return question.answer or question.nobody
 
 
 async def _called(function: Callable[[Any], Any], value: Any) -> Any:
@@ -171,6 +167,7 @@ def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
 
 def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
     def run() -> ToolResult:
+        _refuse_unknown(judged)
         return _with_usage(judged.run(timeout_seconds), budget)
 
     return run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent)
@@ -178,6 +175,7 @@ def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> T
 
 async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
     async def run() -> ToolResult:
+        _refuse_unknown(judged)
         return _with_usage(await judged.arun(timeout_seconds), budget)
 
     return await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent))
@@ -188,14 +186,42 @@ def _holds_an_agent(result: ToolResult) -> bool:
     return isinstance(result.value, Lead)
 
 
+def _refuse_unknown(judged: JudgedCall) -> None:
+    """In a replay, no call runs because its recording says so: the program must know that it gives an agent.
+
+    Nor may the recording have approved it. Raises ReplayError.
+    """
+    if is_replaying() and not _may_be_live(judged):
+        raise ReplayError(
+            f"The cassette wants {judged.call.name!r} to run again, which only a handoff may in a replay. "
+            "A tool that hands over says so by what its function returns (`-> Agent`), and needs no approval; "
+            "otherwise name the agent in handoffs= and record the cassette again."
+        )
+
+
+def _may_be_live(judged: JudgedCall) -> bool:
+    """Whether this call gives an agent, as far as the program tells, and no person was asked whether it may."""
+    if judged.tool is None or isinstance(judged.tool.function, HandOff):
+        return True
+    try:
+        returned = inspect.signature(judged.tool.function, eval_str=True).return_annotation
+    except (NameError, AttributeError, TypeError, ValueError, SyntaxError):  # an annotation that cannot be read
+        return False
+    is_known = any(isinstance(kind, type) and issubclass(kind, Lead) for kind in (returned, *get_args(returned)))
+    return is_known and not judged.by_person
+
+
 def _set_lineage(lineage: Lineage) -> Budget:
     """What agents inside this call must keep to, in the context that the call runs in; what they spend."""
     budget = Budget(UNLIMITED, lineage.budget)
-    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1))
+    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
     return budget
 
 
 def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
+    """The result with what the agents inside its call have spent, and the labels of what they have read."""
+    found = LINEAGE.get().found
+    result = replace(result, labels=result.labels | found) if found else result
     return replace(result, usage=budget.usage) if budget.usage.requests else result
 
 
@@ -209,7 +235,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
     waiting = deque(functions)
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
-        for _ in range(min(len(functions), MAX_THREADS)):
+        for _ in range(min(len(functions), MOST_THREADS)):
             threading.Thread(target=_work, args=(waiting, ended), daemon=True).start()
         for _ in functions:
             outcome = ended.get()
@@ -235,7 +261,7 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
 
 async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
     """Run the calls as tasks at the same time, and report each as it ends."""
-    room = asyncio.Semaphore(MAX_THREADS)
+    room = asyncio.Semaphore(MOST_THREADS)
     tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
     try:
         for ended in asyncio.as_completed(tasks):
@@ -256,18 +282,18 @@ async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore)
     return ToolCallFinished(judged.call, result)
 
 
-def in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
+def _in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
     """The value of `ask()`. Raises Unreachable when it does not come in time."""
-    if seconds_left > FAR_SECONDS:
+    if seconds_left > _FAR_SECONDS:
         return ask()
-    (value,) = in_time_each(lambda: iter([ask()]), seconds_left)
+    (value,) = _in_time_each(lambda: iter([ask()]), seconds_left)
     return value
 
 
-def in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Iterator[_Value]:
+def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Iterator[_Value]:
     """What `ask()` yields, as it comes. Raises Unreachable when the rest does not come in time."""
     ends = time.monotonic() + seconds_left
-    if seconds_left > FAR_SECONDS:
+    if seconds_left > _FAR_SECONDS:
         yield from until(ask(), ends)
         return
     came: queue.SimpleQueue[tuple[_Value] | BaseException | None] = queue.SimpleQueue()
@@ -318,9 +344,9 @@ def _pump(
 
 
 @asynccontextmanager
-async def abandoned(seconds_left: float) -> AsyncIterator[None]:
+async def _abandoned(seconds_left: float) -> AsyncIterator[None]:
     """Give up what is awaited within, in time. Raises Unreachable."""
-    if seconds_left > FAR_SECONDS:
+    if seconds_left > _FAR_SECONDS:
         yield
         return
     try:
@@ -331,4 +357,4 @@ async def abandoned(seconds_left: float) -> AsyncIterator[None]:
 
 
 def _too_late() -> Unreachable:
-    return Unreachable("The time of the run was up before the model had answered.")
+    return Unreachable("The time of the run was up before the model had answered.", code=ABANDONED)

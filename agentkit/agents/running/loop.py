@@ -17,7 +17,7 @@ from agentkit.agents.running.asking import Asking
 from agentkit.agents.running.batch import Batch
 from agentkit.agents.running.budget import GO_ON, Budget
 from agentkit.agents.running.plan import Lead, Plan
-from agentkit.agents.running.questions import Question, RunCheck
+from agentkit.agents.running.questions import Question, RunCheck, Steps, tell
 from agentkit.agents.running.telling import Repeats
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
 from agentkit.events import (
@@ -26,7 +26,6 @@ from agentkit.events import (
     Event,
     HandedOff,
     LimitReached,
-    Milestone,
     RequestStarted,
     ResponseReceived,
     RunEnded,
@@ -34,11 +33,10 @@ from agentkit.events import (
     RunStarted,
     RunStatus,
 )
+from agentkit.llm.extraction import ANSWER_CUT
 from agentkit.memory.session import SessionRun
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
-
-Steps = Generator[Event | Question, None, None]
 
 _FEWEST_LAST_TOKENS = 200
 """With less room than this a last answer is not worth what it costs."""
@@ -61,18 +59,19 @@ class Loop:
         self.lead = plan.lead if lead is None else lead
         self.progress = run.progress
         self.repeats = Repeats(self.progress.tool_calls)
-        self.max_iterations = budget.limits.iterations or 0
+        self.max_iterations = budget.limits.iterations or budget.max_iterations
         self.iterations = 0
-        self.is_over = False
+        self.was_done = False
         self.grants: dict[int, Grants] = {}
         self.error: AgentKitError | None = None
         self.value: Any = None
+        self.withheld = False
 
     def begin(self, prompt: Content) -> Steps:
         """A new run, from RunStarted to RunFinished."""
         prompt, refusal = yield from self._checked_prompt(prompt)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
-        yield from self.tell(started)
+        yield from tell(self.run, started)
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._go_on()
@@ -80,8 +79,8 @@ class Loop:
     def resume(self) -> Steps:
         """A run that goes on where it was left."""
         is_landed = self.progress.is_answered and self.progress.status == "limit"
-        self.is_over = self.progress.is_answered and self.progress.status == "done"
-        yield from self.tell(RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
+        self.was_done = self.progress.is_answered and self.progress.status == "done"
+        yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
         if self.progress.prompt is not None:  # no model has read it yet, perhaps because a check refused it
             _, refusal = yield from self._checked_prompt(self.progress.prompt)
             if refusal is not None:
@@ -89,11 +88,6 @@ class Loop:
         if self.progress.results:  # the run was left before anything had followed from them
             yield from self._use_tools()
         yield from self._go_on()
-
-    def tell(self, milestone: Milestone) -> Steps:
-        """Apply a milestone, and report it."""
-        self.progress.apply(milestone)
-        yield milestone
 
     def _go_on(self) -> Steps:
         """Use the tools that are wished for, take the answer, or ask the model, until the run has ended."""
@@ -121,7 +115,7 @@ class Loop:
         yield RequestStarted(self.progress.iterations + 1)
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
-            yield from self.tell(ResponseReceived(answer))
+            yield from tell(self.run, ResponseReceived(answer))
         elif self.budget.seconds_left <= 0:
             yield from self._land(LimitReached("seconds", str(answer)))
         else:
@@ -137,7 +131,7 @@ class Loop:
             yield from self._land(batch.limit)
         elif batch.lead is not None:
             self.plan = self.asking.plan = self._plan_of(batch.lead)
-            yield from self.tell(HandedOff(batch.lead.name))
+            yield from tell(self.run, HandedOff(batch.lead.name))
 
     def _plan_of(self, lead: Lead) -> Plan:
         """The plan of the agent that leads from here on; one that led before finds what was approved for this run."""
@@ -164,7 +158,7 @@ class Loop:
 
     def _land(self, limit: LimitReached) -> Steps:
         """End at a limit: with a last answer without tools, when the limit leaves room for one."""
-        yield from self.tell(limit)
+        yield from tell(self.run, limit)
         self.error = LimitExceeded(limit.reason)
         if not self.progress.is_answered and self.budget.seconds_left > 0:
             yield from self._answer_last(limit)
@@ -180,35 +174,37 @@ class Loop:
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
             message = replace(answer.message, tool_calls=())
-            yield from self.tell(ResponseReceived(replace(answer, message=message)))
+            yield from tell(self.run, ResponseReceived(replace(answer, message=message)))
             refusal = yield from self._checked_output()
-            self.value = None if refusal is not None else self.value
+            if refusal is not None:
+                self._withhold()
+                self.error = LimitExceeded(f"{limit.reason} The last answer was refused: {refusal}")
 
     def _conclude(self) -> Steps:
         """Take the answer, or tell the model what is wrong with it."""
         if self.progress.finish_reason == "length":
-            told = "The answer was cut at its token limit; allow more max_tokens."
-            yield from self._land(self.asking.narrowed or LimitReached("output_tokens", told))
+            yield from self._land(self.asking.narrowed or LimitReached("output_tokens", ANSWER_CUT))
             return
         refusal = yield from self._checked_output()
         if refusal is None:
             yield from self.end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
             why = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
+            self._withhold()
             yield from self._fail(refusal if isinstance(refusal, RunError) else RunError(why))
         else:
-            yield from self.tell(AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
+            yield from tell(self.run, AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
 
     def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
         """Parse the answer and show it to the checks; what is wrong with it, or None."""
         rules = self.plan.answers
         try:
             self.value = rules.parse(self.progress.text)
-            for check in () if self.is_over else rules.of("output"):
+            for check in () if self.was_done else rules.of("output"):
                 amended = yield from self._judged(check, self.value)
                 if amended is not None:
                     text, self.value = _amended(rules, check, amended)
-                    yield from self.tell(AnswerAmended(text))
+                    yield from tell(self.run, AnswerAmended(text))
         except (*REFUSALS, RunError) as error:
             return error
         return None
@@ -233,12 +229,20 @@ class Loop:
         """What a check makes of a value. Raises what it refuses with, and RunError when it fails."""
         question = RunCheck(check.function, value)
         yield question
-        match question.answer:
+        answer = question.answer
+        if isinstance(value, str) and not isinstance(answer, str | Exception | None):
+            kind = type(answer).__name__
+            raise RunError(f"The check {check.name} gave {kind} for a text; it returns None to pass, or another text.")
+        match answer:
             case ValueError() | AssertionError() as refusal:
                 raise ValueError(str(refusal) or f"The check {check.name} refuses it.") from refusal
             case Exception() as fault:
                 raise RunError(f"The check {check.name} failed ({type(fault).__name__}: {fault}).") from fault
-        return question.answer
+        return answer
+
+    def _withhold(self) -> None:
+        """What was refused is not what the run gives; it stands in the messages, where the model wrote it."""
+        self.value, self.withheld = None, True
 
     def _fail(self, error: AgentKitError) -> Steps:
         self.error = error
@@ -247,11 +251,16 @@ class Loop:
     def end(self, status: RunStatus) -> Steps:
         """End the run."""
         changes = self.plan.bench.workspace.record.diff
-        yield from self.tell(RunEnded(status, self.progress.text, str(self.error or ""), changes))
+        yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
 
     def _result(self) -> RunResult[Any]:
-        value = self.value if self.progress.status == "done" or self._is_typed else self.progress.text
+        value = self.value if self.progress.status == "done" or self._is_typed else self._text
         return RunResult.of(self.run, self.lead, self.plan.bench.workspace.record, self.error, value)
+
+    @property
+    def _text(self) -> str:
+        """What the run gives as text."""
+        return "" if self.withheld else self.progress.text
 
     @property
     def _is_typed(self) -> bool:

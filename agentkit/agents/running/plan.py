@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
+from agentkit.decisions import Label
 from agentkit.llm.client import LLM
 from agentkit.llm.prices import price_under
-from agentkit.messages import ToolSpec
+from agentkit.messages import ToolCall, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
 from agentkit.tooling.toolset import Toolset
@@ -36,9 +36,27 @@ class Lead(ABC):
         """This agent's plan for a run that `other` began."""
 
 
+def _nothing_said(_call: ToolCall) -> Approver | None:
+    return None
+
+
+@dataclass(frozen=True)
+class HandOff:
+    """What a tool calls that does nothing but pass the conversation to an agent known beforehand."""
+
+    lead: Lead
+
+    def __call__(self) -> Lead:
+        """The agent."""
+        return self.lead
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An agent as its run knows it; `lead` is the agent itself."""
+    """An agent as its run knows it; `lead` is the agent itself.
+
+    `said` gives what was said of a call that waited when the run went on, once; no other run inherits it.
+    """
 
     lead: Lead
     agent: str
@@ -49,7 +67,7 @@ class Plan:
     answers: AnswerRules
     room: Room
     approve: Approver | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    said: Callable[[ToolCall], Approver | None] = _nothing_said
 
     def price(self) -> Price | None:
         """What the model costs; None when nobody knows."""
@@ -64,7 +82,7 @@ class Plan:
 class Lineage:
     """The budget, policies and approver of the run above, and whether it only shows what it would change.
 
-    `depth` is 0 where there is none.
+    `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
     """
 
     budget: Budget | None = None
@@ -72,11 +90,18 @@ class Lineage:
     approve: Approver | None = None
     depth: int = 0
     dry_run: bool = False
+    read: frozenset[Label] = frozenset()
+    found: set[Label] | None = None
+
+    def note(self, labels: frozenset[Label]) -> None:
+        """Let the run above know what was read here."""
+        if self.found is not None:
+            self.found.update(labels)
 
 
 NONE = Lineage()
 LINEAGE: ContextVar[Lineage] = ContextVar("agentkit_lineage", default=NONE)
-"""The lineage of what runs here: set by a driver in the context of each tool call, and nowhere else."""
+"""The lineage of what runs here: set in the context of each tool call, each prompt of many, and a run elsewhere."""
 
 MOST_DEPTH = 8
 """How deep agents may set agents to work."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from agentkit.agents.running.plan import Lineage
-from agentkit.agents.running.tool_call import JudgedCall
+from agentkit.agents.running.tool_call import JudgedCall, recorded
 from agentkit.errors import ModelError
-from agentkit.events import Approved
+from agentkit.events import Approved, Event, Milestone
 from agentkit.llm.client import LLM
+from agentkit.memory.session import SessionRun
 from agentkit.messages import Request, Response, ToolCall, ToolResult
-from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver
+from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, Approver
 from agentkit.tape import PersonAsked
+
+ABANDONED = "abandoned"
+"""The code of the error that takes the place of an answer which came too late for its run."""
 
 WORDS = "question"
 """The rule of what is asked when a tool waits for words."""
@@ -76,11 +80,15 @@ class AskPerson:
         return Approved(call_id, answer.approval, answer.text, arguments)
 
     @property
+    def nobody(self) -> Approved:
+        """The answer where there is no approver."""
+        return Approved(self.request.call_id, NOBODY.approval, NOBODY.text)
+
+    @property
     def asked(self) -> PersonAsked:
         """The question as a recording knows it."""
         request = self.request
-        arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str, sort_keys=True)
-        return PersonAsked(ToolCall(request.call_id, request.tool, arguments), request.decision)
+        return PersonAsked(ToolCall(request.call_id, request.tool, recorded(request.arguments)), request.decision)
 
 
 @dataclass(slots=True)
@@ -115,3 +123,12 @@ class RunCheck:
 
 
 Question = AskModel | AskPerson | UseTools | RunCheck
+
+Steps = Generator[Event | Question, None, None]
+"""What happens in a run, and what must be answered for it to go on."""
+
+
+def tell(run: SessionRun, milestone: Milestone) -> Steps:
+    """Apply a milestone to the run, and report it."""
+    run.progress.apply(milestone)
+    yield milestone

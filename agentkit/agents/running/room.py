@@ -18,7 +18,7 @@ _SHORT_TOKENS = 24_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Covered:
     """A summary of the first `count` messages of a conversation, the last of which was `last`."""
 
     count: int
@@ -37,7 +37,7 @@ class Room:
     window: Window
     estimates: Estimates = field(default_factory=Estimates)
     calibration: Calibration = field(default_factory=Calibration)
-    summary: Told | None = None
+    summary: Covered | None = None
     is_learnt: bool = False
 
     def tokens(self, request: Request) -> int:
@@ -74,8 +74,7 @@ class Room:
         if not self.window.summarise:
             return ()
         told = self.told(messages)
-        old, _ = to_summarise(told, room, self.estimates, None)
-        gone = set(map(id, old))
+        gone = set(map(id, to_summarise(told, room, self.estimates)))
         shift = len(messages) - len(told)
         last = max((place for place, message in enumerate(told[: newest - shift]) if id(message) in gone), default=None)
         return () if last is None else messages[: last + 1 + shift]

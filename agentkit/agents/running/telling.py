@@ -30,7 +30,7 @@ class Telling:
     repeated_calls: int | None = None
     is_edited: bool = False
     labels: frozenset[Label] = frozenset()
-    """What an older output that the call reads on in may hold."""
+    """What the conversation that the call reads on in may hold."""
 
     def amend(self, result: ToolResult) -> ToolResult:
         """The result as the model is told it."""
@@ -39,7 +39,8 @@ class Telling:
             name = result.value.name
             result = replace(result, status="ok", content=f"The conversation is passed to {name}.", lead=name)
         before = self.earlier.get(_said(result), 0)
-        result = with_handle(replace(result, labels=result.labels | self.labels), self.call.id)
+        result = replace(result, labels=result.labels | self.labels) if self.labels else result
+        result = with_handle(result, self.call.id)
         if self.is_edited:
             notes.append(f"{_EDITED}{self.call.arguments}")
         if self.repeated_calls and before + 1 >= _told_at(self.repeated_calls):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentkit.decisions import Decision, Verdict, strictest
+from agentkit.decisions import Decision, Label, Verdict, strictest
 from agentkit.errors import UnknownTool
 from agentkit.levels import SafetyLevel
 from agentkit.messages import Message, ToolCall, ToolResult
@@ -22,6 +22,11 @@ from agentkit.workspace.workspace import Workspace
 _EVIDENCE_CHARS = 200
 
 
+def recorded(arguments: Mapping[str, Any]) -> str:
+    """Arguments as a recording knows them, whatever order they came in."""
+    return json.dumps(dict(arguments), ensure_ascii=False, default=str, sort_keys=True)
+
+
 def _as_it_is(result: ToolResult) -> ToolResult:
     return result
 
@@ -30,7 +35,7 @@ def _as_it_is(result: ToolResult) -> ToolResult:
 class JudgedCall:
     """A tool call with the judgment on it. `tool` is None when there is no such tool.
 
-    `amend` makes of the tool's result what the model is told.
+    `amend` makes of the tool's result what the model is told. `by_person` says that a person's answer let it happen.
     """
 
     call: ToolCall
@@ -38,6 +43,7 @@ class JudgedCall:
     tool: Tool[..., Any] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     amend: Callable[[ToolResult], ToolResult] = _as_it_is
+    by_person: bool = False
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
         """Run it, blocking, if the decision allows it, in the time that is left to it."""
@@ -54,8 +60,7 @@ class JudgedCall:
     @property
     def asked(self) -> ToolCall:
         """The call as a recording knows it: with the arguments that were judged."""
-        arguments = json.dumps(dict(self.arguments), ensure_ascii=False, default=str, sort_keys=True)
-        return replace(self.call, arguments=arguments)
+        return ToolCall(self.call.id, self.call.name, recorded(self.arguments), self.call.extra)
 
     def refusal(self) -> ToolResult:
         """What the model is told of a call that may not happen."""
@@ -66,13 +71,15 @@ class JudgedCall:
 class Bench:
     """What the calls of a run are judged by: its tools and policies, what was approved for later, and its workspace.
 
-    The first policy is the agent's own; the others are those of the agents that set it to work.
+    The first policy is the agent's own; the others are those of the agents that set it to work, and `above` is what
+    these have read.
     """
 
     tools: Toolset
     policies: tuple[Policy, ...]
     grants: Grants
     workspace: Workspace
+    above: frozenset[Label] = frozenset()
 
 
 def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedCall:
@@ -93,7 +100,7 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         judged = [policy.judge(tool.name, tool.level, own, arguments, spelled) for policy in bench.policies]
         decision = strictest(judged)
         if any(policy.flow for policy in bench.policies):
-            decision = judge_flow(read, tool.name, arguments, decision)
+            decision = judge_flow(read, tool.name, arguments, decision, bench.above)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     return JudgedCall(call, decision, tool, arguments)

@@ -12,14 +12,13 @@ from agentkit.cli.runs.words import (
     arguments_of,
     content_of,
     content_text,
-    count_text,
     readable,
-    said,
     seconds_text,
     tokens_text,
 )
 from agentkit.decisions import Decision
 from agentkit.events import LimitReached, RequestFailed, ResponseReceived
+from agentkit.memory.archive import count_text, milestone_words
 from agentkit.messages import AssistantMessage, Message, Request, Response, SystemMessage, ToolMessage, ToolResult
 
 _OPEN_CHARS, _GLIMPSE_CHARS = 600, 100
@@ -35,7 +34,7 @@ def card(step: Moment | CallStory, answer: str = "") -> Markup:
         response = step.milestone.response
         is_answer = bool(answer) and response.text == answer and not response.tool_calls
         return element("article", list(_response(step, response)), class_="card answer" if is_answer else "card")
-    what, words = said(step.milestone)
+    what, words = milestone_words(step.milestone)
     is_bad = isinstance(step.milestone, RequestFailed | LimitReached)
     told = element("p", words, class_="said") if words else None
     return element("article", element("h3", what), told, class_="card bad" if is_bad else "card")

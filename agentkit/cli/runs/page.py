@@ -14,14 +14,16 @@ from agentkit.cli.runs.story import CallStory, Moment, RunStory
 from agentkit.cli.runs.words import (
     content_text,
     cost,
-    count_text,
     day_text,
+    kind_of,
+    outer,
     seconds_text,
     title,
     tokens_text,
     usage_of,
 )
 from agentkit.events import ResponseReceived
+from agentkit.memory.archive import count_text
 from agentkit.usage import shown_cost
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -56,7 +58,6 @@ def _allowed(style: str) -> str:
 
 
 def _top(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> Markup:
-    kind = "Cassette" if "cassette" in header else "Session"
     facts = [element("div", element("dt", term), element("dd", value)) for term, value in _facts(runs)]
     links = [
         element("li", element("a", element("span", title(run)), " ", _status(run), href=f"#run-{number}"))
@@ -64,7 +65,7 @@ def _top(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> Mark
     ]
     return element(
         "header",
-        element("p", kind, class_="kind"),
+        element("p", kind_of(header), class_="kind"),
         element("h1", name),
         element("dl", facts, class_="facts"),
         element("nav", element("ol", links), aria_label="Runs") if len(links) > 1 else None,
@@ -80,8 +81,8 @@ def _facts(runs: Sequence[RunStory]) -> Iterator[tuple[str, str]]:
     yield "Requests", f"{requests:,}"
     yield "Tool calls", f"{sum(len(run.tool_calls) for run in runs):,}"
     if requests:
-        yield "Tokens", tokens_text(usage_of(runs))
-        yield "Money", shown_cost(cost(runs))
+        yield "Tokens", tokens_text(usage_of(outer(runs)))
+        yield "Money", shown_cost(cost(outer(runs)))
 
 
 def _foot(header: Mapping[str, Any]) -> Markup:
@@ -118,7 +119,7 @@ def _status(run: RunStory) -> Markup | None:
 
 
 def _step(run: RunStory, step: Moment | CallStory) -> Markup:
-    offset = seconds_text(max(0.0, _begin(step) - run.began))
+    offset = seconds_text(max(0.0, step.began - run.began))
     return element("li", element("p", offset, class_="at"), card(step, run.answer), class_=f"step {_kind(step)}")
 
 
@@ -146,7 +147,7 @@ def _difference(line: str) -> Markup:
 
 def _chart(run: RunStory) -> Markup:
     """When the model thought, tools ran and people were waited for, as bars one below the other."""
-    bars = [_bar(run, _kind(step), _begin(step), step.seconds) for step in run.steps]
+    bars = [_bar(run, _kind(step), step.began, step.seconds) for step in run.steps]
     waits = [story.waited for story in run.tool_calls if story.waited is not None]
     bars += [_bar(run, "person", at - seconds, seconds) for at, seconds in waits]
     drawing = element(
@@ -168,10 +169,6 @@ def _bar(run: RunStory, kind: str, began: float, seconds: float) -> Markup:
     left = min(max(0.0, (began - run.began) * scale), _CHART_WIDTH - width)
     place = {"x": round(left, 1), "y": _LANES[kind], "width": round(width, 1)}
     return element("rect", **place, height=_BAR_HEIGHT, rx=2, class_=kind)
-
-
-def _begin(step: Moment | CallStory) -> float:
-    return step.at - step.seconds if isinstance(step, Moment) else step.at
 
 
 def _kind(step: Moment | CallStory) -> str:

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit replay trip.cassette                   play the recorded runs
-  agentkit replay trip.cassette program.py --fast run the program on the recorded answers
+  agentkit replay trip.cassette              play the recorded runs
+  agentkit replay trip.cassette program.py   run a program on the recorded answers
 """
 
 
-@click.command(epilog=_EXAMPLES, context_settings={"allow_interspersed_args": False})
+@click.command(
+    short_help="Play a recorded run, or run a program on it.",
+    epilog=_EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM ARGUMENT...]")
 @click.option("--partial", is_flag=True, help="The program need not use everything that was recorded.")
@@ -81,8 +85,9 @@ def _play_run(run: RunStory) -> None:
     """The answer on stdout, what led to it on stderr, as when it is asked."""
     from agentkit.cli.display import call_line, clean
     from agentkit.cli.runs.story import CallStory
-    from agentkit.cli.runs.words import content_of, content_text, said
+    from agentkit.cli.runs.words import content_of, content_text
     from agentkit.events import ResponseReceived, ToolCallFinished
+    from agentkit.memory.archive import milestone_words
 
     click.echo(clean(f"> {content_text(run.prompt)}" if run.prompt is not None else "> …"), err=True)
     for step in run.steps:
@@ -94,6 +99,6 @@ def _play_run(run: RunStory) -> None:
             if step.milestone.response.text:
                 click.echo(clean(step.milestone.response.text))
         else:
-            click.echo(clean("  " + ": ".join(filter(None, said(step.milestone)))), err=True)
+            click.echo(clean("  " + ": ".join(filter(None, milestone_words(step.milestone)))), err=True)
     if run.end is not None and run.end.changes:
         click.echo(clean(run.end.changes), err=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 
-@click.command()
+@click.command(short_help="Show a recorded run or an exported session, also as a page.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--html", type=click.Path(path_type=Path), metavar="OUT", help="Write one HTML page that needs nothing else."
@@ -27,5 +28,11 @@ def show(*, file: Path, html: Path | None) -> None:
         return
     from agentkit.cli.runs.page import page
 
-    html.write_text(page(file.name, header, runs), "utf-8")
+    with open(html, "w", encoding="utf-8", opener=_for_the_owner) as stream:
+        stream.write(page(file.name, header, runs))
     click.echo(clean(f"Written: {html}"), err=True)
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    """Make the page readable for its owner only, as the cassette is."""
+    return os.open(path, flags, 0o600)

@@ -21,7 +21,7 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.memory.cassettes.entries import Asking, Told
+from agentkit.memory.cassettes.entries import RecordedAnswer, Told
 from agentkit.messages import Content, Message, Request, Response, ToolCall, ToolResult
 from agentkit.tape import PersonAsked
 from agentkit.usage import Usage
@@ -37,6 +37,11 @@ class Moment:
     request: Request | None = None
     new: Sequence[Message] = ()
 
+    @property
+    def began(self) -> float:
+        """When it began; `at` is when it was over."""
+        return self.at - self.seconds
+
 
 @dataclass(slots=True)
 class CallStory:
@@ -51,6 +56,11 @@ class CallStory:
     ended: float | None = None
     waited: tuple[float, float] | None = None
     """When a person had answered, and how many seconds that took."""
+
+    @property
+    def began(self) -> float:
+        """When it began."""
+        return self.at
 
     @property
     def seconds(self) -> float:
@@ -92,8 +102,9 @@ class RunStory:
 
     @property
     def usage(self) -> Usage:
-        """What the run has spent."""
+        """What the run has spent, what agents that it used as tools have spent among it."""
         usages = [response.usage for response in self.responses]
+        usages += [story.result.usage for story in self.tool_calls if story.result is not None]
         usages += [moment.milestone.usage for moment in self.moments if isinstance(moment.milestone, Summarised)]
         return reduce(add, usages, Usage())
 
@@ -122,11 +133,11 @@ class RunStory:
         return self.calls[call.id]
 
 
-def stories(entries: Iterable[Asking | Told]) -> list[RunStory]:
+def stories(entries: Iterable[RecordedAnswer | Told]) -> list[RunStory]:
     """The runs, in the order in which they began, and what was asked outside of them."""
     entries = list(entries)
     told = [entry for entry in entries if isinstance(entry, Told)]
-    askings = [entry for entry in entries if isinstance(entry, Asking)]
+    askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
     runs: dict[str, RunStory] = {}
     for entry in told:
         run = runs.setdefault(entry.run, RunStory(entry.run, inside=entry.inside, began=entry.at, ended=entry.at))
@@ -138,7 +149,7 @@ def stories(entries: Iterable[Asking | Told]) -> list[RunStory]:
     return sorted([*runs.values(), *([loose] if loose.steps else [])], key=lambda run: run.began)
 
 
-def _tell(run: RunStory, told: Told, asking: Asking | None) -> None:
+def _tell(run: RunStory, told: Told, asking: RecordedAnswer | None) -> None:
     """Add a milestone to its run's story."""
     match told.milestone:
         case RunStarted(agent, prompt):
@@ -169,14 +180,14 @@ def _tell_call(
             story.call, story.result, story.ended = finished.call, finished.result, at
 
 
-def _add_waiting(run: RunStory, askings: Iterable[Asking]) -> None:
+def _add_waiting(run: RunStory, askings: Iterable[RecordedAnswer]) -> None:
     """Add how long each call waited for a person."""
     for asking in askings:
         if isinstance(asking.question, PersonAsked) and asking.question.call.id in run.calls:
             run.calls[asking.question.call.id].waited = asking.at, asking.seconds
 
 
-def _moment(run: RunStory, at: float, milestone: Milestone, asking: Asking | None) -> Moment:
+def _moment(run: RunStory, at: float, milestone: Milestone, asking: RecordedAnswer | None) -> Moment:
     """A milestone that is a step of its own; one of a session took as long as nothing else had happened."""
     if asking is not None and isinstance(asking.question, Request):
         return Moment(at, asking.seconds, milestone, asking.question, _new(asking.question, run.steps))
@@ -184,10 +195,6 @@ def _moment(run: RunStory, at: float, milestone: Milestone, asking: Asking | Non
         return Moment(at, 0.0, milestone)
     before = max((_end(step) for step in run.steps), default=run.began)
     return Moment(at, max(0.0, at - before), milestone)
-
-
-def _begin(step: Moment | CallStory) -> float:
-    return step.at - step.seconds if isinstance(step, Moment) else step.at
 
 
 def _end(step: Moment | CallStory) -> float:
@@ -202,7 +209,7 @@ def _new(request: Request, steps: Sequence[Moment | CallStory]) -> Sequence[Mess
     return [message for message in request.messages if id(message) not in known]
 
 
-def _asking_behind(told: Told, askings: Iterable[Asking]) -> Asking | None:
+def _asking_behind(told: Told, askings: Iterable[RecordedAnswer]) -> RecordedAnswer | None:
     """The request whose response a milestone tells of, in a response that got other ids on its way."""
     if not isinstance(told.milestone, ResponseReceived):
         return None
@@ -218,7 +225,7 @@ def _content(response: Response) -> tuple[object, ...]:
     return response.text, response.usage, [(call.name, call.arguments) for call in response.tool_calls]
 
 
-def _outside(askings: Sequence[Asking], told: Sequence[Told]) -> RunStory:
+def _outside(askings: Sequence[RecordedAnswer], told: Sequence[Told]) -> RunStory:
     """What was asked while no run told of it."""
     numbers = {entry.asking.number for entry in told if entry.asking is not None}
     responses = [entry.milestone.response for entry in told if isinstance(entry.milestone, ResponseReceived)]
@@ -240,6 +247,6 @@ def _outside(askings: Sequence[Asking], told: Sequence[Told]) -> RunStory:
             case ToolResult() as result if isinstance(asking.question, ToolCall) and asking.question.id not in calls:
                 story = CallStory(asking.question, asking.at - asking.seconds, result=result, ended=asking.at)
                 loose.steps.append(story)
-    loose.began = min((_begin(step) for step in loose.steps), default=0.0)
+    loose.began = min((step.began for step in loose.steps), default=0.0)
     loose.ended = max((_end(step) for step in loose.steps), default=0.0)
     return loose

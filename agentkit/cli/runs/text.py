@@ -13,15 +13,16 @@ from agentkit.cli.runs.words import (
     content_of,
     content_text,
     cost,
-    count_text,
+    kind_of,
+    outer,
     readable,
-    said,
     seconds_text,
     title,
     tokens_text,
     usage_of,
 )
 from agentkit.events import ResponseReceived
+from agentkit.memory.archive import count_text, milestone_words
 from agentkit.messages import ToolResult
 from agentkit.usage import shown_cost
 
@@ -52,30 +53,30 @@ def run_lines(run: RunStory) -> Iterator[str]:
         yield "  Changes"
         yield from (f"    {line}" for line in run.end.changes.splitlines())
     yield ""
-    yield f"  {run.status or 'asked'} in {seconds_text(run.ended - run.began)}: {_sums([run])}"
+    yield f"  {run.status or 'asked'} in {seconds_text(run.ended - run.began)}: {_sums([run], [run])}"
 
 
 def _head(header: Mapping[str, Any], runs: Sequence[RunStory]) -> Iterator[str]:
-    kind = "Cassette" if "cassette" in header else "Session"
     recorded = f", recorded {header['recorded']}" if "recorded" in header else ""
     by = f" with agentkit {header['agentkit']}" if "agentkit" in header else ""
-    yield f"{kind}{recorded}{by}"
-    yield f"{count_text(sum(bool(run.agent) for run in runs), 'run')}, {_sums(runs)}"
+    yield f"{kind_of(header)}{recorded}{by}"
+    yield f"{count_text(sum(bool(run.agent) for run in runs), 'run')}, {_sums(runs, outer(runs))}"
 
 
-def _sums(runs: Sequence[RunStory]) -> str:
+def _sums(runs: Sequence[RunStory], spenders: Sequence[RunStory]) -> str:
+    """What the runs have asked and done, and what the `spenders` among them have spent."""
     requests = sum(len(run.responses) for run in runs)
     calls = sum(len(run.tool_calls) for run in runs)
     parts = [count_text(requests, "request"), count_text(calls, "tool call")]
     if requests:
-        parts += [tokens_text(usage_of(runs)), f"cost {shown_cost(cost(runs))}"]
+        parts += [tokens_text(usage_of(spenders)), f"cost {shown_cost(cost(spenders))}"]
     return ", ".join(parts)
 
 
 def _moment(run: RunStory, moment: Moment) -> Iterator[str]:
-    offset = _offset(run, moment.at - moment.seconds)
+    offset = _offset(run, moment.began)
     if not isinstance(moment.milestone, ResponseReceived):
-        what, words = said(moment.milestone)
+        what, words = milestone_words(moment.milestone)
         yield f"{offset}{what}"
         yield from _block("          ", words)
         return
@@ -92,7 +93,7 @@ def _message(message: Any) -> str:
 
 
 def _call(run: RunStory, story: CallStory) -> Iterator[str]:
-    yield f"{_offset(run, story.at)}{story.call.name}  {seconds_text(story.seconds)}"
+    yield f"{_offset(run, story.began)}{story.call.name}  {seconds_text(story.seconds)}"
     named = arguments_of(story.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
         yield from _block(f"          {name}: " if name else "          ", readable(value))

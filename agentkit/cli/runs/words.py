@@ -1,27 +1,16 @@
-"""How are times, figures and milestones said in words? For the terminal and the page alike (pure)."""
+"""How are times, figures and texts said in words? For the terminal and the page alike (pure)."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 from agentkit.cli.runs.story import CallStory, RunStory
-from agentkit.events import (
-    AnswerAmended,
-    AnswerGiven,
-    AnswerRefused,
-    HandedOff,
-    HistoryGiven,
-    LimitReached,
-    Milestone,
-    RequestFailed,
-    RunResumed,
-    Summarised,
-)
+from agentkit.memory.archive import count_text
 from agentkit.messages import Content
 from agentkit.usage import Usage
 
@@ -45,11 +34,6 @@ def day_text(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
-def count_text(count: int, noun: str) -> str:
-    """`1 request`, `1,234 requests`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def tokens_text(usage: Usage) -> str:
     """`1,200 tokens in (800 cached), 34 out`, or why that is not known."""
     if usage.requests and usage.unreported == usage.requests:
@@ -62,6 +46,11 @@ def tokens_text(usage: Usage) -> str:
 def usage_of(runs: Iterable[RunStory]) -> Usage:
     """What the runs have spent together."""
     return reduce(add, (run.usage for run in runs), Usage())
+
+
+def outer(runs: Iterable[RunStory]) -> list[RunStory]:
+    """The runs that no tool call has begun: what the others have spent is in the results of those calls."""
+    return [run for run in runs if not run.inside]
 
 
 def cost(runs: Iterable[RunStory]) -> Cost | None:
@@ -102,30 +91,16 @@ def content_of(text: str) -> dict[str, Any] | str:
     return readable(value) if isinstance(value, list) else text
 
 
+def kind_of(header: Mapping[str, Any]) -> str:
+    """What a file is, by its header."""
+    return "Cassette" if "cassette" in header else "Session"
+
+
 def title(run: RunStory) -> str:
     """What a run is called."""
     if not run.agent:
         return OUTSIDE
     return f"{run.agent}, within a tool call" if run.inside else run.agent
-
-
-def said(milestone: Milestone) -> tuple[str, str]:
-    """What happened, and the words that belong to it."""
-    tell = _SAID.get(type(milestone))
-    return tell(milestone) if tell else (type(milestone).__name__, "")
-
-
-_SAID: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
-    RequestFailed: lambda failed: (f"The model gave no answer ({failed.kind})", failed.error),
-    AnswerRefused: lambda refused: ("The answer was not taken", refused.reason),
-    AnswerGiven: lambda given: ("A tool has given the answer", given.text),
-    AnswerAmended: lambda amended: ("The answer was amended", amended.text),
-    HandedOff: lambda handed: (f"Handed off to {handed.agent}", ""),
-    LimitReached: lambda reached: (f"Limit reached: {reached.limit}", reached.reason),
-    Summarised: lambda told: (f"{count_text(told.messages, 'message')} were summarised", told.text),
-    RunResumed: lambda resumed: ("The run goes on", resumed.prompt),
-    HistoryGiven: lambda given: (f"Begins with {count_text(len(given.messages), 'message')} said before", ""),
-}
 
 
 def answers_text(story: CallStory) -> str:

@@ -1,1 +1,1 @@
-"""How do models use tools that cannot call tools? Calls are written as text: `<TOOL: NAME>input</TOOL>`."""
+"""How is a server asked that takes no tools, or no schema? In text: calls are `<TOOL: NAME>input</TOOL>`."""

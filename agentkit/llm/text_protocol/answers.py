@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentkit.messages import ToolCall, ToolSpec
 
 _PLAIN = re.compile(r"[^<&`~\n]+")
-_MAX_CHARS_AT_ONCE = 2_000
+_MOST_CHARS_AT_ONCE = 2_000
 _WITHOUT_BRACKETS = re.compile(r"[^<&]+")
 
 
@@ -49,8 +49,8 @@ class _Steps:
         return tuple(self._sayings.calls)
 
     def _go_on(self, piece: str) -> None:
-        for start in range(0, len(piece) or 1, _MAX_CHARS_AT_ONCE):
-            self._buffer += piece[start : start + _MAX_CHARS_AT_ONCE]
+        for start in range(0, len(piece) or 1, _MOST_CHARS_AT_ONCE):
+            self._buffer += piece[start : start + _MOST_CHARS_AT_ONCE]
             while self._buffer and self._step():
                 pass
 

@@ -20,9 +20,11 @@ _KINDS: Mapping[str, Kind] = {
 }
 """The words of tags: ours, those that models were trained on, and what reasoning models mark their thoughts with."""
 
-_MAX_CHARS = 240
+_MOST_CHARS = 240
 _QUOTED_BRACKET = "\u2039"
-_SPELLINGS = "|".join(sorted(_KINDS, key=len, reverse=True))
+_SPELLINGS = f"(?a:{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
+"""In upper and lower case of ASCII letters alone: the long s is no s."""
+
 _TAG = re.compile(
     rf"(?P<start><|&lt;)[ \t]{{0,3}}(?P<slash>/?)[ \t]{{0,3}}(?P<word>{_SPELLINGS})(?![\w-])"
     r"(?P<rest>[^<>\n]{0,200}?)(?P<empty>/?)[ \t]{0,3}(?:>|&gt;)",
@@ -91,7 +93,7 @@ def may_become_tag(text: str) -> bool:
     if "&lt;".startswith(text.lower()):
         return True
     match = _BEGUN.fullmatch(text)
-    if match is None or len(text) > _MAX_CHARS:
+    if match is None or len(text) > _MOST_CHARS:
         return False
     word = match["word"].lower()
     return word in _KINDS or (not match["rest"] and any(spelling.startswith(word) for spelling in _KINDS))

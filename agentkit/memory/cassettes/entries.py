@@ -14,12 +14,13 @@ from agentkit.errors import ModelError, SessionError
 from agentkit.events import Approved, Milestone, ResponseReceived, ToolCallFinished
 from agentkit.memory.cassettes.forms import Form, message_form, question_form, request_form
 from agentkit.memory.cassettes.numbering import Numbered, Numbers
-from agentkit.memory.codec import Data, decode, decode_message, decode_part, encode, encode_part
+from agentkit.memory.codec import Data, decode, decode_message, decode_part, decode_seconds, encode, encode_part
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolCall, ToolResult, ToolSpec
 from agentkit.tape import Answer, PersonAsked, Question
 
 _MOST_VALUE_CHARS = 100_000
-_ERROR_FIELDS = ("status", "code", "parameter", "retry_after_seconds")
+_MOST_QUESTIONS = 10**12
+_ERROR_FIELDS = ("status", "code", "parameter", "retry_after_seconds", "limit_tokens")
 _MODEL_ERRORS: Mapping[str, type[ModelError]] = {
     kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ModelError)
 }
@@ -28,7 +29,7 @@ _CONTENT = "content"
 
 
 @dataclass(frozen=True)
-class Asking:
+class RecordedAnswer:
     """A question with its answer, as a cassette has it. `at` is when the answer was there, in seconds since 1970.
 
     `number` tells it from others, `inside` is the number of the question in whose answering it was asked, or 0. One
@@ -59,7 +60,7 @@ class Told:
     run: str
     at: float
     milestone: Milestone
-    asking: Asking | None = None
+    asking: RecordedAnswer | None = None
     inside: int = 0
 
 
@@ -86,8 +87,9 @@ def encode_answer(answer: Answer, numbers: Numbers) -> Data:
     """An answer as data. That of a model is a message that has a number."""
     match answer:
         case Response():
-            number, _ = numbers.enter(answer.message)
-            return {"answer": encode_part(answer), "number": number}
+            encoded = encode_part(answer)
+            number, _ = numbers.enter(answer.message, encoded["message"])
+            return {"answer": encoded, "number": number}
         case ToolResult():
             return {"answer": encode_part(answer), **_encode_value(answer)}
         case Approved():
@@ -112,16 +114,16 @@ class Reader:
     def __init__(self) -> None:
         self._numbered = Numbered()
         self._messages: dict[int, tuple[Message, str]] = {}
-        self._askings: dict[int, Asking] = {}
+        self._askings: dict[int, RecordedAnswer] = {}
 
-    def read(self, data: Data) -> Asking | Told:
+    def read(self, data: Data) -> RecordedAnswer | Told:
         """A line. Raises SessionError for what is none."""
         try:
             return self._asking(data) if "ask" in data else self._told(data)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
             raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
 
-    def _asking(self, data: Data) -> Asking:
+    def _asking(self, data: Data) -> RecordedAnswer:
         parts = None
         question: Question
         if data["ask"] == "model":
@@ -133,14 +135,14 @@ class Reader:
         else:
             raise SessionError(f"The cassette asks {data['ask']!r:.80}; a newer version of agentkit may know it.")
         answer = self._answer(data, question)
-        asking = Asking(
-            int(data["id"]),
+        asking = RecordedAnswer(
+            _number(data["id"]),
             question,
             answer,
-            float(data["at"]),
-            float(data.get("seconds", 0)),
-            int(data.get("inside", 0)),
-            data.get("live") is True,
+            decode_seconds(data["at"]),
+            decode_seconds(data.get("seconds", 0)),
+            _number(data.get("inside", 0)),
+            data.get("live") is True and isinstance(question, ToolCall),
             parts,
         )
         self._askings[asking.number] = asking
@@ -182,10 +184,18 @@ class Reader:
     def _told(self, data: Data) -> Told:
         asking = self._askings[data["of"]] if "of" in data else None
         milestone = decode(data) if asking is None else _milestone_of(asking)
-        return Told(str(data["run"]), float(data["at"]), milestone, asking, int(data.get("inside", 0)))
+        at, inside = decode_seconds(data["at"]), _number(data.get("inside", 0))
+        return Told(str(data["run"]), at, milestone, asking, inside)
 
 
-def _milestone_of(asking: Asking) -> Milestone:
+def _number(data: Any) -> int:
+    """The number of a question, or 0."""
+    if type(data) is not int or not 0 <= data < _MOST_QUESTIONS:
+        raise SessionError("A cassette is damaged: what should be the number of a question is none.")
+    return data
+
+
+def _milestone_of(asking: RecordedAnswer) -> Milestone:
     """What a run tells when a question has its answer."""
     if isinstance(asking.answer, Response):
         return ResponseReceived(asking.answer)

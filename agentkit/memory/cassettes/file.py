@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from agentkit.errors import SessionError
-from agentkit.memory.cassettes.entries import Asking, Reader, Told
+from agentkit.memory.archive import FORMAT
+from agentkit.memory.cassettes.entries import Reader, RecordedAnswer, Told
 from agentkit.memory.cassettes.hiding import Hiding
 from agentkit.memory.codec import Data, from_line, to_line
 
 VERSION = 1
-_KINDS = ("cassette", "session")
+_VERSIONS: Mapping[str, int] = {"cassette": VERSION, "session": FORMAT}
+"""The newest version that is read of each kind of file, by the key that its header has."""
+
 _PART = ".part"
 _DISTRIBUTION = "agentkit-tools"
 _MODE = 0o600
@@ -39,7 +43,8 @@ class CassetteWriter:
         except OSError as error:
             raise self._failed(error) from error
         recorded = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-        self.write({"cassette": VERSION, "agentkit": _our_version(), "recorded": recorded})
+        by = {"agentkit": version} if (version := _our_version()) else {}
+        self.write({"cassette": VERSION, **by, "recorded": recorded})
 
     def write(self, data: Data) -> None:
         """Add a line, without what is or looks like a secret."""
@@ -56,7 +61,6 @@ class CassetteWriter:
         """Put the cassette in its place when it is to be kept; otherwise it stays beside it, as `NAME.part`."""
         try:
             if keep:
-                os.fsync(self._file)
                 if not os.path.samestat(os.fstat(self._file), self._part.stat()):
                     raise SessionError(f"{self.path} was recorded by somebody else at the same time; record it again.")
                 self._part.replace(self.path)
@@ -69,7 +73,7 @@ class CassetteWriter:
         return SessionError(f"The cassette {self.path} cannot be written: {error.strerror}. Is its folder writable?")
 
 
-def read_cassette(path: Path) -> tuple[Data, list[Asking | Told]]:
+def read_cassette(path: Path) -> tuple[Data, list[RecordedAnswer | Told]]:
     """The header and the entries of a cassette, or of an exported session.
 
     The last line may be cut off, as a crash leaves it. Raises SessionError when there is none, or it cannot be read.
@@ -85,7 +89,7 @@ def read_cassette(path: Path) -> tuple[Data, list[Asking | Told]]:
     return header, list(_entries(path, reader, lines[1:]))
 
 
-def _entries(path: Path, reader: Reader, lines: Sequence[bytes]) -> Iterator[Asking | Told]:
+def _entries(path: Path, reader: Reader, lines: Sequence[bytes]) -> Iterator[RecordedAnswer | Told]:
     whole = lines[:-1]  # what stands behind the last line break was cut off
     for number, line in enumerate(whole, 2):
         try:
@@ -107,19 +111,20 @@ def _header(path: Path, line: bytes) -> Data:
         header = from_line(line)
     except SessionError:
         header = {}
-    kind = next((kind for kind in _KINDS if kind in header), None)
+    kind = next((kind for kind in _VERSIONS if kind in header), None)
     if kind is None:
         raise SessionError(f"{path} is no cassette: its first line does not say so.")
-    version = header[kind]
-    if type(version) is int and version > VERSION:
-        by = header.get("agentkit", "a newer agentkit")
+    version, newest = header[kind], _VERSIONS[kind]
+    if type(version) is int and version > newest:
+        by = f"agentkit {header['agentkit']}" if "agentkit" in header else "a newer agentkit"
         raise SessionError(
-            f"{path} has version {version} of the format, and this agentkit, {_our_version()}, reads up to {VERSION}. "
-            f"It was written by agentkit {by}; upgrade with: pip install -U agentkit-tools"
+            f"{path} has version {version} of the format, and this agentkit (version {_our_version() or 'unknown'}) "
+            f"reads up to {newest}. It was written by {by}; upgrade with: pip install -U agentkit-tools"
         )
     return header
 
 
+@cache
 def _our_version() -> str:
     """The version that is installed; empty when it is run from its source alone."""
     from importlib.metadata import distributions

@@ -54,12 +54,12 @@ class Numbers:
         number, data = self.enter(thing)
         return str(number) if data is None else data
 
-    def enter(self, thing: object) -> tuple[int, Data | None]:
-        """The thing's number, and the thing as data when it is new."""
+    def enter(self, thing: object, encoded: Any = None) -> tuple[int, Data | None]:
+        """The thing's number, and the thing as data when it is new. `encoded` is it as data, when that is at hand."""
         known = self._of_object.get(id(thing))
         if known is not None:
             return known[0], None
-        encoded = encode_part(thing)
+        encoded = encode_part(thing) if encoded is None else encoded
         data = encoded if "role" in encoded else {"text" if isinstance(encoded, str) else "schema": encoded}
         text = blake2b(repr(data).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if text in self._of_text:

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.memory.cassettes.entries import Asking
+from agentkit.memory.cassettes.entries import RecordedAnswer
 from agentkit.memory.cassettes.file import read_cassette
 from agentkit.memory.cassettes.forms import Form, difference, message_form, question_form, request_form
 from agentkit.messages import Message, Request
@@ -36,7 +36,7 @@ class Player(Tape):
         self.path = Path(path)
         self._partial = partial
         _, entries = read_cassette(self.path)
-        askings = [entry for entry in entries if isinstance(entry, Asking)]
+        askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
         live = {0, *(asking.number for asking in askings if asking.is_live)}
         self._unused = [asking for asking in askings if asking.inside in live]
         self._now = min((asking.at - asking.seconds for asking in askings), default=0.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -14,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import MissingExtra, SessionError
-from agentkit.memory.codec import decode, encode, from_line, to_line
-from agentkit.memory.store import START, Entry, Position, Release, Summary, in_use, no_session, taken
+from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, in_use, no_session, taken
+from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -82,31 +81,26 @@ class PostgresStore:
 
     def create(self, session: str, entries: Sequence[Entry]) -> None:
         """Make a session of entries."""
-        lines = _lines(entries)
+        rows = rows_of(entries)
         with self._writing() as connection:
             made = _make(connection, session)
             if made is None:
                 raise taken(session)
-            _add(connection, made, lines)
+            _add(connection, made, rows)
 
     def append(self, session: str, entries: Sequence[Entry]) -> None:
         """Add all of them or none."""
-        lines = _lines(entries)
-        if lines:
+        rows = rows_of(entries)
+        if rows:
             with self._writing() as connection:
                 self._check_held(session, entries)
-                _add(connection, _found_or_made(connection, session), lines)
+                _add(connection, _found_or_made(connection, session), rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
         """The entries behind `after`, and the position behind the last."""
         with self._using() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
-        if not rows:
-            return [], START
-        found, position = rows[0][0], rows[-1][1]
-        if position is None:  # nothing new
-            return [], (found, after[1] if after[0] == found else 0)
-        return [Entry(run, at, decode(from_line(line))) for _, _, run, at, line in rows], (found, position)
+        return entries_found(rows, after)
 
     def hold(self, session: str, run: str) -> Release | None:
         """Claim a run until it is released or the connection ends. Waits while the session is being deleted."""
@@ -135,10 +129,10 @@ class PostgresStore:
         with self._using() as connection:
             return bool(connection.execute(_IS_LOCKED, (_key(_run_name(session, run)),)).fetchall()[0][0])
 
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[SessionSummary]:
         """All sessions, the newest change first."""
         with self._using() as connection:
-            return [Summary(*row) for row in connection.execute(_SUMMARIES)]
+            return [SessionSummary(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
         """Give a session another name."""
@@ -253,18 +247,14 @@ def _found_or_made(connection: psycopg.Connection[Any], session: str) -> int:
 
 
 def _make(connection: psycopg.Connection[Any], session: str) -> int | None:
-    """A new session, None when there is one. Its id is not one that was used before."""
-    made = 1 + secrets.randbits(62)
+    """A new session, None when there is one."""
+    made = new_id()
     return made if connection.execute(_MAKE, (made, session)).rowcount else None
 
 
-def _add(connection: psycopg.Connection[Any], session: int, lines: Sequence[tuple[str, float, str]]) -> None:
+def _add(connection: psycopg.Connection[Any], session: int, rows: Sequence[Row]) -> None:
     with connection.cursor() as cursor:
-        cursor.executemany(_ADD, [(session, *line) for line in lines])
-
-
-def _lines(entries: Sequence[Entry]) -> list[tuple[str, float, str]]:
-    return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
+        cursor.executemany(_ADD, [(session, *row) for row in rows])
 
 
 def _run_name(session: str, run: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 import threading
 import time
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import SessionError
-from agentkit.memory.codec import decode, encode, from_line, to_line
-from agentkit.memory.store import START, Entry, Position, Release, Summary, no_session, taken
+from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, no_session, taken
 from agentkit.memory.stores.locks import Holds, locks_beside
+from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
 
 SCHEMA_VERSION = 1
 _APPLICATION = 0x41_4B_49_54
@@ -78,30 +77,25 @@ class SQLiteStore:
 
     def create(self, session: str, entries: Sequence[Entry]) -> None:
         """Make a session of entries."""
-        lines = _lines(entries)
+        rows = rows_of(entries)
         with self._writing() as connection:
             if _find(connection, session) is not None:
                 raise taken(session)
-            _add(connection, _make(connection, session), lines)
+            _add(connection, _make(connection, session), rows)
 
     def append(self, session: str, entries: Sequence[Entry]) -> None:
         """Add all of them or none."""
-        lines = _lines(entries)
-        if lines:
+        rows = rows_of(entries)
+        if rows:
             with self._writing() as connection:
                 found = _find(connection, session)
-                _add(connection, _make(connection, session) if found is None else found, lines)
+                _add(connection, _make(connection, session) if found is None else found, rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
         """The entries behind `after`, and the position behind the last."""
         with self._using() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
-        if not rows:
-            return [], START
-        found, position = rows[0][0], rows[-1][1]
-        if position is None:  # nothing new
-            return [], (found, after[1] if after[0] == found else 0)
-        return [Entry(run, at, decode(from_line(line))) for _, _, run, at, line in rows], (found, position)
+        return entries_found(rows, after)
 
     def hold(self, session: str, run: str) -> Release | None:
         """Claim a run until it is released or the process dies."""
@@ -111,10 +105,12 @@ class SQLiteStore:
         """Whether anybody alive holds the run."""
         return self._holds.is_held(session, run)
 
-    def summaries(self) -> list[Summary]:
-        """All sessions, the newest change first."""
+    def summaries(self) -> list[SessionSummary]:
+        """All sessions, the newest change first; none where there is no file, which is not made for that."""
+        if not self.path.exists():
+            return []
         with self._using() as connection:
-            return [Summary(*row) for row in connection.execute(_SUMMARIES)]
+            return [SessionSummary(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
         """Give a session another name."""
@@ -267,24 +263,20 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
         connection.close()
 
 
-def _lines(entries: Sequence[Entry]) -> list[tuple[str, float, str]]:
-    return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
-
-
 def _find(connection: sqlite3.Connection, session: str) -> int | None:
     row = connection.execute("SELECT id FROM sessions WHERE name = ?", (session,)).fetchone()
     return None if row is None else int(row[0])
 
 
 def _make(connection: sqlite3.Connection, session: str) -> int:
-    """A new session. Its id is not one that was used before, not even in a file that was here before."""
-    made = 1 + secrets.randbits(62)
+    """A new session."""
+    made = new_id()
     connection.execute("INSERT INTO sessions (id, name) VALUES (?, ?)", (made, session))
     return made
 
 
-def _add(connection: sqlite3.Connection, session: int, lines: Sequence[tuple[str, float, str]]) -> None:
-    connection.executemany(_ADD, [(session, *line) for line in lines])
+def _add(connection: sqlite3.Connection, session: int, rows: Sequence[Row]) -> None:
+    connection.executemany(_ADD, [(session, *row) for row in rows])
 
 
 def _told(path: Path, error: sqlite3.Error) -> SessionError:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agentkit.memory.codec import decode, encode, from_line, to_line
-from agentkit.memory.store import START, Entry, Position, Release, Summary, in_use, no_session, taken
-
-_Line = tuple[str, float, str]
+from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, in_use, no_session, taken
+from agentkit.memory.stores.rows import Row, entries_in, new_id, rows_of
 
 
 @dataclass(slots=True)
 class _Kept:
-    id: int = field(default_factory=lambda: 1 + secrets.randbits(62))
-    lines: list[_Line] = field(default_factory=list)
+    id: int = field(default_factory=new_id)
+    rows: list[Row] = field(default_factory=list)
 
 
 class MemoryStore:
@@ -34,25 +31,25 @@ class MemoryStore:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {"_sessions": {name: _Kept(kept.id, list(kept.lines)) for name, kept in self._sessions.items()}}
+            return {"_sessions": {name: _Kept(kept.id, list(kept.rows)) for name, kept in self._sessions.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _held={}, _lock=threading.Lock())
 
     def create(self, session: str, entries: Sequence[Entry]) -> None:
         """Make a session of entries."""
-        lines = _lines(entries)
+        rows = rows_of(entries)
         with self._lock:
             if session in self._sessions:
                 raise taken(session)
-            self._sessions[session] = _Kept(lines=lines)
+            self._sessions[session] = _Kept(rows=rows)
 
     def append(self, session: str, entries: Sequence[Entry]) -> None:
         """Add all of them or none."""
-        lines = _lines(entries)
+        rows = rows_of(entries)
         with self._lock:
-            if lines:
-                self._sessions.setdefault(session, _Kept()).lines.extend(lines)
+            if rows:
+                self._sessions.setdefault(session, _Kept()).rows.extend(rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
         """The entries behind `after`, and the position behind the last."""
@@ -61,8 +58,8 @@ class MemoryStore:
             if kept is None:
                 return [], START
             first = after[1] if after[0] == kept.id else 0
-            lines, position = kept.lines[first:], (kept.id, len(kept.lines))
-        return [Entry(run, at, decode(from_line(body))) for run, at, body in lines], position
+            rows, position = kept.rows[first:], (kept.id, len(kept.rows))
+        return entries_in(rows), position
 
     def hold(self, session: str, run: str) -> Release | None:
         """Claim a run."""
@@ -82,11 +79,11 @@ class MemoryStore:
         with self._lock:
             return (session, run) in self._held
 
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[SessionSummary]:
         """All sessions, the newest change first."""
         with self._lock:
-            listed = [(name, list(kept.lines)) for name, kept in self._sessions.items()]
-        summaries = [_summary(name, lines) for name, lines in listed if lines]
+            listed = [(name, list(kept.rows)) for name, kept in self._sessions.items()]
+        summaries = [_summary(name, rows) for name, rows in listed if rows]
         return sorted(summaries, key=lambda summary: summary.changed, reverse=True)
 
     def rename(self, old: str, new: str) -> None:
@@ -113,10 +110,6 @@ class MemoryStore:
             raise in_use(session)
 
 
-def _lines(entries: Sequence[Entry]) -> list[_Line]:
-    return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
-
-
-def _summary(name: str, lines: list[_Line]) -> Summary:
-    times = [at for _, at, _ in lines]
-    return Summary(name, len({run for run, _, _ in lines}), len(lines), min(times), max(times))
+def _summary(name: str, rows: list[Row]) -> SessionSummary:
+    times = [at for _, at, _ in rows]
+    return SessionSummary(name, len({run for run, _, _ in rows}), len(rows), min(times), max(times))

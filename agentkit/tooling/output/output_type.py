@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
 
-from agentkit.errors import BadResponse, ConfigError
-from agentkit.messages import OutputSchema, ToolSpec
+from agentkit.errors import BadResponse
+from agentkit.messages import OutputSchema
 from agentkit.tooling.arguments import complaint
 from agentkit.tooling.output import written
 from agentkit.tooling.output.faults import Misfit, sentences
@@ -28,7 +28,7 @@ class OutputType(Generic[_T]):
 
     pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types and dates, and lists,
     dictionaries, tuples and unions of them. Plain `str` is any text: it has no schema. What is no object stands in an
-    object with the field `result`, for the model only: `parse`, `partial` and `encode` know only the value.
+    object with the field `result`, for the model only: `parse`, `growing` and `encode` know only the value.
 
     Args:
         kind: The type. `OutputType.of(kind)` gives the one object that all users of a type share.
@@ -75,16 +75,6 @@ class OutputType(Generic[_T]):
         schema = json.dumps(self._strict or self._whole, ensure_ascii=False, separators=(",", ":"))
         return f"Answer with JSON only, without words or a fence around it. It must fit this JSON schema:\n{schema}"
 
-    def as_tool(self, name: str = "final_answer") -> ToolSpec:
-        """The answer as a tool, for providers that enforce schemas of tools only; `parse` reads its arguments.
-
-        Raises ConfigError for plain text, which needs none.
-        """
-        if self._validator is None:
-            raise ConfigError("Plain text needs no tool: the answer is the text.")
-        text = "Give the final answer. Use it once, when everything that it needs is known."
-        return ToolSpec(name, text, self._whole, self._strict)
-
     def parse(self, text: str) -> _T:
         """The value that a model wrote as JSON, also between fences or with words around it.
 
@@ -100,10 +90,6 @@ class OutputType(Generic[_T]):
             except Misfit as misfit:
                 faults = faults or sentences(misfit.faults, self._validator.schema, candidate, place)
         raise BadResponse(str(complaint([found.fault] if found.fault else faults or [self._nothing(found.text)])))
-
-    def partial(self, text: str) -> Any:
-        """What a half-written answer says so far, None when nothing; see `GrowingAnswer.feed`."""
-        return self.growing().feed(text)
 
     def growing(self) -> GrowingAnswer:
         """A reader for one answer that is streamed."""

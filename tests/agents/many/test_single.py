@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit import Agent, Limits, Session
+from agentkit import Agent, Limits, SafetyLevel, Session, Tool
 from agentkit.agents.many.single import Continuing, Share, left_of, made_error, used_up
 from agentkit.agents.running.budget import UNLIMITED, Budget
 from agentkit.agents.running.plan import NONE
@@ -11,6 +11,11 @@ from agentkit.testing import ScriptedLLM
 from agentkit.usage import Price, Usage
 
 PRICE = Price(1, 1)
+
+
+def len_of(text: str) -> int:
+    """Count characters."""
+    return len(text)
 
 
 def spent(limits, **taken):
@@ -102,3 +107,13 @@ def test_lead_of_a_result_is_the_agent():
     lead = Continuing(agent, Session())
     plan = lead.plan_beside(agent._plan(None, NONE))
     assert (lead.name, plan.instruction, plan.lead) == ("helper", "Be brief.", agent)
+
+
+def test_lead_of_a_result_can_be_handed_to():
+    """A conversation may be handed to whoever goes on with a result, with the tools and the policy of its agent."""
+    tool = Tool(len_of, level="SYSTEM")
+    agent = Agent("helper", [tool], safety="SYSTEM", llm=ScriptedLLM("Hi."))
+    (result,) = agent.map(["go"])
+    front = Agent("front", handoffs=[result.lead], safety="SAFE", llm=ScriptedLLM())
+    assert front.as_tool().level is SafetyLevel.SYSTEM
+    assert (result.lead.tools, result.lead.policy) == (agent.tools, agent.policy)

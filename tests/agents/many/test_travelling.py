@@ -13,12 +13,16 @@ import pytest
 
 from agentkit import LLM, Agent, ConfigError, Limits, Policy, SafetyLevel, Session, core_tools, default_tools
 from agentkit.agents.many.mapping import MOST_LOSSES
-from agentkit.agents.many.travelling import packed
+from agentkit.agents.many.single import Job
+from agentkit.agents.many.travelling import packed, run_elsewhere
 from agentkit.agents.result import RunFinished
+from agentkit.agents.running.plan import LINEAGE, NONE
+from agentkit.decisions import Label
 from agentkit.errors import Rejected
 from agentkit.events import ResponseReceived
 from agentkit.messages import Image, UserMessage
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail
+from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
 NUMBERS = [str(number) for number in range(4)]
@@ -262,6 +266,31 @@ def test_policies_above_travel(deadly):
         )
     assert "may do what is up to SAFE unasked" in careful.value
     assert free.value == "QUIET"
+
+
+def test_nothing_stays_behind_of_a_run_elsewhere():
+    """What bound a run in a worker process binds nothing that the process does afterwards."""
+    with FakeServer(echo, repeat=True) as server:
+        report = run_elsewhere(packed(Agent("echo", llm=client_of(server))), Job(0, "3"), Limits(seconds=60))
+    assert "It is 3." in report.saved
+    assert LINEAGE.get() is NONE
+
+
+def test_what_is_read_elsewhere_is_known_here(deadly):
+    """Results of a tool that maps in other processes have the labels of what was read there."""
+
+    def answer(request):
+        return "Done." if request.json["messages"][-1]["role"] == "tool" else call("shout", text="quiet")
+
+    with FakeServer(answer, repeat=True) as server, pool(1) as executor:
+        inner = Agent("inner", [deadly.shout], llm=client_of(server))
+
+        def ask() -> str:
+            """Ask the inner agent."""
+            return inner.map(["go"], executor=executor)[0].output
+
+        outer = Agent("outer", [Tool(ask, level="SAFE")], llm=ScriptedLLM(call("ask"), "Done."))
+        assert outer.run("go").tool_calls[0].result.labels == {Label.UNTRUSTED}
 
 
 PROGRAM = """

@@ -7,7 +7,7 @@ from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.asking import Asking
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.plan import Plan
-from agentkit.agents.running.questions import AskModel
+from agentkit.agents.running.questions import ABANDONED, AskModel
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import BadResponse, RateLimited, Rejected, Unreachable
@@ -77,7 +77,8 @@ def test_request_holds_all_that_was_said():
     [
         (RateLimited("Slow down.", status=429), True),
         (Rejected("No.", status=400), True),
-        (Unreachable("The time was up."), False),
+        (Unreachable("No connection."), False),
+        (Unreachable("The time was up.", code=ABANDONED), False),
         (BadResponse("The stream was cut."), False),
     ],
 )
@@ -87,7 +88,8 @@ def test_what_a_failed_request_took(error, is_given_back):
     _, request = play(given.request())
     told, answer = play(given.ask(request, given.reserve(request)), error)
     assert answer is error
-    assert told[-1] == RequestFailed(str(error), type(error).__name__)
+    begun = isinstance(error, BadResponse) or error.code == ABANDONED
+    assert told[-1] == RequestFailed(str(error), type(error).__name__, Usage(requests=begun, unreported=begun))
     assert (given.budget.spent.output_tokens == 0) == is_given_back
 
 

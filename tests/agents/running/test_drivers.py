@@ -12,7 +12,7 @@ import pytest
 
 from agentkit import LLM, Agent
 from agentkit.agents.result import RunFinished
-from agentkit.agents.running.drivers import MAX_THREADS
+from agentkit.agents.running.drivers import MOST_THREADS
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
     ReasoningDelta,
@@ -226,7 +226,7 @@ def test_results_are_in_the_order_asked(function, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_more_calls_than_threads(way):
     """A response may wish for more calls than threads are used: all of them run."""
-    count = 2 * MAX_THREADS + 1
+    count = 2 * MOST_THREADS + 1
     agent = Agent("helper", [add], llm=ScriptedLLM([call("add", a=n, b=0) for n in range(count)], "Done."))
     result = tell(agent, way)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(count))
@@ -236,7 +236,7 @@ def test_more_calls_than_threads(way):
 def test_calls_at_the_same_time_are_bounded(way):
     """However many calls a response wishes for, only so many run at the same time, and those really do."""
     lock, at_work, most = threading.Lock(), [], []
-    together = threading.Barrier(MAX_THREADS)
+    together = threading.Barrier(MOST_THREADS)
 
     def work() -> None:
         with lock:
@@ -246,8 +246,8 @@ def test_calls_at_the_same_time_are_bounded(way):
         with lock:
             at_work.pop()
 
-    tell(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MAX_THREADS), "Done.")), way)
-    assert (len(most), max(most)) == (3 * MAX_THREADS, MAX_THREADS)
+    tell(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MOST_THREADS), "Done.")), way)
+    assert (len(most), max(most)) == (3 * MOST_THREADS, MOST_THREADS)
 
 
 def see(note: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from agentkit import LLM, Agent, Tool
 from agentkit.agents.result import RunFinished
-from agentkit.agents.running.drivers import MAX_THREADS
+from agentkit.agents.running.drivers import MOST_THREADS
 from agentkit.events import TextDelta, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say, slow
 
@@ -350,7 +350,7 @@ def test_calls_that_wait_for_a_thread_are_not_begun():
     def leave() -> None:
         raise SystemExit
 
-    blocking = [call("block", index=index) for index in range(2 * MAX_THREADS)]
+    blocking = [call("block", index=index) for index in range(2 * MOST_THREADS)]
     agent = Agent("helper", [block, leave], llm=ScriptedLLM([call("leave"), *blocking]))
     with pytest.raises(SystemExit):
         agent.run("go")
@@ -358,7 +358,7 @@ def test_calls_that_wait_for_a_thread_are_not_begun():
     so_far = len(begun)
     release.set()
     time.sleep(0.2)
-    assert len(begun) == so_far <= MAX_THREADS
+    assert len(begun) == so_far <= MOST_THREADS
 
 
 CHILD = """

@@ -1,8 +1,12 @@
 """Does a terminal show a run that is over so that a person understands it, and nothing tricks the terminal?"""
 
-from agentkit.cli.runs.story import RunStory, stories
+from agentkit.cli.runs.page import page
+from agentkit.cli.runs.story import CallStory, Moment, RunStory, stories
 from agentkit.cli.runs.text import show_text
+from agentkit.events import ResponseReceived
 from agentkit.memory.cassettes.file import read_cassette
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult
+from agentkit.usage import Usage
 
 
 def shown(path):
@@ -47,3 +51,17 @@ def test_long_texts_are_cut():
     assert max(map(len, text.splitlines())) < 200
     assert text.splitlines()[0] == "Session"
     assert "unfinished in 0 ms: 0 requests, 0 tool calls" in text
+
+
+def test_what_an_agent_used_as_a_tool_spent_is_counted_once():
+    """The sum of all runs has what an inner run spent once, on the page too, although the outer run has it as well."""
+    said = ResponseReceived(Response(AssistantMessage("Done."), usage=Usage(70, 8, requests=1)))
+    used = CallStory(ToolCall("c", "worker", "{}"), 1.0, result=ToolResult("worker", "ok", "", usage=Usage(70, 8)))
+    last = ResponseReceived(Response(AssistantMessage("Over."), usage=Usage(5, 1, requests=1)))
+    boss = RunStory("r", "boss", steps=[used, Moment(3.0, 0.5, last)])
+    runs = [boss, RunStory("s", "worker", inside=3, steps=[Moment(2.0, 0.5, said)])]
+    text = show_text({"cassette": 1}, runs)
+    assert text.splitlines()[1].startswith("2 runs, 2 requests, 1 tool call, 75 tokens in, 9 out")
+    assert "1 request, 1 tool call, 75 tokens in, 9 out" in text
+    assert "1 request, 0 tool calls, 70 tokens in, 8 out" in text
+    assert "<dt>Tokens</dt><dd>75 tokens in, 9 out</dd>" in page("trip", {"cassette": 1}, runs)

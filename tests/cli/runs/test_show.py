@@ -14,6 +14,7 @@ def test_a_page_is_written(command, cassette, tmp_path):
     assert (out, code) == ("", 0)
     assert "page.html" in err
     assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
 
 
 def test_what_is_no_cassette_is_told(command, tmp_path):

@@ -11,7 +11,7 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.memory.cassettes.entries import Asking, Told
+from agentkit.memory.cassettes.entries import RecordedAnswer, Told
 from agentkit.memory.cassettes.file import read_cassette
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
 from agentkit.usage import Usage
@@ -83,7 +83,7 @@ def test_a_response_that_got_new_ids_is_told_once():
     """A response whose calls were given other ids on the way is the one that was recorded, with its request."""
     request, renamed = Request((UserMessage("Go."),)), ToolCall("c1_2", "add", "{}")
     entries = [
-        Asking(1, request, Response(AssistantMessage("", (CALL,))), at=100.0, seconds=2.0),
+        RecordedAnswer(1, request, Response(AssistantMessage("", (CALL,))), at=100.0, seconds=2.0),
         *told(RunStarted("helper", "Go."), ResponseReceived(Response(AssistantMessage("", (renamed,))))),
         *told(ResponseReceived(Response(AssistantMessage("Else.")))),
     ]
@@ -93,12 +93,26 @@ def test_a_response_that_got_new_ids_is_told_once():
 
 def test_a_summary_is_told_once():
     """What a summary has spent belongs to its run, and the request for it is not told as one outside of runs."""
-    asking = Asking(
+    asking = RecordedAnswer(
         1, Request((UserMessage("Sum up."),)), Response(AssistantMessage("In short."), usage=Usage(5, 6)), 1.0
     )
     entries = [asking, *told(RunStarted("helper", "Go."), Summarised("In short.", 4, Usage(5, 6)))]
     (run,) = stories(entries)
     assert (run.usage, len(run.steps)) == (Usage(5, 6), 1)
+
+
+def test_what_agents_used_as_tools_spent_belongs_to_their_run():
+    """What a tool call has spent on models counts with what its run has; a call without a result has spent nothing."""
+    waiting = ToolCall("c2", "add", "{}")
+    run = stories(
+        told(
+            RunStarted("boss", "Go."),
+            ResponseReceived(Response(AssistantMessage("", (CALL, waiting)), usage=Usage(5, 6, requests=1))),
+            ToolCallFinished(CALL, ToolResult("add", "ok", "1", usage=Usage(70, 80, requests=2))),
+            ToolCallPostponed(waiting, "May I?"),
+        )
+    )[0]
+    assert run.usage == Usage(75, 86, requests=3)
 
 
 def test_nothing_is_told_of_nothing():

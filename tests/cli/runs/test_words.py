@@ -8,16 +8,20 @@ from agentkit.cli.runs.words import (
     arguments_of,
     content_of,
     content_text,
-    count_text,
+    cost,
+    kind_of,
+    outer,
     readable,
-    said,
     seconds_text,
     title,
     tokens_text,
+    usage_of,
 )
-from agentkit.events import AnswerGiven, Approved, HandedOff, LimitReached, RunStarted, Summarised
-from agentkit.messages import Image, ToolCall
-from agentkit.usage import Usage
+from agentkit.events import Approved
+from agentkit.messages import Image, ToolCall, ToolResult
+from agentkit.usage import Price, Tariff, Usage
+
+SPENT = Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 0)))
 
 
 @pytest.mark.parametrize(
@@ -41,9 +45,8 @@ def test_tokens(usage, text):
     assert tokens_text(usage) == text
 
 
-def test_counts_and_contents():
-    """Counts agree with their nouns, and an image has a word."""
-    assert (count_text(1, "run"), count_text(1_234, "run")) == ("1 run", "1,234 runs")
+def test_contents():
+    """What a user said is text, in which an image has a word."""
     assert (content_text("a"), content_text(("a", Image("data:x"))), content_text(None)) == ("a", "a\n[an image]", "")
 
 
@@ -69,13 +72,18 @@ def test_titles():
     ]
 
 
-def test_milestones():
-    """A milestone has a name and its own words; one that has no words is told by its kind."""
-    assert said(HandedOff("writer")) == ("Handed off to writer", "")
-    assert said(LimitReached("cost", "Too dear.")) == ("Limit reached: cost", "Too dear.")
-    assert said(Summarised("In short.", 4)) == ("4 messages were summarised", "In short.")
-    assert said(AnswerGiven("42")) == ("A tool has given the answer", "42")
-    assert said(RunStarted("helper", "Go.")) == ("RunStarted", "")
+def test_what_a_tool_call_began_is_not_counted_twice():
+    """What runs have spent together is what the outermost have: what agents used as tools spent is in their results."""
+    used = CallStory(ToolCall("c", "worker", "{}"), 0.0, result=ToolResult("worker", "ok", "", usage=SPENT))
+    runs = [RunStory("r", "boss", steps=[used]), RunStory("s", "worker", inside=3)]
+    assert outer(runs) == runs[:1]
+    assert usage_of(outer(runs)) == SPENT
+    assert cost(outer(runs)).dollars == SPENT.input_tokens * 2 / 1_000_000
+
+
+def test_kinds_of_files():
+    """A file is called what its header says it is."""
+    assert [kind_of({"cassette": 1}), kind_of({"session": 1})] == ["Cassette", "Session"]
 
 
 def test_what_people_said():

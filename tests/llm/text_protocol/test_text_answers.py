@@ -1,6 +1,8 @@
 """Which calls does a model mean that writes them as text, in however many pieces?"""
 
+import itertools
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.text_protocol.answers import AnswerReader
+from agentkit.llm.text_protocol.markup import quoted
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}
@@ -41,6 +44,17 @@ def read(pieces, *, is_cut=False, is_single=False):
     reader = AnswerReader(TOOLS, is_single=is_single)
     events = [event for piece in pieces for event in reader.feed(piece)]
     return reader, [*events, *reader.finish(is_cut=is_cut)]
+
+
+def work(text):
+    """How many functions were called to read an answer in one piece."""
+    count = itertools.count()
+    sys.setprofile(lambda *_: next(count))
+    try:
+        read([text])
+    finally:
+        sys.setprofile(None)
+    return next(count)
 
 
 def told(events, kind):
@@ -127,6 +141,13 @@ def test_text_without_markup_passes_unchanged(text):
         assert read(text)[0].text == text
 
 
+@pytest.mark.parametrize("text", ["<re\u017fult: x>", "<RE\u017fULT: x>5</RE\u017fULT>", "<thin\u212a>a</thin\u212a>"])
+def test_letters_that_only_fold_to_ours_are_no_markup(text):
+    """A letter that is ours in another case only to Unicode makes no tag: such text is told as it is."""
+    assert read([f"See {text} here"])[0].text == f"See {text} here"
+    assert quoted(text) == text
+
+
 def test_text_is_told_at_once():
     """Text passes with its own delta; only what may become markup waits."""
     reader = AnswerReader(TOOLS)
@@ -153,7 +174,8 @@ def test_a_tag_without_an_end_does_not_wait_for_ever():
 
 
 @pytest.mark.parametrize("text", ["`", "<", "<TOOL: run_python>", "{", "'", '{"', "```\n", "<tool", "&lt;", "\n", "\\"])
-def test_long_answers_are_read_in_time_that_grows_with_their_length(text):
-    """Hostile answers do not stop the reader: ten thousand times the same is read."""
-    read([10_000 * text])
-    read(["<TOOL: any>{'a': " + 10_000 * text + "</TOOL>"])
+def test_twice_as_long_an_answer_is_twice_the_work(text):
+    """The work of reading grows with the length of an answer, and no faster, however hostile the answer is."""
+    for start in ("", "<TOOL: any>{'a': "):
+        once = 3_000 // len(text) * text
+        assert work(start + 2 * once) < 3 * work(start + once)

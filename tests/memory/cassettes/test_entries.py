@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit.decisions import Decision, Label
-from agentkit.errors import BadResponse, ModelError, RateLimited, SessionError
+from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, SessionError
 from agentkit.events import Approved, ResponseReceived, RunStarted, ToolCallFinished, ToolCallPostponed
 from agentkit.memory.cassettes.entries import Reader, encode_answer, encode_question, encode_told
 from agentkit.memory.cassettes.numbering import Numbers
@@ -59,7 +59,8 @@ def test_question_and_answer_come_back(question, answer):
     """A request, a tool call and what a person was asked come back with their answers."""
     asking = back(question, answer, inside=3, live=True)
     assert (asking.question, asking.answer) == (question, answer)
-    assert (asking.number, asking.at, asking.seconds, asking.inside, asking.is_live) == (1, 12.5, 0.5, 3, True)
+    assert (asking.number, asking.at, asking.seconds, asking.inside) == (1, 12.5, 0.5, 3)
+    assert asking.is_live is (question is CALL)  # only a tool call can be
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,7 @@ def test_question_and_answer_come_back(question, answer):
     [
         ModelError("Something."),
         RateLimited("Slow down.", status=429, code="limit", parameter="tokens", retry_after_seconds=1.5),
+        Rejected("Too long.", status=400, code="context_length_exceeded", limit_tokens=8_192),
         BadResponse("Cut."),
     ],
 )
@@ -157,3 +159,11 @@ def test_a_milestone_cannot_tell_of_a_person():
     reader.read({**HEAD, **encode_question(PersonAsked(CALL, DECISION), numbers), **answer})
     with pytest.raises(SessionError, match="neither"):
         reader.read({"run": "r", "at": 1, "event": "response_received", "of": 1})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1, 1e12, 10**400, "12", True, None])
+@pytest.mark.parametrize("name", ["id", "at", "seconds", "inside"])
+def test_numbers_that_nothing_counts_are_refused(name, number):
+    """A time that no clock shows, or a question's number that is none, is a damaged line."""
+    with pytest.raises(SessionError):
+        back(REQUEST, RESPONSE, **{name: number})

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,35 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
         CassetteWriter(tmp_path / "file" / "trip.cassette", 0.0)
 
 
+WITHOUT_METADATA = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+from agentkit.errors import SessionError
+from agentkit.memory.cassettes.file import CassetteWriter, read_cassette
+
+path = Path(sys.argv[1], "trip.cassette")
+CassetteWriter(path, 0.0).finish(keep=True)
+print(read_cassette(path)[0])
+path.write_bytes(b'{"cassette": 9}\\n')
+try:
+    read_cassette(path)
+except SessionError as error:
+    print(error)
+"""
+
+
+def test_a_version_that_is_not_known_is_not_told(tmp_path):
+    """From a source tree that was not installed, a cassette does not say who wrote it, and no error has a gap."""
+    (tmp_path / "agentkit").symlink_to(Path(agentkit.__file__).parent)
+    command = [sys.executable, "-I", "-S", "-c", WITHOUT_METADATA, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    header, error = done.stdout.splitlines()
+    assert header == "{'cassette': 1, 'recorded': '1970-01-01T00:00:00+00:00'}"
+    assert "this agentkit (version unknown) reads up to 1" in error
+
+
 WRITE_UNTIL_FULL = """
 import resource, signal, sys
 from pathlib import Path
@@ -141,6 +171,7 @@ def test_a_full_disk_is_an_error(path):
         (b"\xff\xfe\n", "no cassette"),
         (b'{"other": 1}\n', "no cassette"),
         (b'{"cassette": 2, "agentkit": "9.9"}\n', "version 2.*agentkit 9.9.*upgrade"),
+        (b'{"session": 2, "name": "x"}\n', "version 2.*reads up to 1.*by a newer agentkit; upgrade"),
         (b'{"cassette": 1}\nnonsense\n', "line 2.*not JSON"),
         (b'{"cassette": 1}\n\n{"event": "x"}\n', "line 3.*unknown"),
     ],

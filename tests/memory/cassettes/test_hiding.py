@@ -67,3 +67,30 @@ def test_known_texts_are_forgotten_in_time(hiding):
     for number in range(1_002):
         hiding.hidden({"text": f"{number} " * 100})
     assert hiding.hidden({"text": KEY}) == {"text": "[redacted: API key]"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"settings": {"metadata": {KEY: "v"}}},
+        {"arguments": json.dumps({"d": {KEY: 1}})},
+        {"arguments": '{"k": "\\u0073' + KEY[1:] + '"}'},
+        {"arguments": '{"api_key": "\\u005a' + "x9Z" * 10 + '"}'},
+        {"content": "data:image/png? My key is " + KEY},
+        {"content": [{"url": f"data:image/png;base64,{KEY} {KEY}"}]},
+    ],
+)
+def test_secrets_are_redacted_in_keys_behind_escapes_and_beside_pictures(hiding, data):
+    """A key is redacted as the name of a field, spelled with escapes, and in text that only begins like a picture."""
+    hidden = hiding.hidden(data)
+    shown = json.dumps(hidden) + str(json.loads(hidden.get("arguments", "0")))
+    assert KEY not in shown
+    assert "x9Zx9Z" not in shown
+    assert "[redacted: " in shown
+
+
+def test_pictures_are_left_as_they_are(hiding):
+    """The base64 of an image is never taken for a secret, even beside one."""
+    picture = {"url": "data:image/png;base64,AKIA" + "A1B2" * 4 + "/", "detail": "low"}
+    assert hiding.hidden({"content": [picture]}) == {"content": [picture]}
+    assert hiding.hidden({"content": [picture, KEY]}) == {"content": [picture, "[redacted: API key]"]}

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -108,8 +109,10 @@ def test_a_store_that_is_let_go_closes_its_connection(postgres_url, server):
     del store
     gc.collect()
     count = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = 'agentkit'"
-    while server.execute(count).fetchone() != (0,):  # the server needs a moment to notice
-        pass
+    deadline = time.monotonic() + 10
+    while (left := server.execute(count).fetchone()) != (0,) and time.monotonic() < deadline:
+        time.sleep(0.01)  # the server needs a moment to notice
+    assert left == (0,)
 
 
 ALONE = """

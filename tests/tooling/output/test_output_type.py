@@ -315,20 +315,16 @@ def test_what_a_model_may_be_told():
     output = OutputType.of(Item)
     assert output.instruction.startswith("Answer with JSON only")
     assert json.loads(output.instruction.partition("\n")[2]) == output.schema.schema
-    tool = output.as_tool()
-    assert (tool.name, tool.strict_parameters) == ("final_answer", output.schema.schema)
-    assert output.as_tool("done").parameters["required"] == ["name", "price"]
-    assert OutputType.of(dict[str, int]).as_tool().strict_parameters is None
+    assert output.schema.schema["required"] == ["name", "price"]
+    assert (output.schema.strict, OutputType.of(dict[str, int]).schema.strict) == (True, False)
     assert output.parse(LAMP) == Item(name="lamp", price=30)
 
 
 def test_plain_text_has_no_schema():
-    """A bare `str` is any text: there is no schema, no instruction and no tool."""
+    """A bare `str` is any text: there is no schema and no instruction."""
     output = OutputType.of(str)
-    assert (output.schema, output.instruction, output.parse(" Hi "), output.partial("Hi")) == (None, "", " Hi ", "Hi")
-    assert (output.encode("Hi"), output.partial("")) == ("Hi", None)
-    with pytest.raises(ConfigError, match="no tool"):
-        output.as_tool()
+    assert (output.schema, output.instruction, output.parse(" Hi "), output.encode("Hi")) == (None, "", " Hi ", "Hi")
+    assert (output.growing().feed("Hi"), output.growing().feed("")) == ("Hi", None)
 
 
 def test_a_type_is_read_once():
@@ -378,7 +374,7 @@ PARTS = [
 @pytest.mark.parametrize(("kind", "text", "value"), PARTS, ids=named)
 def test_partial_answers(kind, text, value):
     """Of a half-written answer the keys and entries so far are told, as plain values without the wrapper."""
-    assert OutputType.of(kind).partial(text) == value
+    assert OutputType.of(kind).growing().feed(text) == value
 
 
 def test_answers_grow():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentkit.workspace.journal import Record
 
 
-@click.command()
+@click.command(short_help="Take back what the last run here changed.")
 @click.argument("run", required=False)
 @click.option("--list", "as_list", is_flag=True, help="List the runs that changed something, the latest first.")
 @click.option("--diff", "as_diff", is_flag=True, help="Show what the run changed, and undo nothing.")

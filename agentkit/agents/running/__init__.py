@@ -1,0 +1,1 @@
+"""How does one run go, from its prompt to its end?"""

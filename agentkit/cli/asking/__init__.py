@@ -1,0 +1,1 @@
+"""How is a question asked, answered, kept and paid for on the command line?"""

@@ -1,0 +1,184 @@
+"""How is an order carried out? Settings, session, agent, run, and what its end means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from agentkit.agents.agent import Agent
+from agentkit.agents.result import RunFinished, RunResult
+from agentkit.agents.running.budget import GO_ON
+from agentkit.cli.asking.approving import approver
+from agentkit.cli.asking.keeping import last_session, new_session
+from agentkit.cli.asking.question import question_of, text_of
+from agentkit.cli.asking.status import StatusLine
+from agentkit.cli.asking.writing import Lines, Output, Screen, closing_line, error_stream
+from agentkit.cli.display import clean, json_text, run_document, was_refused
+from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED, LIMIT, REFUSED
+from agentkit.cli.settings.layers import Settings, settings_here
+from agentkit.cli.terminal import go_on, shown_word, tell, tell_error
+from agentkit.memory.session import Session
+from agentkit.tape import active
+
+if TYPE_CHECKING:
+    from agentkit.agents.result import Resumption
+    from agentkit.cli.asking.order import Order
+    from agentkit.messages import Content
+
+_APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
+
+
+def answer(order: Order) -> int:
+    """Ask, show what happens, and give the exit code. Raises what the run failed with."""
+    settings = settings_here(order.flags)
+    for note in settings.notes if not order.quiet else ():
+        tell(note, "yellow")
+    question = question_of(order.question)
+    session = _session(order, settings, question)
+    prompt = question or _left(session)
+    output = Output(order.output)
+    with error_stream() as status:
+        agent = _agent(order, settings, session, status)
+        if order.yes:
+            tell(_APPROVED, "yellow")
+        began = time.monotonic()
+        result = _run(order, agent, prompt, output, status)
+    if result is None:
+        return _interrupted(session)
+    if order.verbose:
+        tell(closing_line(result, agent.llm, time.monotonic() - began, _kept(session)), faint=True)
+    return _ended(result, session)
+
+
+def _session(order: Order, settings: Settings, question: Content) -> Session:
+    """The session that is meant; one that is not kept has no store."""
+    if order.go_on:
+        return last_session(order.place)
+    name = settings.of("session")
+    if name == "":
+        return Session()
+    if name is not None:
+        return Session.open(order.place, name)
+    if not question:
+        raise _no_question()
+    return new_session(order.place, text_of(question))
+
+
+def _left(session: Session) -> Resumption:
+    """The run of a session that was left, when there is no question. Raises UsageError when there is none."""
+    from agentkit.agents.result import Resumption
+
+    if not session.unfinished:
+        raise click.UsageError(
+            f"There is no question, and no run in the session {session.name!r} waits. "
+            f'Ask something: agentkit --session {shown_word(session.name)} "..."'
+        )
+    return Resumption()
+
+
+def _no_question() -> click.UsageError:
+    return click.UsageError('There is no question. Ask one: agentkit "How much is 17% of 2400?"')
+
+
+def _agent(order: Order, settings: Settings, session: Session, status: StatusLine) -> Agent[str]:
+    limits = settings.limits
+    return Agent(
+        "agentkit",
+        settings.tools,
+        settings.of("instruction"),
+        llm=settings.llm(),
+        safety=settings.of("safety"),
+        limits=limits,
+        session=session,
+        dry_run=order.dry_run,
+        approve=approver(status, yes=order.yes, can_wait=session.store is not None),
+    )
+
+
+def _run(
+    order: Order, agent: Agent[str], prompt: Content | Resumption, output: Output, status: StatusLine
+) -> RunResult[str] | None:
+    """Run to the end and write what came of it; None when a person interrupted it."""
+    is_told = not (order.as_json or order.as_jsonl)
+    streams = is_told and order.output is None and not order.no_stream
+    screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=is_told and not order.quiet)
+    try:
+        with _taped(order, agent, screen, output):
+            result = _result(agent, prompt, screen, streaming=streams)
+    except KeyboardInterrupt:
+        screen.end_line()
+        return None
+    if order.as_json:
+        output.write(json_text(run_document(result)))
+    elif is_told and not streams and result.output:
+        output.write(clean(result.output))
+    output.finish()
+    if is_told and not order.quiet and result.changes:
+        tell(result.changes)
+    return result
+
+
+def _result(agent: Agent[str], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[str]:
+    """The run's result; the screen hears of all on the way."""
+    if not streaming:
+        agent.listeners.append(screen.hear)
+        return agent.run(prompt)
+    with closing(agent.stream(prompt)) as events:
+        for event in events:
+            screen.hear(event)
+            if isinstance(event, RunFinished):
+                result: RunResult[str] = event.result
+    return result
+
+
+@contextmanager
+def _taped(order: Order, agent: Agent[str], screen: Screen, output: Output) -> Iterator[None]:
+    """What happens in the block is recorded, and told line by line, as was ordered."""
+    from agentkit.testing.cassettes import record
+
+    def write(line: str) -> None:
+        screen.end_line()
+        output.write(line)
+
+    with ExitStack() as stack:
+        recorder = stack.enter_context(record(order.record)) if order.record is not None else None
+        if order.as_jsonl:
+            stack.enter_context(active(Lines(write, agent.session.name, recorder)))
+        yield
+
+
+def _ended(result: RunResult[str], session: Session) -> int:
+    """The exit code of a run. Raises its error unless a limit was hit."""
+    if result.status == "limit" and result.error is not None:
+        what = str(result.error).replace(GO_ON, "").strip()
+        tell_error(type(result.error)(what), _more(result, session))
+        return LIMIT
+    if result.status == "paused":
+        waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
+        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, _kept(session))}")
+        return INTERRUPTED
+    result.raise_for_status()
+    calls = result.tool_calls
+    return REFUSED if calls and all(was_refused(used.result) for used in calls) else ANSWERED
+
+
+def _more(result: RunResult[str], session: Session) -> str:
+    allow = f"Allow more with: --limit {result.limit}=NUMBER"
+    return "\n".join(filter(None, (go_on(result, _kept(session)), allow if result.limit else "")))
+
+
+def _interrupted(session: Session) -> int:
+    name = _kept(session)
+    tell("Interrupted.")
+    if name and session.entries:
+        tell('What was said is kept. Go on with: agentkit -c "Go on."')
+    return INTERRUPTED
+
+
+def _kept(session: Session) -> str:
+    """The name under which a conversation is kept; empty when it is not."""
+    return session.name if session.store is not None else ""

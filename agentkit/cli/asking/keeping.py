@@ -1,0 +1,40 @@
+"""In which session is a question asked? A new one, a named one, the last one, or none that is kept."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+import click
+
+from agentkit.cli.terminal import tell
+from agentkit.errors import SessionError
+from agentkit.memory.session import Session
+from agentkit.redaction import redact
+
+_WORDS, _WORD_CHARS = 4, 20
+
+
+def last_session(place: str | None) -> Session:
+    """The session that was changed last. Raises UsageError when there is none."""
+    summaries = Session.summaries(place)
+    if not summaries:
+        raise click.UsageError('There is no session to continue. Begin one: agentkit "How much is 17% of 2400?"')
+    return Session.open(place, summaries[0].name)
+
+
+def new_session(place: str | None, question: str) -> Session:
+    """A session of its own for a question; where none can be kept, one that is not, which is told."""
+    try:
+        return Session.open(place, new_name(question))
+    except SessionError as error:
+        if place is not None:
+            raise
+        tell(f"This conversation is not kept: {error}", "yellow")
+        return Session()
+
+
+def new_name(question: str) -> str:
+    """A name that a person recognises: the first words of the question, and four characters that make it unique."""
+    words = re.findall(r"[^\W_]+", redact(question).lower())[:_WORDS]
+    return "-".join([*(word[:_WORD_CHARS] for word in words), secrets.token_hex(2)])

@@ -1,0 +1,76 @@
+"""What was ordered, by the flags of `ask`?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentkit.cli.settings.keys import limit_of
+from agentkit.levels import SafetyLevel
+
+_NOT_BOTH = (
+    ("offline", "model", "the offline model is a model of its own"),
+    ("tools", "no_tools", "the second gives the model none"),
+    ("go_on", "session", "the first is the last session, the second the one of that name"),
+    ("no_session", "session", "the first keeps nothing"),
+    ("no_session", "go_on", "the first keeps nothing"),
+    ("as_json", "as_jsonl", "the first is one document, the second a line an event"),
+    ("quiet", "verbose", "they are opposites"),
+)
+_FLAGS = {"go_on": "--continue", "as_json": "--json", "as_jsonl": "--jsonl"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The options of `ask`, each as the command line gave it. Raises UsageError when two of them contradict."""
+
+    question: tuple[str, ...] = ()
+    offline: bool = False
+    model: str | None = None
+    system: str | None = None
+    tools: tuple[str, ...] = ()
+    no_tools: bool = False
+    safety: str | None = None
+    yes: bool = False
+    limits: tuple[str, ...] = ()
+    go_on: bool = False
+    session: str | None = None
+    no_session: bool = False
+    place: str | None = None
+    dry_run: bool = False
+    output: Path | None = None
+    record: Path | None = None
+    no_stream: bool = False
+    as_json: bool = False
+    as_jsonl: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        for one, other, why in _NOT_BOTH:
+            if getattr(self, one) and getattr(self, other):
+                raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
+
+        if self.session is not None and not self.session.strip():
+            raise click.UsageError("--session takes a name. To keep nothing, use --no-session.")
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The settings that the flags make; None where they say nothing. Raises ConfigError."""
+        names = tuple(name.strip() for given in self.tools for name in given.split(",") if name.strip())
+        return {
+            "provider": "offline" if self.offline else None,
+            "model": self.model,
+            "instruction": self.system,
+            "tools": () if self.no_tools else names or None,
+            "safety": None if self.safety is None else SafetyLevel.of(self.safety),
+            "session": "" if self.no_session else self.session,
+            "limits": dict(map(limit_of, self.limits)) or None,
+        }
+
+
+def _flag(name: str) -> str:
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")

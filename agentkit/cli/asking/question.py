@@ -1,0 +1,70 @@
+"""What is asked? The words of the command line, the files they name, and what is piped in."""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from agentkit.messages import Content, Image
+
+_PIPED = "-"
+
+
+def question_of(words: tuple[str, ...]) -> Content:
+    """The question; an empty text when there is none.
+
+    `@FILE` stands for the text, or the image, in a file; `-` for what is piped in, which else is appended. `@@` is an
+    @ that means itself. Raises UsageError for a file that cannot be read.
+    """
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    if is_piped and _PIPED not in words:
+        words = (*words, _PIPED)
+    parts: list[str | Image] = []
+    for is_plain, some in groupby(words, key=_is_plain):
+        group = list(some)
+        parts += [" ".join(map(_unescaped, group))] if is_plain else map(_read, group)
+    parts = [part for part in parts if isinstance(part, Image) or part.strip()]
+    if all(isinstance(part, str) for part in parts):
+        return "\n\n".join(str(part) for part in parts)
+    return tuple(parts)
+
+
+def text_of(question: Content) -> str:
+    """The words of a question, without its images."""
+    return question if isinstance(question, str) else " ".join(part for part in question if isinstance(part, str))
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a word means itself; `@ada what?` in one argument is a text that begins with a name."""
+    names_file = word.startswith("@") and len(word) > 1 and not word.startswith("@@")
+    return word != _PIPED and not (names_file and (" " not in word or Path(word[1:]).is_file()))
+
+
+def _unescaped(word: str) -> str:
+    return word[1:] if word.startswith("@@") else word
+
+
+def _read(word: str) -> str | Image:
+    if word == _PIPED:
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read()
+        return _text(data, "What is piped in is not text. Pipe text, or name an image file: @photo.png")
+    path = Path(word[1:])
+    try:
+        return Image.read(path)
+    except OSError as error:
+        raise click.UsageError(
+            f"The file {str(path)!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
+        ) from None
+    except ValueError:
+        return _text(path.read_bytes(), f"{str(path)!r} is neither text nor an image. Name a text, PNG or JPEG file.")
+
+
+def _text(data: bytes, complaint: str) -> str:
+    """The text that UTF-8 data says, without blank lines around it. Raises UsageError."""
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n").strip()
+    except UnicodeDecodeError:
+        raise click.UsageError(complaint) from None

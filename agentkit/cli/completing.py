@@ -1,0 +1,27 @@
+"""Which words may stand here? For the shell's completion."""
+
+from __future__ import annotations
+
+import click
+
+from agentkit.errors import AgentKitError
+
+
+def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The tools and collections that begin like this; behind a comma, the next name."""
+    from agentkit.tools import catalog
+
+    before, comma, begun = incomplete.rpartition(",")
+    names = [*catalog.collections, *catalog.all_tools.names]
+    return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+
+
+def session_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The sessions that begin like this; none when they cannot be read."""
+    from agentkit.memory.session import Session
+
+    try:
+        summaries = Session.summaries(context.params.get("place"))
+    except AgentKitError:
+        return []
+    return [summary.name for summary in summaries if summary.name.startswith(incomplete)]

@@ -1,0 +1,121 @@
+"""`agentkit models`: which model is asked, what it costs, how much it reads, and who else could be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from agentkit.llm.client import LLM
+    from agentkit.usage import Price
+
+_EXAMPLES = """\b
+Examples:
+  agentkit models
+  agentkit models gpt-5.4-mini groq:llama-3.3-70b-versatile
+"""
+
+
+@click.command(short_help="Say which model is asked, its price and its window.", epilog=_EXAMPLES)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def models(*, names: tuple[str, ...], as_json: bool) -> None:
+    """Say which model is asked, or what is known of the models NAME: place, price, window. Nothing is sent."""
+    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.settings.layers import settings_here
+    from agentkit.errors import NoProvider
+
+    settings, told, problem = settings_here(), [], None
+    for name in names or (None,):
+        try:
+            told.append(_about(settings.llm(name)))
+        except NoProvider as error:
+            if names:
+                raise
+            problem = error
+    if as_json:
+        providers = [{"name": name, "ready": ready, "why": why} for name, ready, why in _providers()]
+        click.echo(json_text({"schema_version": SCHEMA_VERSION, "models": told, "providers": providers}))
+        return
+    lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in told]
+    lines += [f"{problem}"] if problem else []
+    if not names:
+        width = max(len(name) for name, _, _ in _providers())
+        lines.append("\n".join(f"{'✓' if ready else '-'} {name:<{width}}  {why}" for name, ready, why in _providers()))
+    click.echo(clean("\n\n".join(lines)))
+
+
+def _about(llm: LLM) -> dict[str, Any]:
+    """What is known of a model, as JSON has it."""
+    from agentkit.llm.prices import context_window, price_under
+
+    price, tariff = price_under(llm.tariff), llm.tariff
+    return {
+        **asdict(llm.describe()),
+        "price": None if price is None else _price_fields(price),
+        "window_tokens": context_window(tariff.provider, tariff.model),
+    }
+
+
+def _price_fields(price: Price) -> dict[str, Any]:
+    return {
+        "input": price.input,
+        "cached": price.cached,
+        "output": price.output,
+        "unit": "US dollars per million tokens",
+        "source": price.source,
+        "date": price.date,
+        "is_tiered": bool(price.tiers),
+    }
+
+
+def _rows(about: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is known of a model, for a person."""
+    yield "model", f"{about['model']}"
+    yield "provider", f"{about['provider']} (decided by {about['decided_by']})"
+    yield "endpoint", f"{about['endpoint']}"
+    yield "protocol", f"{about['protocol']}"
+    if about["api_version"]:
+        yield "api version", f"{about['api_version']}"
+    yield "price", _price_text(about["price"])
+    window = about["window_tokens"]
+    yield "window", f"{window:,} tokens" if window else "unknown"
+    for reason in about["ignored"]:
+        yield "ignored", reason
+
+
+def _price_text(price: dict[str, Any] | None) -> str:
+    if price is None:
+        return "unknown; with --limit cost=… it is refused, unless you add --limit unknown_price=free"
+    rates = [f"{price['input']:g} in", f"{price['cached']:g} cached" if price["cached"] is not None else ""]
+    rates += [f"{price['output']:g} out", "more for long requests" if price["is_tiered"] else ""]
+    by = ", ".join(filter(None, (price["source"], price["date"])))
+    return f"≈ US dollars per million tokens: {', '.join(filter(None, rates))} ({by})"
+
+
+def _providers() -> list[tuple[str, bool, str]]:
+    """Each provider, whether it could be asked, and why."""
+    from agentkit.config import environment
+    from agentkit.llm.providers.openai import SERVICES
+
+    variables = environment()
+    azure = [name for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT") if name not in variables]
+    rows = [_keyed("openai", "OPENAI_API_KEY", variables)]
+    rows.append(("azure", not azure, f"{' and '.join(azure)} not set" if azure else "AZURE_OPENAI_API_KEY is set"))
+    for name, service in SERVICES.items():
+        if service.key_variable:
+            rows.append(_keyed(name, service.key_variable, variables))
+        else:
+            rows.append((name, True, f"a server of your own, without a key: {service.base_url}"))
+    has_offline = find_spec("needle") is not None
+    how = "installed; no key, no network" if has_offline else "pip install 'agentkit-tools[offline]'"
+    return [*rows, ("offline", has_offline, how)]
+
+
+def _keyed(name: str, variable: str, variables: Mapping[str, str]) -> tuple[str, bool, str]:
+    is_set = variable in variables
+    return name, is_set, f"{variable} is {'' if is_set else 'not '}set"

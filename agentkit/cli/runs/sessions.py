@@ -1,0 +1,170 @@
+"""`agentkit sessions`: the conversations that are kept: list, show, rename, fork, export, import, delete."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentkit.cli.completing import session_names
+from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED
+
+if TYPE_CHECKING:
+    from agentkit.memory.session import Session
+    from agentkit.memory.store import SessionSummary
+
+_EXAMPLES = """\b
+Examples:
+  agentkit sessions list
+  agentkit sessions rename who-won-the-cup-7f3a cup
+  agentkit sessions fork cup cup-2 --at 4
+  agentkit --session cup-2 "And who lost?"
+"""
+_PLACE = click.option("--place", metavar="FILE|URL", help="Where sessions are kept: a file, or the URL of a database.")
+_NAME = click.argument("name", shell_complete=session_names)
+
+
+@click.group(epilog=_EXAMPLES, short_help="List, show, fork and delete the conversations that are kept.")
+def sessions() -> None:
+    """List, show and change the conversations that are kept."""
+
+
+@sessions.command("list")
+@_PLACE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def list_sessions(*, place: str | None, as_json: bool) -> None:
+    """List the sessions, the newest change first."""
+    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.memory.session import Session
+
+    summaries = Session.summaries(place)
+    if as_json:
+        document = {"schema_version": SCHEMA_VERSION, "sessions": [asdict(each) for each in summaries]}
+        click.echo(json_text(document))
+        return
+    width = max((len(each.name) for each in summaries), default=0)
+    for each in summaries:
+        click.echo(clean(_line(each, width)))
+    if not summaries:
+        click.echo('No session is kept yet. Begin one: agentkit "How much is 17% of 2400?"', err=True)
+
+
+@sessions.command("show")
+@_NAME
+@_PLACE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every entry.")
+def show_session(*, name: str, place: str | None, as_json: bool) -> None:
+    """Show what was said and done in the session NAME."""
+    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.memory.codec import encode_entry
+
+    session = _opened(name, place)
+    if as_json:
+        entries = [encode_entry(entry) for entry in session.entries]
+        click.echo(json_text({"schema_version": SCHEMA_VERSION, "name": name, "entries": entries}))
+    else:
+        click.echo(clean(session.show()))
+
+
+@sessions.command("rename")
+@click.argument("old", shell_complete=session_names)
+@click.argument("new")
+@_PLACE
+def rename_session(*, old: str, new: str, place: str | None) -> None:
+    """Call the session OLD NEW."""
+    _opened(old, place).rename(new)
+    _told(f"The session {old!r} is now {new!r}.")
+
+
+@sessions.command("fork")
+@_NAME
+@click.argument("new")
+@_PLACE
+@click.option("--at", type=click.IntRange(min=0), metavar="N", help="Begin with the first N messages; all by default.")
+def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> None:
+    """Make the session NEW, which begins like the session NAME."""
+    from agentkit.memory.archive import count_text
+
+    fork = _opened(name, place).fork(new, at)
+    _told(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
+
+
+@sessions.command("export")
+@_NAME
+@click.argument("file", type=click.Path(path_type=Path))
+@_PLACE
+def export_session(*, name: str, file: Path, place: str | None) -> None:
+    """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
+    _opened(name, place).export(file)
+    _told(f"Written: {file}")
+
+
+@sessions.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("name", required=False)
+@_PLACE
+def import_session(*, file: Path, name: str | None, place: str | None) -> None:
+    """Keep what was exported to FILE as a session, under its old name or NAME."""
+    from agentkit.memory.session import Session
+
+    session = Session.restore(file, place, name or "")
+    _told(f'Imported. Go on with: agentkit --session {_quoted(session.name)} "..."')
+
+
+@sessions.command("delete")
+@_NAME
+@_PLACE
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def delete_session(*, name: str, place: str | None, yes: bool) -> int:
+    """Delete the session NAME, for good. At a terminal you are asked first."""
+    session = _opened(name, place)
+    if not yes and not _confirmed(session):
+        _told("Nothing was deleted.")
+        return INTERRUPTED
+    session.delete()
+    _told(f"The session {name!r} is deleted.")
+    return ANSWERED
+
+
+def _opened(name: str, place: str | None) -> Session:
+    """The session of that name. Raises SessionError that names the closest when there is none."""
+    import difflib
+
+    from agentkit.errors import SessionError
+    from agentkit.memory.session import Session
+
+    names = [summary.name for summary in Session.summaries(place)]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise SessionError(f"There is no session {name!r}.{hint}")
+    return Session.open(place, name)
+
+
+def _confirmed(session: Session) -> bool:
+    """Whether the person at the terminal agrees. Raises UsageError without a terminal."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError("There is nobody to ask whether to delete it. To delete it unasked, add -y.")
+    return click.confirm(f"Delete {session.name!r} with its {len(session.messages)} messages?", err=True)
+
+
+def _line(summary: SessionSummary, width: int) -> str:
+    from agentkit.cli.runs.words import day_text
+    from agentkit.memory.archive import count_text
+
+    return f"{summary.name:<{width}}  {day_text(summary.changed)}  {count_text(summary.runs, 'run')}"
+
+
+def _told(text: str) -> None:
+    from agentkit.cli.terminal import tell
+
+    tell(text)
+
+
+def _quoted(name: str) -> str:
+    from agentkit.cli.terminal import shown_word
+
+    return shown_word(name)

@@ -1,0 +1,1 @@
+"""What does the command line do when its flags do not say? Environment, project file, user file, default."""

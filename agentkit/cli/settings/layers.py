@@ -1,0 +1,218 @@
+"""Which value holds, and where did it come from? Flag, environment, project file, user file, default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentkit.cli.settings.files import File, project_file, user_file
+from agentkit.cli.settings.keys import KEYS, LIMIT_NAMES
+from agentkit.cli.settings.trust import is_trusted
+from agentkit.config import environment, settings_file
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.usage import Limits
+
+if TYPE_CHECKING:
+    from agentkit.llm.client import LLM
+    from agentkit.tooling.toolset import Toolset
+
+FLAG = "the command line"
+DEFAULT = "default"
+INSTRUCTION = "You are a helpful assistant."
+MAX_ITERATIONS = 10
+
+_DEFAULTS: Mapping[str, Any] = {
+    "model": None,
+    "provider": None,
+    "base_url": None,
+    "tools": ("default",),
+    "safety": SafetyLevel.NETWORK,
+    "session": None,
+    "limits": {each.name: each.default for each in fields(Limits)} | {"iterations": MAX_ITERATIONS},
+    "instruction": INSTRUCTION,
+}
+_PLACE = ("provider", "base_url", "model")
+_NEEDS_TRUST = ("model", "session", "instruction")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and where it came from. A limit is a setting of its own, called `limits.cost` or the like."""
+
+    key: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one source says: the command line, the environment, a file, or the defaults."""
+
+    source: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def named(self, key: str) -> str:
+        """The source of one value, as a person looks for it."""
+        return f"AGENTKIT_{key.partition('.')[0].upper()}" if self.source == "environment" else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, each with its source; `notes` are what did not count, and why, for stderr."""
+
+    values: Mapping[str, Setting]
+    notes: tuple[str, ...] = ()
+
+    def of(self, key: str) -> Any:
+        """The value of a setting; None when nobody says anything."""
+        return self.values[key].value
+
+    @property
+    def limits(self) -> Limits:
+        """What a run may take."""
+        return Limits(**{name: self.of(f"limits.{name}") for name in LIMIT_NAMES})
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools that a model gets. Raises UnknownTool."""
+        from agentkit.tools import catalog
+
+        return catalog.named(self.of("tools"))
+
+    def llm(self, model: str | None = None) -> LLM:
+        """The client that the settings name, with another model perhaps. Raises NoProvider and ConfigError."""
+        from agentkit.llm.client import LLM
+
+        # What the environment says, the client reads itself, in the order that its documentation gives.
+        chosen = {key: self.values[key] for key in _PLACE}
+        given = {key: each.value for key, each in chosen.items() if not each.source.startswith("AGENTKIT_")}
+        if model is not None:
+            given = {"model": model} if _names_place({"model": model}) else {**given, "model": model}
+        return LLM(**given)
+
+
+def settings_here(flags: Mapping[str, Any] | None = None) -> Settings:
+    """The settings that hold in the current folder; `flags` are what the command line says. Raises ConfigError."""
+    own = user_file(settings_file())
+    project = project_file(Path.cwd())
+    notes: list[str] = []
+    below = [Layer(str(own.path), own.values), Layer(DEFAULT, _DEFAULTS)]
+    if project is not None:
+        values, notes = _allowed(project, below)
+        below.insert(0, Layer(str(project.path), values))
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    layers = [Layer(FLAG, given), Layer("environment", _of_environment()), *below]
+    settings = [*_place_settings(layers), *_limit_settings(layers)]
+    settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, "limits")]
+    return Settings({each.key: each for each in settings}, tuple(notes))
+
+
+def _of_environment() -> dict[str, Any]:
+    """What the variables `AGENTKIT_MODEL` and so on say. Raises ConfigError."""
+    variables = environment()
+    found = {}
+    for key, read in KEYS.items():
+        name = f"AGENTKIT_{key.upper()}"
+        if name in variables:
+            try:
+                found[key] = read(variables[name])
+            except ConfigError as error:
+                raise ConfigError(f"{name} is not as it should be. {error}") from None
+    return found
+
+
+def _allowed(project: File, below: list[Layer]) -> tuple[dict[str, Any], list[str]]:
+    """What a project file may say, and what of it does not count. Raises ConfigError for what it may never say.
+
+    Somebody else may have written it: it may narrow what the user allows, and say the rest once the user trusts it.
+    """
+    values = dict(project.values)
+    _check_project(project)
+    if "safety" in values:
+        values["safety"] = min(values["safety"], _first("safety", below).value)
+    if is_trusted(project):
+        return values, []
+    held = [key for key in _NEEDS_TRUST if values.pop(key, None) is not None]
+    if "limits" in values:
+        values["limits"] = _narrowed(values["limits"], below)
+    if "tools" in values:
+        values["tools"] = _fewer(values["tools"], _first("tools", below).value)
+    notes = [f"{project.path} is not trusted, so that {' and '.join(held)} in it does not count."] if held else []
+    return values, [f"{note}\nRead the file, and then run: agentkit config trust" for note in notes]
+
+
+def _check_project(project: File) -> None:
+    """Raise ConfigError for what no project may say: where questions and keys are sent, and that more runs unasked."""
+    values = project.values
+    for key in ("provider", "base_url"):
+        if key in values:
+            raise ConfigError(
+                f"{project.path}: a project may not say {key}, as your key and your questions would go there. "
+                f"Put it into your own file, {settings_file()}, or set AGENTKIT_{key.upper()}."
+            )
+    if _names_place(values):
+        raise ConfigError(
+            f"{project.path}: a project may name a model, but no provider, as your questions would go there. "
+            f"Leave the word before the colon out, or put the model into your own file, {settings_file()}."
+        )
+    if values.get("safety", SafetyLevel.SAFE) > SafetyLevel.NETWORK:
+        raise ConfigError(
+            f"{project.path}: a project may not raise the safety level above network. "
+            "Say it yourself: --safety system, or AGENTKIT_SAFETY=system."
+        )
+
+
+def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
+    """The limits that are narrower than those below."""
+    held = {name: _limit(name, below).value for name in limits if name != "unknown_price"}
+    return {
+        name: limits[name]
+        for name, value in held.items()
+        if limits[name] is not None and (value is None or limits[name] < value)
+    }
+
+
+def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the tools that are meant and are among the allowed ones, too."""
+    from agentkit.tools import catalog
+
+    known = set(catalog.named(allowed).names)
+    return tuple(name for name in catalog.named(names).names if name in known)
+
+
+def _names_place(values: Mapping[str, Any]) -> bool:
+    """Whether this says where the model is, and not just what it is called."""
+    from agentkit.llm.detect import PROVIDERS
+
+    prefix, colon, _ = (values.get("model") or "").partition(":")
+    is_prefixed = bool(colon) and prefix.strip().lower() in PROVIDERS
+    return is_prefixed or any(values.get(key) for key in ("provider", "base_url"))
+
+
+def _place_settings(layers: list[Layer]) -> Iterator[Setting]:
+    """Model, provider and base URL: what names another place puts out of force all that is said of it further down."""
+    found: dict[str, Setting] = {}
+    for layer in layers:
+        for key in _PLACE:
+            if layer.values.get(key) and key not in found:
+                found[key] = Setting(key, layer.values[key], layer.named(key))
+        if _names_place(layer.values):
+            break
+    return iter([found.get(key) or Setting(key, None, DEFAULT) for key in _PLACE])
+
+
+def _limit_settings(layers: list[Layer]) -> Iterator[Setting]:
+    return (_limit(name, layers) for name in LIMIT_NAMES)
+
+
+def _limit(name: str, layers: list[Layer]) -> Setting:
+    layer = next(layer for layer in layers if name in layer.values.get("limits", {}))
+    return Setting(f"limits.{name}", layer.values["limits"][name], layer.named("limits"))
+
+
+def _first(key: str, layers: list[Layer]) -> Setting:
+    layer = next(layer for layer in layers if key in layer.values)
+    return Setting(key, layer.values[key], layer.named(key))

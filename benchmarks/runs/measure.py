@@ -1,0 +1,154 @@
+"""What do an agent, a run and a recording cost?
+
+    python benchmarks/runs/measure.py
+
+Prints Markdown tables. First what it takes to make an agent of ready tools, in microseconds and bytes, and a run
+without tools. Then what one iteration with a tool call takes in runs of 1, 50 and 200 of them, and by how much the
+iterations of long runs are dearer. Last what recording adds to an iteration, when the model is a script that answers at
+once, and when it is a server on this machine that does. What is compared takes turns, so that all share the noise; the
+least of the times is what the program itself takes, the median what it takes on this machine now.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+from agentkit import LLM, Agent, Limits, Tool, Toolset, default_tools
+from agentkit.testing import FakeServer, ScriptedLLM, call, record
+
+AGENTS, KEPT_AGENTS, RUNS = 2_000, 200, 1_000
+LENGTHS, LONG_RUNS = (1, 50, 200), 15
+RECORDED_ITERATIONS, RECORDED_RUNS = 20, 25
+LIMITS = Limits(iterations=300, tool_calls=None, repeated_calls=None)
+
+
+def main() -> None:
+    """Measure and print."""
+    lines = [*agents(), "", *iterations(), "", *recordings()]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def agents() -> Iterator[str]:
+    """The table of what there is before a model does anything."""
+    yield "| what | median | least | bytes |"
+    yield "|---|---|---|---|"
+    tools = Toolset(default_tools)
+    yield f"| make an agent | {shown(repeated(lambda: Agent('x', tools), AGENTS))} | {bytes_of_an_agent(tools):,} |"
+    agent = Agent("x", [], llm=ScriptedLLM("hi", repeat=True))
+    yield f"| a run without tools | {shown(repeated(lambda: agent.run('go'), RUNS, agent.reset))} | |"
+
+
+def bytes_of_an_agent(tools: Toolset) -> int:
+    """How much memory one agent keeps, its tools aside."""
+    Agent("x", tools)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    kept = [Agent("x", tools) for _ in range(KEPT_AGENTS)]
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) // len(kept)
+
+
+def iterations() -> Iterator[str]:
+    """The table of iterations with a tool call, by how many the run has."""
+    yield "| a run of | an iteration, median | least | ratio to the shortest run |"
+    yield "|---|---|---|---|"
+    times: dict[int, list[float]] = {length: [] for length in LENGTHS}
+    for _ in range(LONG_RUNS):
+        for length, taken in times.items():
+            taken.append(seconds_of_run(scripted(length)) / length)
+    first = min(times[LENGTHS[0]])
+    for length, taken in times.items():
+        yield f"| {length} {'call' if length == 1 else 'calls'} | {shown(taken)} | {min(taken) / first:.2f} |"
+
+
+def recordings() -> Iterator[str]:
+    """The table of what a recording adds."""
+    yield "| the model | an iteration, median | least | more with a recording, median | least | ratio of medians |"
+    yield "|---|---|---|---|---|---|"
+    with tempfile.TemporaryDirectory() as folder:
+        for name, seconds in (("a script", seconds_scripted), ("a server here", seconds_served)):
+            without, recorded = [], []
+            for _ in range(RECORDED_RUNS):
+                without.append(seconds(None) / RECORDED_ITERATIONS)
+                recorded.append(seconds(Path(folder) / "run.jsonl") / RECORDED_ITERATIONS)
+            more = [statistics.median(recorded) - statistics.median(without), min(recorded) - min(without)]
+            ratio = statistics.median(recorded) / statistics.median(without)
+            yield f"| {name} | {shown(without)} | {' | '.join(map(microseconds, more))} | {ratio:.2f} |"
+
+
+def seconds_scripted(path: Path | None) -> float:
+    """How long a run takes with a model that is a script."""
+    return seconds_of_run(scripted(RECORDED_ITERATIONS), path)
+
+
+def seconds_served(path: Path | None) -> float:
+    """How long a run takes with a model that a server on this machine serves at once."""
+    with FakeServer(*said(RECORDED_ITERATIONS)) as server, closing(client_of(server)) as llm:
+        return seconds_of_run(llm, path)
+
+
+def client_of(server: FakeServer) -> LLM:
+    """A client of the server."""
+    return LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+
+
+def seconds_of_run(llm: LLM, path: Path | None = None) -> float:
+    """How long a run takes in which the model wishes for a tool again and again; recorded where there is a path."""
+
+    def double(number: int) -> int:
+        return 2 * number
+
+    def run() -> None:
+        with nullcontext() if path is None else record(path):
+            agent.run("Double them all.").raise_for_status()
+
+    agent = Agent("x", [Tool(double)], llm=llm, limits=LIMITS)
+    return measured(run)
+
+
+def scripted(length: int) -> ScriptedLLM:
+    """A model that wishes for a tool so many times, and then answers."""
+    return ScriptedLLM(*said(length))
+
+
+def said(length: int) -> list[object]:
+    """What such a model says."""
+    return [*(call("double", number=number) for number in range(length)), "Done."]
+
+
+def repeated(work: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> list[float]:
+    """How long something takes each time; what is done `before` does not count."""
+    times = []
+    for _ in range(rounds):
+        before()
+        times.append(measured(work))
+    return times
+
+
+def measured(work: Callable[[], object]) -> float:
+    """How many seconds something takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def shown(times: list[float]) -> str:
+    """The median and the least of times, as two cells."""
+    return f"{microseconds(statistics.median(times))} | {microseconds(min(times))}"
+
+
+def microseconds(seconds: float) -> str:
+    """Seconds as microseconds."""
+    return f"{seconds * 1e6:,.0f} µs"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""How does a run end on the command line, and what is told of it?"""
+
+import signal
+import time
+
+from agentkit.memory.session import Session
+from agentkit.testing import FakeServer, call, fail, slow
+
+SUM = call("calculator", expression="2+2")
+WRITE = call("write_file", path="note.txt", content="hello")
+
+
+def test_a_limit_says_how_to_go_on(typed_line):
+    """At a limit the exit code is 3; stderr says which limit it was, how to go on and how to allow more."""
+    with FakeServer(SUM, repeat=True) as server:
+        _, err, code = typed_line("-q", "--limit", "tool_calls=2", "loop", server=server)
+    assert code == 3
+    what, *rest = err.splitlines()
+    assert what.startswith("Error: ")
+    assert 'Go on with: agentkit -c "Go on."' in "\n".join(rest)
+    assert rest[-1] == "Allow more with: --limit tool_calls=NUMBER"
+    assert "result.resume()" not in err
+
+
+def test_a_limit_of_what_is_not_kept_offers_no_way_on(typed_line):
+    """Without a session there is nothing to go on with."""
+    with FakeServer(SUM, repeat=True) as server:
+        err = typed_line("-q", "--no-session", "--limit", "iterations=1", "loop", server=server)[1]
+    assert "agentkit -c" not in err
+    assert "--limit iterations=NUMBER" in err
+
+
+def test_the_closing_line_tells_what_it_took(typed_line):
+    """-v closes with model, tokens, money, seconds and session; without a session with the rest."""
+    with FakeServer("4", "4") as server:
+        closing = typed_line("-v", "2+2?", server=server)[1].splitlines()[-1]
+        short = typed_line("-v", "--no-session", "2+2?", server=server)[1].splitlines()[-1]
+    assert closing.startswith("openai:gpt-5.4-mini · 10 tokens in, 5 out · cost unknown · ")
+    assert closing.split(" · ")[-1].startswith("session 2-2-")
+    assert "session" not in short
+
+
+def test_a_failure_is_told_after_the_closing_line(typed_line):
+    """A provider's failure is exit code 1, with what to do on the second line."""
+    with FakeServer(fail(401, "Incorrect key")) as server:
+        _, err, code = typed_line("-v", "hi", server=server)
+    lines = err.splitlines()
+    assert (code, lines[0].startswith("openai:")) == (1, True)
+    assert lines[1].startswith("Error: ")
+    assert len(lines) >= 3
+
+
+def test_all_refused_exits_with_4(typed_line):
+    """When every tool call of a run was refused, the answer is printed and the exit code is 4; else it is 0."""
+    with FakeServer(WRITE, "I could not.", WRITE, SUM, "Half of it.") as server:
+        out, err, code = typed_line("Write it.", server=server)
+        assert (out, code, "[deny: safety-level]" in err) == ("I could not.\n", 4, True)
+        assert typed_line("Write it and add.", server=server)[2] == 0
+
+
+def test_yes_approves_all_and_warns(typed_line, tmp_path):
+    """-y approves what would be asked about, and warns of it; the change is shown."""
+    with FakeServer(WRITE, "Done.") as server:
+        out, err, code = typed_line("-y", "Write it.", server=server)
+    assert (out, code) == ("Done.\n", 0)
+    assert err.startswith("Warning: -y approves every call")
+    assert "+hello" in err
+    assert (tmp_path / "note.txt").read_text() == "hello"
+
+
+def test_settings_hold_for_a_question(typed_line, own_user_file, tmp_path):
+    """The user's file gives instruction and tools, and what a project may not say unasked is told, unless -q."""
+    own_user_file('instruction = "Be brief."\ntools = "calculator"\n')
+    (tmp_path / "agentkit.toml").write_text('instruction = "Obey."\n')
+    with FakeServer("ok", repeat=True) as server:
+        assert "agentkit config trust" in typed_line("hi", server=server)[1]
+        assert typed_line("-q", "hi", server=server)[1] == ""
+    request = server.requests[0].json
+    assert request["messages"][0]["content"] == "Be brief."
+    assert [tool["function"]["name"] for tool in request["tools"]] == ["calculator"]
+
+
+def test_an_interrupted_run_is_kept(spawn):
+    """Ctrl-C ends the line that was being written, and says how to go on with what was kept."""
+    with FakeServer(slow("one two three four", between_seconds=1.5)) as server:
+        process = spawn("hi", server=server)
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (first + out).endswith("\n")
+    assert err == 'Interrupted.\nWhat was said is kept. Go on with: agentkit -c "Go on."\n'
+
+
+def test_what_is_not_kept_is_interrupted_in_one_word(spawn):
+    """Without a session an interrupted run leaves nothing to go on with."""
+    with FakeServer(slow("too late", before_seconds=5)) as server:
+        process = spawn("--no-session", "hi", server=server)
+        deadline = time.monotonic() + 30
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == "Interrupted.\n"
+
+
+def test_a_run_that_waits_goes_on(typed_line, tmp_path):
+    """A run that another program left waiting goes on with -c and no question."""
+    from agentkit import LLM, Agent, Approval
+    from agentkit.tools.catalog import system_tools
+
+    with FakeServer(WRITE, "Written.") as server:
+        llm = LLM(base_url=server.base_url, model="gpt-5.4-mini")
+        session = Session.open(name="left")
+        agent = Agent("agentkit", system_tools, llm=llm, session=session, approve=lambda _: Approval.LATER)
+        assert agent.run("Write it.").status == "paused"
+        out, _, code = typed_line("-c", "-y", server=server)
+    assert (out, code) == ("Written.\n", 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]

@@ -1,0 +1,58 @@
+"""What is asked: words, files, images, piped text."""
+
+import base64
+
+import pytest
+
+from agentkit.testing import FakeServer
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "piped", "asked"),
+    [
+        (["Count", "it."], b"a\r\nb\n", "Count it.\n\na\nb"),
+        (["Before.", "-", "After."], b"piped", "Before.\n\npiped\n\nAfter."),
+        (["Sum", "up", "@notes.txt", "now."], b"", "Sum up\n\nfrom the file\n\nnow."),
+        (["@@ada", "is", "a name"], b"", "@ada is a name"),
+        (["@ada what is this?"], b"", "@ada what is this?"),
+        (["a@b", "@"], b"", "a@b @"),
+        ([], b"only piped", "only piped"),
+    ],
+)
+def test_the_question_is_put_together(words, piped, asked, typed_line, tmp_path):
+    """Piped text is appended or stands where - stands; @FILE is the text of a file; @@ is an @."""
+    (tmp_path / "notes.txt").write_text("\ufefffrom the file\n")
+    with FakeServer("ok") as server:
+        assert typed_line("ask", *words, server=server, piped=piped)[2] == 0
+    assert server.requests[0].json["messages"][-1]["content"] == asked
+
+
+def test_an_image_is_asked_about(typed_line, tmp_path):
+    """@FILE is the image when the file holds one; its name is no part of the session's."""
+    (tmp_path / "photo.png").write_bytes(PIXEL)
+    with FakeServer("A dot.") as server:
+        assert typed_line("What is it?", "@photo.png", server=server)[0] == "A dot.\n"
+    text, image = server.requests[0].json["messages"][-1]["content"]
+    assert text["text"] == "What is it?"
+    assert image["image_url"]["url"].startswith("data:image/png;base64,")
+    assert typed_line("sessions", "list")[0].startswith("what-is-it-")
+
+
+@pytest.mark.parametrize(
+    ("words", "piped", "said"),
+    [
+        (["@none.txt"], b"", "The file 'none.txt' cannot be read: No such file"),
+        (["@none.txt"], b"", "To say @none.txt itself, write @@none.txt."),
+        (["@data.bin"], b"", "'data.bin' is neither text nor an image"),
+        (["x"], b"\xff\xfe\x00", "What is piped in is not text"),
+    ],
+)
+def test_what_cannot_be_read_is_told(words, piped, said, typed_line, tmp_path):
+    """A file or pipe that holds no text is a usage error that says what to do."""
+    (tmp_path / "data.bin").write_bytes(b"\xff\xfe\x00")
+    out, err, code = typed_line("ask", *words, piped=piped)
+    assert (out, code, said in err) == ("", 2, True)

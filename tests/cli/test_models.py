@@ -1,0 +1,56 @@
+"""`agentkit models`: which model, at what price, and who else could be asked."""
+
+import json
+
+
+def test_the_model_that_is_asked_is_described(typed_line, monkeypatch):
+    """Model, provider with what decided, endpoint, price and window are told, and what was ignored; no key is."""
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-1")
+    run = typed_line
+    assert run("models")[2] == 0
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-shown")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://x.openai.azure.com")
+    out = run("models")[0]
+    assert "provider     openai (decided by OPENAI_API_KEY)" in out
+    assert "price        ≈ US dollars per million tokens: 0.75 in, " in out
+    assert " tokens\n" in out
+    assert "ignored      AZURE_OPENAI_ENDPOINT" in out
+    assert "✓ openai      OPENAI_API_KEY is set" in out
+    assert "- azure       AZURE_OPENAI_API_KEY not set" in out
+    assert "✓ groq        GROQ_API_KEY is set" in out
+    assert "✓ ollama      a server of your own" in out
+    assert "sk-not-shown" not in out
+
+
+def test_without_a_provider_it_says_how_to_get_one(typed_line, monkeypatch):
+    """Without a key the providers are listed, with what each needs; a model that is named is an error."""
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    out, _, code = typed_line("models")
+    assert (code, "No API key found." in out, "- openai" in out) == (0, True, True)
+    _, err, code = typed_line("models", "groq:llama")
+    assert (code, "GROQ_API_KEY" in err) == (2, True)
+
+
+def test_any_model_can_be_asked_about(typed_line, monkeypatch):
+    """Named models are described, one after the other; a price that nobody knows is unknown, never 0."""
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://x.openai.azure.com")
+    monkeypatch.setenv("AZURE_OPENAI_DEPLOYMENT", "mine")
+    out = typed_line("models", "ollama:qwen3", "mine")[0]
+    assert "price        unknown; with --limit cost=" in out
+    assert "window       unknown" in out
+    assert "api version  2024-02-01" in out
+    assert "✓" not in out
+    (about, _) = json.loads(typed_line("models", "--json", "ollama:qwen3", "mine")[0])["models"]
+    assert (about["model"], about["price"], about["window_tokens"]) == ("qwen3", None, None)
+
+
+def test_prices_say_what_they_are_for(typed_line, monkeypatch):
+    """A price has its parts, its source and its date; where long requests cost more, that is said."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    out = typed_line("models", "gemini:gemini-2.5-pro", "gpt-5.4-mini")[0]
+    assert "more for long requests (genai-prices " in out
+    document = json.loads(typed_line("models", "--json")[0])
+    assert document["models"][0]["price"]["unit"] == "US dollars per million tokens"
+    assert {each["name"] for each in document["providers"]} >= {"openai", "azure", "groq", "offline"}
