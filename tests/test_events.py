@@ -39,6 +39,7 @@ VALUES = {
     "status": "done",
     "output": "Hello.",
     "changes": "",
+    "folder": "/srv/project",
 }
 
 
