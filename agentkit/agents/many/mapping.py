@@ -238,5 +238,14 @@ def _check(prompts: object, concurrency: object, limits: object, executor: objec
         raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
     if limits is not None and limits.iterations is not None:
         raise ConfigError("Limits(iterations=) are those of one run: give them to the agent, or use max_iterations=.")
+    _check_executor(executor)
+
+
+def _check_executor(executor: object) -> None:
     if not isinstance(executor, Executor | None):
         raise ConfigError(f"executor= takes a concurrent.futures.Executor. Got {executor!r:.200}.")
+    if executor is not None and not isinstance(executor, ThreadPoolExecutor) and tape.TAPE.get() is not None:
+        raise ConfigError(
+            "A recording does not hear other processes, and a replay would ask the real model there: "
+            "map without executor= inside record() and replay()."
+        )

@@ -5,7 +5,8 @@ import contextvars
 import inspect
 import signal
 import threading
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
@@ -561,3 +562,14 @@ def test_answer_cut_by_its_limit_is_a_result(way):
     """An answer that was cut at its token limit is a result with that limit."""
     agent = Agent("long", llm=ScriptedLLM(say("Half an", finish_reason="length"), repeat=True))
     assert [result.limit for result in mapped(agent, way, ["a", "b"])] == ["output_tokens"] * 2
+
+
+@pytest.mark.parametrize("way", ["record", "replay"])
+def test_other_processes_are_not_recorded(way, tmp_path):
+    """A recording cannot hear other processes, so that a map that would use them is refused before anything runs."""
+    with record(tmp_path / "c"):
+        echoing().map(["1"])
+    block = record(tmp_path / "d") if way == "record" else replay(tmp_path / "c", partial=True)
+    refused = pytest.raises(ConfigError, match="does not hear other processes")
+    with block, ProcessPoolExecutor(1, get_context("spawn")) as pool, refused:
+        echoing().map(["1"], executor=pool)
