@@ -6,6 +6,7 @@ sessions and cassettes keep. The others are pieces of what is to come.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -212,3 +213,13 @@ class RunEnded(Milestone):
     output: str = ""
     error: str = ""
     changes: str = ""
+
+
+def deltas_of(response: Response) -> Iterator[Event]:
+    """A whole response as the pieces of one that is streamed."""
+    if response.message.reasoning:
+        yield ReasoningDelta(response.message.reasoning)
+    if response.text:
+        yield TextDelta(response.text)
+    for index, call in enumerate(response.tool_calls):
+        yield ToolCallDelta(index, call.name, call.arguments)

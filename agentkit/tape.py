@@ -19,10 +19,9 @@ from agentkit.events import (
     Approved,
     Event,
     Milestone,
-    ReasoningDelta,
     ResponseReceived,
     TextDelta,
-    ToolCallDelta,
+    deltas_of,
 )
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
 
@@ -241,10 +240,5 @@ def _given(answer: Answer) -> Any:
 
 def _pieces(response: Response) -> Iterable[Event]:
     """A whole response as a stream tells it."""
-    if response.message.reasoning:
-        yield ReasoningDelta(response.message.reasoning)
-    if response.text:
-        yield TextDelta(response.text)
-    for index, call in enumerate(response.tool_calls):
-        yield ToolCallDelta(index, call.name, call.arguments)
+    yield from deltas_of(response)
     yield ResponseReceived(response)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.errors import ModelError, Rejected
-from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.events import Event, ResponseReceived, deltas_of
 from agentkit.llm import quirks
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.prices import tariff_of
@@ -214,7 +214,7 @@ class _Reading:
         else:
             yield from self._feed(self._stream.flush())
             response = self._own(self._reader.finish(closed=self._stream.closed))
-        yield from (event for event in _pieces(response) if type(event) not in self.told)
+        yield from (event for event in deltas_of(response) if type(event) not in self.told)
         yield ResponseReceived(response)
 
     def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
@@ -227,13 +227,3 @@ class _Reading:
 def _shortened(text: str) -> str:
     """A text without its middle when it is very long: what the server said begins it, our advice ends it."""
     return text if len(text) <= _MAX_ERROR_CHARS else f"{text[: _MAX_ERROR_CHARS - _END_CHARS]} … {text[-_END_CHARS:]}"
-
-
-def _pieces(response: Response) -> Iterator[Event]:
-    """A whole response as the events of one that is streamed."""
-    if response.message.reasoning:
-        yield ReasoningDelta(response.message.reasoning)
-    if response.text:
-        yield TextDelta(response.text)
-    for index, call in enumerate(response.tool_calls):
-        yield ToolCallDelta(index, call.name, call.arguments)

@@ -32,25 +32,6 @@ def look() -> str:
     return "Not yet."
 
 
-def tell(agent, way, prompt="go"):
-    """The result of one run, driven in one of the four ways, and the agent's client closed again."""
-
-    async def collect():
-        try:
-            if way == "arun":
-                return await agent.arun(prompt)
-            return [event async for event in agent.astream(prompt)][-1].result
-        finally:
-            await agent.llm.aclose()
-
-    if way in {"arun", "astream"}:
-        return asyncio.run(collect())
-    try:
-        return agent.run(prompt) if way == "run" else list(agent.stream(prompt))[-1].result
-    finally:
-        agent.llm.close()
-
-
 def served(server, **options):
     """A client of a fake server."""
     return LLM(base_url=server.base_url, model="any", **options)
@@ -87,12 +68,12 @@ HIT = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", HIT)
-def test_each_limit_stops_the_run(name, way, find_faults):
+def test_each_limit_stops_the_run(name, way, find_faults, drive):
     """Each limit ends a run before a request goes beyond it: the result names it and holds all that was done."""
     limits, lines, words = HIT[name]
     with FakeServer(*lines) as server:
         agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
-        result = tell(agent, way)
+        result = drive(agent, way)
         assert len(server.requests) == len(lines)
     assert (result.status, result.limit) == ("limit", name)
     assert words in str(result.error)
@@ -114,11 +95,11 @@ def test_each_limit_stops_the_run(name, way, find_faults):
         Limits(seconds=1e-9),
     ],
 )
-def test_nothing_is_spent_where_the_first_request_is_too_much(limits, way):
+def test_nothing_is_spent_where_the_first_request_is_too_much(limits, way, drive):
     """A limit that the first request could break is hit before anything is sent; the conversation stays as it was."""
     with FakeServer() as server:
         agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
-        result = tell(agent, way)
+        result = drive(agent, way)
         assert server.requests == []
     assert (result.status, result.iterations, agent.history) == ("limit", 0, [])
 
@@ -137,11 +118,11 @@ def test_call_of_an_agent_raises_at_a_limit():
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults):
+def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults, drive):
     """At a limit that leaves room for it, the model is asked once more: without tools, with an order to answer now."""
     with FakeServer(*calls(1), "It is zero.") as server:
         agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
-        result = tell(agent, way)
+        result = drive(agent, way)
         first, last = server.requests
     assert (tools_of(first), "tools" in last.json) == (["add"], False)
     orders = [str(request.json.get("instructions") or request.json["messages"][0]) for request in (first, last)]
@@ -153,33 +134,33 @@ def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_model_that_calls_tools_in_its_last_answer(protocol, way, find_faults):
+def test_model_that_calls_tools_in_its_last_answer(protocol, way, find_faults, drive):
     """A model that calls tools although none are offered is not obeyed: no call runs, and the history stays valid."""
     with FakeServer(*calls(1), say("I must add.", *calls(1)), "Hello again.") as server:
         agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
-        result = tell(agent, way)
+        result = drive(agent, way)
         assert (result.status, result.output, len(result.tool_calls)) == ("limit", "I must add.", 1)
         assert find_faults(agent.history) == []
-        assert tell(agent, way).output == "Hello again."
+        assert drive(agent, way).output == "Hello again."
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_failed_last_answer_is_no_failure(way, find_faults):
+def test_failed_last_answer_is_no_failure(way, find_faults, drive):
     """When the last answer cannot be had, the run has still ended at its limit with all that was done."""
     with FakeServer(*calls(1), fail(400, "No tools, no answer.")) as server:
         agent = Agent("helper", [add], max_iterations=1, llm=served(server))
-        result = tell(agent, way)
+        result = drive(agent, way)
     assert (result.status, result.limit, len(result.tool_calls)) == ("limit", "iterations", 1)
     assert find_faults(agent.history) == []
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_last_answer_within_a_limit_of_tokens(way):
+def test_last_answer_within_a_limit_of_tokens(way, drive):
     """Where tools take most of what is left, leaving them out makes room for a last answer within the limit."""
     many = [Tool(add, f"add_{number}", "A tool with a long description. " * 20) for number in range(40)]
     with FakeServer(say("", call("add_1", a=1, b=2), usage=Usage(9_000, 10, requests=1)), "Three.") as server:
         agent = Agent("helper", many, llm=served(server), limits=Limits(total_tokens=12_000))
-        result = tell(agent, way)
+        result = drive(agent, way)
         assert "tools" not in server.requests[1].json
         assert limit_of(server.requests[1]) < 2_990
     assert (result.status, result.limit, result.output) == ("limit", "total_tokens", "Three.")
@@ -191,27 +172,27 @@ def redacted(output):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_last_answer_is_checked(way):
+def test_last_answer_is_checked(way, drive):
     """A last answer is parsed and shown to the checks as any other; one that is not taken gives no typed output."""
     agent = Agent("helper", [add], "", 1, llm=ScriptedLLM(*calls(1), "It is secret."), checks=[redacted])
-    result = tell(agent, way)
+    result = drive(agent, way)
     assert (result.status, result.output) == ("limit", "It is […].")
     assert agent.messages[-1].text == "It is […]."
     for text, value in (("[0]", [0]), ("I do not know.", None)):
         typed = Agent(
             "helper", [add], "", 1, llm=ScriptedLLM(*calls(1), f'{{"result": {text}}}'), output_type=list[int]
         )
-        result = tell(typed, way)
+        result = drive(typed, way)
         assert (result.status, result.limit, result.output) == ("limit", "iterations", value)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_resuming_after_the_time_was_up(way, find_faults):
+def test_resuming_after_the_time_was_up(way, find_faults, drive):
     """A run that had no time left goes on with new time, and knows which call had not come to an end."""
     lines = [call("hang", seconds=30), call("hang", seconds=0), "Done."]
     agent = Agent("helper", [Tool(hang, timeout_seconds=None)], llm=ScriptedLLM(*lines), limits=Limits(seconds=0.5))
-    stopped = tell(agent, way)
-    result = tell(agent, way, stopped.resumption(limits=Limits(seconds=60)))
+    stopped = drive(agent, way)
+    result = drive(agent, way, stopped.resumption(limits=Limits(seconds=60)))
     assert (stopped.limit, result.status, result.output) == ("seconds", "done", "Done.")
     assert [used.result.status for used in result.tool_calls] == ["timed_out", "ok"]
     assert find_faults(agent.history) == []
@@ -231,13 +212,13 @@ def test_calls_beyond_the_limit_are_refused_in_words():
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["iterations", "tool_calls", "repeated_calls", "total_tokens", "cost"])
-def test_resuming_goes_on_from_there(name, way, find_faults):
+def test_resuming_goes_on_from_there(name, way, find_faults, drive):
     """A run that has hit a limit goes on from there, with the agent's own limits anew."""
     limits, lines, _ = HIT[name]
     with FakeServer(*lines, *calls(1), "Done.") as server:
         agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
-        stopped = tell(agent, way)
-        result = tell(agent, way, stopped.resumption())
+        stopped = drive(agent, way)
+        result = drive(agent, way, stopped.resumption())
     assert (result.status, result.limit, result.output) == ("done", None, "Done.")
     assert [used.result.value for used in result.tool_calls[: len(stopped.tool_calls)]] == [
         used.result.value for used in stopped.tool_calls
@@ -281,11 +262,11 @@ def test_tool_call_that_was_refused_may_be_made_after_resuming():
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("way", WAYS)
-def test_request_says_how_long_its_answer_may_be(protocol, way):
+def test_request_says_how_long_its_answer_may_be(protocol, way, drive):
     """Under a limit on what is written, a request names the rest of it as the most that the answer may have."""
     with FakeServer(say("", *calls(1), usage=Usage(10, 100, requests=1)), "Done.") as server:
         agent = Agent("helper", [add], llm=served(server, protocol=protocol), limits=Limits(output_tokens=1_000))
-        assert tell(agent, way).status == "done"
+        assert drive(agent, way).status == "done"
         assert [limit_of(request) for request in server.requests] == [1_000, 900]
 
 
@@ -345,11 +326,11 @@ class Priced(ScriptedLLM):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_unreported_usage_keeps_the_worst(way):
+def test_unreported_usage_keeps_the_worst(way, drive):
     """A request whose server gives no figures counts with the most that it could have taken."""
     with FakeServer(say("", *calls(1), usage=None)) as server:
         agent = Agent("helper", [add], llm=served(server), limits=Limits(output_tokens=500))
-        result = tell(agent, way)
+        result = drive(agent, way)
     assert (result.limit, result.usage.unreported, result.usage.output_tokens) == ("output_tokens", 1, 0)
 
 
@@ -407,7 +388,7 @@ def test_agents_as_tools_share_what_may_be_spent():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_agents_at_the_same_time_do_not_spend_more_together(way):
+def test_agents_at_the_same_time_do_not_spend_more_together(way, drive):
     """Eight agents at work at the same time cannot spend together what none of them may spend alone."""
     asked, together = [], threading.Barrier(3)
 
@@ -420,7 +401,7 @@ def test_agents_at_the_same_time_do_not_spend_more_together(way):
         inner = Agent("inner", llm=served(server, max_tokens=300))
         wishes = [call("inner", request=f"part {number}") for number in range(8)]
         agent = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(wishes), limits=Limits(output_tokens=915))
-        result = tell(agent, way)
+        result = drive(agent, way)
     assert result.limit == "output_tokens"
     assert result.usage.output_tokens == 905
     assert asked == [300, 300, 300]
@@ -493,11 +474,11 @@ async def ahang(seconds: float = 30) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("line", [slow("Late.", before_seconds=30), slow("Far too late, I fear.", between_seconds=30)])
-def test_hanging_model_is_left_at_the_limit(line, way):
+def test_hanging_model_is_left_at_the_limit(line, way, drive):
     """A model that does not answer in time, or stops in the middle of it, is waited for no longer than the limit."""
     with FakeServer(line) as server:
         agent = Agent("helper", llm=served(server), limits=Limits(seconds=0.5))
-        result = tell(agent, way)
+        result = drive(agent, way)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert "time of the run was up" in str(result.error)
 
@@ -505,11 +486,11 @@ def test_hanging_model_is_left_at_the_limit(line, way):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("function", [hang, ahang])
 @pytest.mark.parametrize("count", [1, 3])
-def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults):
+def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults, drive):
     """A tool that hangs, blocking or awaiting, alone or with others, is stopped when the run's time is up."""
     llm = ScriptedLLM([call(function.__name__)] * count)
     agent = Agent("helper", [Tool(function, timeout_seconds=None)], llm=llm, limits=Limits(seconds=0.5))
-    result = tell(agent, way)
+    result = drive(agent, way)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert {used.result.status for used in result.tool_calls} == {"timed_out"}
     assert "time of the run is up (0.5 seconds)" in str(result.error)
@@ -517,14 +498,14 @@ def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_hanging_agent_inside_is_left_at_the_limit_outside(way):
+def test_hanging_agent_inside_is_left_at_the_limit_outside(way, drive):
     """An agent that is used as a tool has no more time than the run that uses it, and the result names that time."""
     with FakeServer(slow("Late.", before_seconds=30)) as server:
         inner = Agent("inner", llm=served(server))
         outer = Agent(
             "outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="x")), limits=Limits(seconds=0.5)
         )
-        result = tell(outer, way)
+        result = drive(outer, way)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert "(0.5 seconds)" in str(result.error)
     assert not result.tool_calls[0].result.ok
@@ -567,10 +548,10 @@ def test_repeating_is_limited_by_default():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_repeating_is_noticed_told_and_stopped(way):
+def test_repeating_is_noticed_told_and_stopped(way, drive):
     """With a limit of three, the same call and result is told at the third time and ends the run at the sixth."""
     llm = ScriptedLLM(*[call("look")] * 6, "It does not change.")
-    result = tell(Agent("helper", [look], llm=llm, limits=THRICE), way)
+    result = drive(Agent("helper", [look], llm=llm, limits=THRICE), way)
     assert (result.status, result.limit, result.output) == ("limit", "repeated_calls", "It does not change.")
     told = [message.content for message in llm.requests[-1].messages if hasattr(message, "call_id")]
     assert ["brought this very result before" in content for content in told] == [False, False, True, True, True, True]

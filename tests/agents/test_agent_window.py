@@ -1,6 +1,5 @@
 """Which part of a long conversation does an agent's model read, and how does it get at the rest?"""
 
-import asyncio
 import time
 from dataclasses import replace
 
@@ -24,25 +23,6 @@ WAYS = ["run", "arun", "stream", "astream"]
 def look(number: int) -> str:
     """Look something up."""
     return f"Entry {number}: " + "word " * 400
-
-
-def tell(agent, way, prompt="go"):
-    """The result of one run, driven in one of the four ways, and the agent's client closed again."""
-
-    async def collect():
-        try:
-            if way == "arun":
-                return await agent.arun(prompt)
-            return [event async for event in agent.astream(prompt)][-1].result
-        finally:
-            await agent.llm.aclose()
-
-    if way in {"arun", "astream"}:
-        return asyncio.run(collect())
-    try:
-        return agent.run(prompt) if way == "run" else list(agent.stream(prompt))[-1].result
-    finally:
-        agent.llm.close()
 
 
 def answer(request):
@@ -95,11 +75,11 @@ def conversation(exchanges, words=40):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_requests_fit_into_the_window(way, find_faults):
+def test_requests_fit_into_the_window(way, find_faults, drive):
     """However long the conversation gets, each request fits, is valid, and holds the newest prompt."""
     agent = Agent("helper", [look], "Be brief.", llm=ScriptedLLM(answer, repeat=True), window=2_000)
     for number in range(12):
-        assert tell(agent, way, f"Question {number}").output == "It is found."
+        assert drive(agent, way, f"Question {number}").output == "It is found."
         for request in agent.llm.requests[-2:]:
             assert tokens_of(request) <= 2_000
             assert faults_of(request.messages) == []
@@ -110,11 +90,11 @@ def test_requests_fit_into_the_window(way, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_long_run_fits_into_the_window(way):
+def test_long_run_fits_into_the_window(way, drive):
     """Within one run, too, old results are shortened and old iterations left out, and the prompt stays."""
     lines = [call("look", number=number) for number in range(12)]
     agent = Agent("helper", [look], max_iterations=20, llm=ScriptedLLM(*counted(*lines, "Done.")), window=2_500)
-    result = tell(agent, way, "The only question")
+    result = drive(agent, way, "The only question")
     assert (result.status, len(result.tool_calls)) == ("done", 12)
     for request in agent.llm.requests:
         assert faults_of(request.messages) == []
@@ -126,7 +106,7 @@ def test_long_run_fits_into_the_window(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_summary_is_asked_for_once(way):
+def test_summary_is_asked_for_once(way, drive):
     """With `summarise` the model writes a summary once and is told it in every request from then on."""
     lines = [say("They spoke of words.", usage=Usage(700, 30, requests=1)), "One.", "Two.", "Three."]
     agent = Agent(
@@ -134,7 +114,7 @@ def test_summary_is_asked_for_once(way):
     )
     heard = []
     agent.on(Summarised, heard.append)
-    results = [tell(agent, way, f"Newest {number}") for number in range(3)]
+    results = [drive(agent, way, f"Newest {number}") for number in range(3)]
     assert [result.output for result in results] == ["One.", "Two.", "Three."]
     (told,) = heard
     assert (told.text, told.usage) == ("They spoke of words.", Usage(700, 30, requests=1))
@@ -203,13 +183,13 @@ NO_LIMIT_NAMED = "The prompt is too long for this model's context window."
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults):
+def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults, drive):
     """When the server finds a conversation too long, it is sent again, shorter; the next run knows the room."""
     refusal = fail(400, TOO_LONG, code="context_length_exceeded")
     with FakeServer(refusal, say("Here.", usage=None), "And here.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
         agent = Agent("helper", [look], llm=llm, session=conversation(100))
-        first, second = tell(agent, way, "Where?"), tell(agent, way, "And where?")
+        first, second = drive(agent, way, "Where?"), drive(agent, way, "And where?")
         long, *short = [len(str(request.json)) for request in server.requests]
     assert (first.output, second.output) == ("Here.", "And here.")
     assert max(short) < long * 0.75
@@ -218,18 +198,18 @@ def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_several_tries_where_the_server_names_no_limit(way):
+def test_several_tries_where_the_server_names_no_limit(way, drive):
     """A server that does not say how much it takes is tried with less and less, three times; then the run fails."""
     refusal = fail(400, NO_LIMIT_NAMED)
     with FakeServer(refusal, refusal, refusal, "Here.") as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), session=conversation(100))
-        assert tell(agent, way, "Where?").output == "Here."
+        assert drive(agent, way, "Where?").output == "Here."
         lengths = [len(str(request.json)) for request in server.requests]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] < lengths[0] * 0.5
     with FakeServer(*[refusal] * 4) as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), session=conversation(100))
-        result = tell(agent, way, "Where?")
+        result = drive(agent, way, "Where?")
     assert (result.status, result.error.is_too_long) == ("failed", True)
 
 
@@ -287,12 +267,12 @@ def offers(request):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_long_output_is_read_on_by_its_handle(way):
+def test_long_output_is_read_on_by_its_handle(way, drive):
     """What was left out of a long output is read with `read_more`, offered from then on, also in the next run."""
     read = call("read_more", handle="call_1_1", find="line 1500:")
     llm = ScriptedLLM(call("report"), read, "Found.", call("read_more", handle="call_1_1", start=-30), "Found again.")
     agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm)
-    first, second = tell(agent, way), tell(agent, way)
+    first, second = drive(agent, way), drive(agent, way)
     assert "line 1500: word" in first.tool_calls[1].result.content
     assert second.tool_calls[0].result.content.endswith("line 1999: word")
     assert 'read_more(handle="call_1_1"' in llm.requests[1].messages[-1].content
@@ -330,7 +310,7 @@ def test_what_is_read_on_in_keeps_its_labels():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_another_run_was_told_is_not_read_on_in(way):
+def test_what_another_run_was_told_is_not_read_on_in(way, drive):
     """A run cannot read an output of a run at the same time: it would not know what that may hold."""
     session = Session()
 
@@ -341,8 +321,8 @@ def test_what_another_run_was_told_is_not_read_on_in(way):
 
     llm = ScriptedLLM(call("report", lines=1_500), meanwhile, "Done.", call("read_more", handle="call_1_1_2"), "Read.")
     agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm, session=session)
-    assert "no stored output" in tell(agent, way).tool_calls[1].result.content
-    read = tell(agent, way).tool_calls[0].result
+    assert "no stored output" in drive(agent, way).tool_calls[1].result.content
+    read = drive(agent, way).tool_calls[0].result
     assert read.content.startswith("[characters 0")
     assert Label.PRIVATE in read.labels
 
