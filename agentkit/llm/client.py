@@ -222,6 +222,11 @@ class LLM(Extraction):
         request = self._request(messages, tools, output_schema, settings)
         return ataped_stream(request, partial(self._provider.astream, request))
 
+    def prepare(self) -> None:
+        """Load the client now, and not with the first request. Nothing is sent."""
+        if prepare := getattr(self._provider, "prepare", None):
+            prepare()
+
     def close(self) -> None:
         """Close what the blocking methods opened. The LLM stays usable."""
         if close := getattr(self._provider, "close", None):
@@ -269,7 +274,7 @@ class LLM(Extraction):
 def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> Provider:
     """What answers for an endpoint; imported when chosen."""
     if endpoint.provider == "offline":
-        from agentkit.llm.providers.offline import OfflineModel
+        from agentkit.llm.providers.offline.model import OfflineModel
 
         return OfflineModel(timeout_seconds=timeout_seconds)
     from agentkit.llm.remote import RemoteModel
@@ -284,8 +289,16 @@ def _whole_text(response: Response) -> str:
     return response.text
 
 
+_NO_TEXT = "Provider, model, key and addresses are texts, as in LLM(model='gpt-5.4-mini'). Got {0}."
+
+
 def _stripped(text: str | None) -> str | None:
-    """The text without blanks around it, as they come along when a key is pasted; None when nothing is left."""
+    """The text without blanks around it, as they come along when a key is pasted; None when nothing is left.
+
+    Raises ConfigError for what is no text, without telling it: it may be a key.
+    """
+    if text is not None and not isinstance(text, str):
+        raise ConfigError(_NO_TEXT.format(type(text).__name__))
     return (text.strip() or None) if text else None
 
 

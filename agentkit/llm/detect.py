@@ -137,7 +137,7 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
 
 def _unknown(provider: str, decider: str) -> str:
     close = difflib.get_close_matches(provider, PROVIDERS, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = f" Did you mean {close[0]!r}?" if close else " The name of a model goes into model=."
     return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
 
 
@@ -168,7 +168,7 @@ def _nothing_found(values: Values) -> str:
 
 def _offline_way() -> str:
     """How simple requests are answered without any provider on this machine."""
-    from agentkit.llm.providers.offline import installed
+    from agentkit.llm.providers.offline.model import installed
 
     if installed():
         return "For simple requests the offline model is installed: --offline, or AGENTKIT_PROVIDER=offline."

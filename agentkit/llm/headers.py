@@ -16,11 +16,6 @@ def make_readable(response: Any) -> None:
         del response.headers["retry-after"]
 
 
-async def amake_readable(response: Any) -> None:
-    """Like `make_readable`, for a client that awaits."""
-    make_readable(response)
-
-
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """How long a server asks to wait: in milliseconds, in seconds, or until a date."""
     wish = headers.get("retry-after", "")

@@ -16,7 +16,8 @@ from agentkit.llm.transport import Transport
 from agentkit.llm.wire import Wire, wire_named
 from agentkit.llm.wire.reading import json_object
 from agentkit.llm.wire.sse import EventStream
-from agentkit.messages import AssistantMessage, Message, Request, Response, without_extra
+from agentkit.llm.wire.writing import Written, written
+from agentkit.messages import AssistantMessage, Message, Request, Response, ToolSpec, without_extra
 from agentkit.usage import Price
 
 _MAX_ADAPTATIONS = 8
@@ -38,12 +39,17 @@ class RemoteModel:
         self._tariff = tariff_of(endpoint, price)
         self._transport = Transport(endpoint, timeout_seconds, max_retries)
         self._wire = wire_named(endpoint.protocol)
+        self._written = Written(self._sendable)
         self._learnt: dict[str, quirks.Adjustment] = {}
 
     @property
     def adjustments(self) -> tuple[str, ...]:
         """What is sent differently because the server refused it otherwise."""
         return tuple(self._learnt)
+
+    def prepare(self) -> None:
+        """Load the client of the blocking methods. Nothing is sent."""
+        self._transport.prepare()
 
     def close(self) -> None:
         """Close the connections of the blocking methods; a later request opens new ones."""
@@ -60,7 +66,7 @@ class RemoteModel:
             body = next(attempts)
             while True:
                 try:
-                    return self._decode(self._transport.post(self._wire.path, body))
+                    return self._decode(self._transport.post(self._wire.path, written(body)))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
 
@@ -71,7 +77,7 @@ class RemoteModel:
             body = next(attempts)
             while True:
                 try:
-                    return self._decode(await self._transport.apost(self._wire.path, body))
+                    return self._decode(await self._transport.apost(self._wire.path, written(body)))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
 
@@ -81,9 +87,9 @@ class RemoteModel:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
             while True:
-                reading = _Reading(self._wire, self._decode, self._own, self._transport.scrub)
+                reading, content = _Reading(self._wire, self._decode, self._own, self._transport.scrub), written(body)
                 try:
-                    with closing(self._transport.stream(self._wire.path, body, reading.is_whole)) as pieces:
+                    with closing(self._transport.stream(self._wire.path, content, reading.is_whole)) as pieces:
                         for piece in pieces:
                             yield from reading.feed(piece)
                     yield from reading.finish()
@@ -100,9 +106,9 @@ class RemoteModel:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
             while True:
-                reading = _Reading(self._wire, self._decode, self._own, self._transport.scrub)
+                reading, content = _Reading(self._wire, self._decode, self._own, self._transport.scrub), written(body)
                 try:
-                    async with aclosing(self._transport.astream(self._wire.path, body, reading.is_whole)) as pieces:
+                    async with aclosing(self._transport.astream(self._wire.path, content, reading.is_whole)) as pieces:
                         async for piece in pieces:
                             for event in reading.feed(piece):
                                 yield event
@@ -134,9 +140,8 @@ class RemoteModel:
         yield body
 
     def _body(self, request: Request, learnt: Mapping[str, quirks.Adjustment], *, streaming: bool) -> dict[str, Any]:
-        request = replace(request, messages=[self._sendable(message) for message in request.messages])
         strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
-        body = self._wire.encode(request, self._endpoint.model, strict=strict)
+        body = self._wire.encode(request, self._endpoint.model, strict=strict, before=self._written)
         if streaming:
             body = {**self._wire.streaming, **body}
         body = quirks.known(body, self._endpoint.model, self._wire.name)
@@ -144,10 +149,11 @@ class RemoteModel:
             body = adjustment.apply(body)
         return body
 
-    def _sendable(self, message: Message) -> Message:
+    def _sendable(self, part: Message | ToolSpec) -> Message | ToolSpec:
         """What another provider keeps for itself is sent to that provider only."""
-        is_own = not isinstance(message, AssistantMessage) or message.origin == self._origin
-        return message if is_own else without_extra(message)
+        if not isinstance(part, AssistantMessage) or part.origin == self._origin:
+            return part
+        return without_extra(part) if part.extra or part.tool_calls else part
 
     def _decode(self, text: str) -> Response:
         """The response in a text. What fails is read again without its secrets, because errors quote parts of it."""
@@ -174,6 +180,9 @@ class RemoteModel:
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
             raise
+        except UnicodeEncodeError:
+            told = "The request has text that is no Unicode (half a character), so that it cannot be sent."
+            raise Rejected(told) from None
 
 
 class _Reading:
@@ -199,9 +208,10 @@ class _Reading:
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """The events in the next piece."""
-        start = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
-        is_json = self._unstreamed or (not self._begun and start.startswith((b"{", b"[")))
-        self._begun = self._begun or bool(start)
+        is_json = bool(self._unstreamed)
+        if not self._begun:
+            start = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
+            is_json, self._begun = start.startswith((b"{", b"[")), bool(start)
         if is_json:
             self._unstreamed.append(piece)
         else:

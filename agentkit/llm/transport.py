@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
+import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import cache, partial
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from agentkit.config import Secret, environment
-from agentkit.errors import AgentKitError, BadResponse, ConfigError, Rejected, Unauthorized, Unreachable
-from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
-from agentkit.llm.headers import amake_readable, make_readable, retry_after_seconds
-from agentkit.llm.wire.failures import ended, failure
-from agentkit.llm.wire.reading import json_or_text
+from agentkit.errors import ConfigError, Unauthorized
+from agentkit.llm.endpoint import Endpoint, is_header_text
+from agentkit.llm.headers import make_readable
+from agentkit.llm.http.bounds import Bounded
+from agentkit.llm.http.lanes import Lanes
+from agentkit.llm.http.translation import Translation
+from agentkit.llm.wire.failures import ended
 
-Body = Mapping[str, Any]
 IsDone = Callable[[], bool]
 
 CONNECT_SECONDS = 10.0
@@ -52,35 +52,36 @@ class Transport:
         self._client: Any = None
         self._close_client: Callable[[], object] = _nothing
         self._kept: dict[asyncio.AbstractEventLoop, _Kept] = {}
+        self._said: tuple[str | None, dict[str, Any]] = "", {}  # no key is empty, so that this is none's
 
-    def post(self, path: str, body: Body) -> str:
+    def post(self, path: str, content: bytes) -> str:
         """Send a request and read the text that answers it. Raises ModelError."""
-        with _Translation(self) as foreign:
+        with Translation(self) as foreign:
             client = self._blocking()
-            text: str = client.post(path, cast_to=str, body=body, options=self._options(client, self._key()))
+            text: str = client.post(path, cast_to=str, content=content, options=self._options(client, self._key()))
             return text
         raise foreign.translated
 
-    async def apost(self, path: str, body: Body) -> str:
+    async def apost(self, path: str, content: bytes) -> str:
         """Like `post`, awaiting."""
-        with _Translation(self) as foreign:
+        with Translation(self) as foreign:
             client = await self._awaiting()
             options = self._options(client, await self._akey())
-            text: str = await client.post(path, cast_to=str, body=body, options=options)
+            text: str = await client.post(path, cast_to=str, content=content, options=options)
             return text
         raise foreign.translated
 
-    def stream(self, path: str, body: Body, is_done: IsDone) -> Generator[bytes]:
+    def stream(self, path: str, content: bytes, is_done: IsDone) -> Generator[bytes]:
         """Send a request and yield its answer as bytes while they arrive. Raises ModelError.
 
         Once `is_done` says that the answer is whole, nothing that happens to the connection matters any more.
         """
-        with _Translation(self) as foreign:
+        with Translation(self) as foreign:
             import openai
 
             client = self._blocking()
             kind, options = openai.Stream[object], self._options(client, self._key())
-            stream = client.post(path, cast_to=object, body=body, options=options, stream=True, stream_cls=kind)
+            stream = client.post(path, cast_to=object, content=content, options=options, stream=True, stream_cls=kind)
             with closing(stream):
                 for piece in stream.response.iter_bytes():
                     yield piece
@@ -90,14 +91,15 @@ class Transport:
         if not is_done():
             raise foreign.translated
 
-    async def astream(self, path: str, body: Body, is_done: IsDone) -> AsyncGenerator[bytes]:
+    async def astream(self, path: str, content: bytes, is_done: IsDone) -> AsyncGenerator[bytes]:
         """Like `stream`, awaiting."""
-        with _Translation(self) as foreign:
+        with Translation(self) as foreign:
             import openai
 
             client = await self._awaiting()
             kind, options = openai.AsyncStream[object], self._options(client, await self._akey())
-            stream = await client.post(path, cast_to=object, body=body, options=options, stream=True, stream_cls=kind)
+            sent = client.post(path, cast_to=object, content=content, options=options, stream=True, stream_cls=kind)
+            stream = await sent
             try:
                 async for piece in stream.response.aiter_bytes():
                     yield piece
@@ -108,6 +110,10 @@ class Transport:
             return
         if not is_done():
             raise foreign.translated
+
+    def prepare(self) -> None:
+        """Make the client of the blocking methods."""
+        self._blocking()
 
     def close(self) -> None:
         """Close the blocking connections. The next request opens new ones."""
@@ -133,7 +139,7 @@ class Transport:
                 import openai
 
                 with _set_up():
-                    http_client = openai.DefaultHttpxClient(**self._http_options(_add_query, make_readable))
+                    http_client = openai.DefaultHttpxClient(**self._http_options(_prepare, _receive))
                 self._client = openai.OpenAI(http_client=http_client, **self._client_options())
                 self._close_client = weakref.finalize(self, _close_in, os.getpid(), self._client)
             return self._client
@@ -153,7 +159,8 @@ class Transport:
 
             self._forget_ended_loops()
             with _set_up():
-                http_client = openai.DefaultAsyncHttpxClient(**self._http_options(_aadd_query, amake_readable))
+                http_options = self._http_options(_aprepare, _areceive)
+                http_client = openai.DefaultAsyncHttpxClient(**http_options, transport=_lanes(http_options["verify"]))
             client = openai.AsyncOpenAI(http_client=http_client, **self._client_options())
             keeper = _keep(client)
             await anext(keeper)
@@ -167,17 +174,23 @@ class Transport:
                 self._kept.pop(ended).let_go.detach()
 
     def _http_options(
-        self, add_query: Callable[[bytes, Any], object], make_readable: Callable[[Any], object]
+        self, prepare: Callable[[bytes, Any], object], receive: Callable[[str, float, Any], object]
     ) -> dict[str, Any]:
-        """Redirects are not followed: they could carry key and conversation to another host."""
+        """Redirects are not followed: they could carry key and conversation to another host.
+
+        Nor are cookies kept: they would tell a server which runs belong together.
+        """
+        from http.cookiejar import CookieJar, DefaultCookiePolicy
+
         is_secure = self._endpoint.base_url.startswith("https:")
         own_query = urlencode({name: value for name, value in self._endpoint.query.items() if name != _VERSION})
         return {
             "verify": _tls_context() if is_secure else False,
             "follow_redirects": False,
+            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),
             "event_hooks": {
-                "request": [partial(add_query, own_query.encode())] if own_query else [],
-                "response": [make_readable],
+                "request": [partial(prepare, own_query.encode())] if own_query else [],
+                "response": [partial(receive, self.where, self.timeout_seconds)],
             },
         }
 
@@ -193,7 +206,17 @@ class Transport:
         }
 
     def _options(self, client: Any, key: str | None) -> dict[str, Any]:
-        """Headers for a request: the key where the endpoint wants it, and nothing that the server does not need."""
+        """What is said of a request beside its content, made anew only when the key is another one."""
+        said, options = self._said
+        if said != key:
+            # Limits are the client's anyway, but what is not said costs the openai package a deep copy a request.
+            limits = {"max_retries": client.max_retries, "timeout": client.timeout}
+            options = {"headers": self._headers(client, key), **limits}
+            self._said = key, options
+        return options
+
+    def _headers(self, client: Any, key: str | None) -> dict[str, Any]:
+        """The key where the endpoint wants it, and nothing that the server does not need."""
         import openai
 
         endpoint = self._endpoint
@@ -205,7 +228,7 @@ class Transport:
             headers[endpoint.key_header], bearer = key, ""
         if authorization := endpoint.authorization or bearer:
             headers["Authorization"] = authorization
-        return {"headers": headers}
+        return headers
 
     def _key(self) -> str | None:
         """The key or token to send, if any. A token is asked for each time; its provider knows when to renew it."""
@@ -224,96 +247,6 @@ class Transport:
         return self._key() if self._endpoint.token_provider is None else await asyncio.to_thread(self._key)
 
 
-class _Translation:
-    """Holds back an exception of the libraries below; ours, `translated`, is for the caller to raise.
-
-    Raised outside of any handler, ours is not chained to theirs, which may quote the key.
-    """
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self.translated: AgentKitError = BadResponse("There was no answer.")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> bool:
-        """Whether the exception is held back."""
-        names = {f"{ancestor.__module__.partition('.')[0]}.{ancestor.__name__}" for ancestor in type(error).__mro__}
-        translate = next((translate for theirs, translate in _TRANSLATIONS if theirs & names), None)
-        if error is None or translate is None:
-            return False
-        self.translated = translate(error, self._transport)
-        return True
-
-
-def _refused(error: Any, transport: Transport) -> AgentKitError:
-    response = error.response
-    if 300 <= response.status_code < 400:
-        target = shown_url(response.headers.get("location", "nowhere"))
-        text = f"{transport.where} redirects to {target}, which is not followed. Use the right base URL."
-        return BadResponse(text, status=response.status_code)
-    seconds = retry_after_seconds(response.headers)
-    return failure(
-        json_or_text(transport.scrub(response.text)), status=response.status_code, retry_after_seconds=seconds
-    )
-
-
-def _timed_out(error: Any, transport: Transport) -> AgentKitError:
-    if type(error.__cause__).__name__ == "ConnectTimeout":
-        return Unreachable(
-            f"Cannot reach {transport.where}: no connection within {transport.connect_seconds:g} seconds."
-        )
-    times = f", asked {transport.max_retries + 1} times" if transport.max_retries else ""
-    return Unreachable(f"No answer from {transport.where} within {transport.timeout_seconds:g} seconds{times}.")
-
-
-def _not_connected(error: Any, transport: Transport) -> AgentKitError:
-    cause = error.__cause__
-    if type(cause).__name__ in {"ConnectError", "ProxyError", "UnsupportedProtocol"}:
-        hint = "Check the network and the host's name." if _is_unknown_host(cause) else "Is the server running?"
-        return Unreachable(f"Cannot reach {transport.where}: {ended(str(cause))} {hint}")
-    return _broken(cause, transport)
-
-
-def _broken(error: Any, transport: Transport) -> AgentKitError:
-    return Unreachable(
-        f"The connection to {transport.where} broke: {ended(str(error) or type(error).__name__)} Try again."
-    )
-
-
-def _is_unknown_host(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, socket.gaierror):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def _stalled(_: Any, transport: Transport) -> AgentKitError:
-    return Unreachable(f"{transport.where} stopped in the middle: nothing for {transport.timeout_seconds:g} seconds.")
-
-
-def _no_address(error: Any, transport: Transport) -> AgentKitError:
-    return ConfigError(f"{transport.where} is not a usable address: {error}")
-
-
-def _no_text(_: Any, __: Transport) -> AgentKitError:
-    return Rejected("The request has text that is no Unicode (half a character), so that it cannot be sent.")
-
-
-_TRANSLATIONS: tuple[tuple[set[str], Callable[[Any, Transport], AgentKitError]], ...] = (
-    # openai 3 stands on httpx2, openai 2 on httpx; only while streaming do their own errors come through
-    ({"openai.APIStatusError"}, _refused),
-    ({"openai.APITimeoutError"}, _timed_out),
-    ({"openai.APIConnectionError"}, _not_connected),
-    ({"httpx.TimeoutException", "httpx2.TimeoutException"}, _stalled),
-    ({"httpx.HTTPError", "httpx2.HTTPError"}, _broken),
-    ({"httpx.InvalidURL", "httpx2.InvalidURL"}, _no_address),
-    ({"builtins.UnicodeEncodeError"}, _no_text),
-)
-
-
 class _Kept(NamedTuple):
     """A client of one event loop, the generator that closes it, and what closes it when nobody holds its transport."""
 
@@ -322,15 +255,25 @@ class _Kept(NamedTuple):
     let_go: weakref.finalize[[asyncio.AbstractEventLoop, AsyncGenerator[None]], Transport]
 
 
-def _add_query(query: bytes, request: Any) -> None:
+def _prepare(query: bytes, request: Any) -> None:
     """Add a base URL's own query where the HTTP library does not log it: it may be secret."""
     path: bytes = request.url.raw_path
     target = path + (b"&" if b"?" in path else b"?") + query
     request.extensions = {**request.extensions, "target": target}
 
 
-async def _aadd_query(query: bytes, request: Any) -> None:
-    _add_query(query, request)
+async def _aprepare(query: bytes, request: Any) -> None:
+    _prepare(query, request)
+
+
+def _receive(where: str, timeout_seconds: float, response: Any) -> None:
+    """Take out of an answer what the libraries fail on, and bound it."""
+    make_readable(response)
+    Bounded.bind(response, where, timeout_seconds)
+
+
+async def _areceive(where: str, timeout_seconds: float, response: Any) -> None:
+    _receive(where, timeout_seconds, response)
 
 
 @contextmanager
@@ -378,6 +321,17 @@ def _tls_context() -> Any:
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+def _lanes(verify: Any) -> Any:
+    """The connections of an event loop; None where a proxy stands between, which only the library's own pool knows."""
+    from urllib.request import getproxies
+
+    import openai
+
+    ancestors = (ancestor.__module__.partition(".")[0] for ancestor in openai.DefaultAsyncHttpxClient.__mro__)
+    library = sys.modules[next(name for name in ancestors if name.startswith("httpx"))]  # openai 2 stands on httpx
+    return None if getproxies() else Lanes(partial(library.AsyncHTTPTransport, verify=verify))
 
 
 def _is_framed(response: Any) -> bool:

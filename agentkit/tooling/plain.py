@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -23,11 +25,13 @@ class Plain:
 def plain(hint: Any) -> Plain | None:
     """The plain form of an annotation, or None when only pydantic can read it.
 
-    Plain are `str`, `int`, `float`, `bool`, `Any`, literals of text, `X | None`, lists, and dictionaries with
-    text keys, of plain annotations.
+    Plain are `str`, `int`, `float`, `bool`, `Any`, literals and enums of text, `X | None`, lists, and dictionaries with
+    text keys, of plain annotations. The text of an enum's member does need coercion.
     """
     if hint is Any:
         return Plain({}, lambda _: True, nullable=True)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enum(hint)
     kind = hint if isinstance(hint, type) else get_origin(hint)
     if kind in _SCALARS:
         return Plain({"type": _SCALARS[kind]}, lambda value: type(value) is kind)
@@ -35,9 +39,19 @@ def plain(hint: Any) -> Plain | None:
     return reader(get_args(hint)) if reader else None
 
 
-def is_plain_default(value: object) -> bool:
-    """Whether a default can stand in a JSON schema as it is."""
-    return type(value) in _PLAIN_DEFAULTS
+def is_plain_default(value: object, hint: Any = None) -> bool:
+    """Whether a default can stand in a JSON schema as it is, or by its text when it is a member of the enum `hint`."""
+    return type(value) in _PLAIN_DEFAULTS or (isinstance(value, Enum) and type(value) is hint)
+
+
+def _enum(kind: type[Enum]) -> Plain | None:
+    """An enum as pydantic describes it; one with two names for a text, or with a schema of its own, is left to it."""
+    choices = [member.value for member in kind]
+    is_own = hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__get_pydantic_json_schema__")
+    if is_own or not choices or len(kind.__members__) > len(choices) or any(type(each) is not str for each in choices):
+        return None
+    described = {"description": inspect.cleandoc(kind.__doc__)} if kind.__doc__ else {}
+    return Plain({**described, "enum": choices, "type": "string"}, lambda value: type(value) is kind)
 
 
 def _annotated(args: tuple[Any, ...]) -> Plain | None:

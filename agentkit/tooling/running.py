@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import inspect
 import os
+import queue
 import threading
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 1.0
 """How long a cancelled coroutine may take to clean up before it is given up."""
 
+IDLE_SECONDS = 10.0
+"""How long a thread without work waits for some before it ends."""
+
 _THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
 _COROUTINE_STOPPED = "it was cancelled"
 _COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be at work"
@@ -29,12 +33,16 @@ _loops: dict[int, AbstractEventLoop] = {}
 _locks: dict[int, threading.Lock] = {}
 """The background event loop by process id, and the lock to start it: a forked child finds neither and makes its own."""
 
+_Work = tuple[Callable[[], object], Callable[[], object]]
+_idle: dict[int, list[queue.SimpleQueue[_Work]]] = {}
+"""Where the threads without work wait for some, by process id: of a parent's threads a forked child has none."""
+
 
 def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
     """The value of `function()`, awaited when it is awaitable, from code that cannot await.
 
-    A function with a time limit runs in a daemon thread of its own, one without in the caller's thread; coroutines
-    run on one event loop in the background. Context variables are the caller's. Raises ToolTimeout.
+    A function with a time limit runs in a daemon thread that does nothing else meanwhile, one without in the caller's
+    thread; coroutines run on one event loop in the background. Context variables are the caller's. Raises ToolTimeout.
     """
     in_thread = timeout_seconds is not None and not is_async
     value = _call_in_thread(function, timeout_seconds) if in_thread else function()
@@ -45,10 +53,55 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
     """The value of `function()`, awaited when it is awaitable, without blocking the event loop.
 
     A coroutine runs on the caller's event loop and is cancelled at its timeout or with its caller; any other
-    function runs in a daemon thread of its own. Raises ToolTimeout.
+    function runs in a daemon thread that does nothing else meanwhile. Raises ToolTimeout.
     """
     value = function() if is_async else await _acall_in_thread(function, timeout_seconds)
     return await _within(value, timeout_seconds) if inspect.isawaitable(value) else value
+
+
+def _nothing() -> None:
+    """What is to be done when nobody waits."""
+
+
+def start(work: Callable[[], object], when_done: Callable[[], object] = _nothing) -> None:
+    """Have a daemon thread do some work, one that is idle or else a new one: nobody waits for a thread here.
+
+    Neither `work` nor `when_done`, which follows when the thread is free again, may raise. Starting a thread takes
+    three times as long as waking one.
+    """
+    idle = _idle.setdefault(os.getpid(), [])
+    try:
+        inbox = idle.pop()
+    except IndexError:
+        inbox = queue.SimpleQueue()
+        threading.Thread(target=_work_on, args=(inbox, idle), name="agentkit-tool", daemon=True).start()
+    inbox.put((work, when_done))
+
+
+def _work_on(
+    inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]], idle_seconds: float = IDLE_SECONDS
+) -> None:
+    """Do one piece of work after the other, until none has come for a while."""
+    while True:
+        try:
+            work, when_done = inbox.get(timeout=idle_seconds)
+        except queue.Empty:
+            if _is_out(inbox, idle):
+                return
+            continue
+        work()
+        idle.append(inbox)
+        when_done()
+        del work, when_done  # what they hold must not live as long as the thread waits
+
+
+def _is_out(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]]) -> bool:
+    """Whether no work can come any more; otherwise somebody has just taken the inbox to put some in."""
+    try:
+        idle.remove(inbox)
+    except ValueError:
+        return False
+    return True
 
 
 class _Outcome:
@@ -74,23 +127,23 @@ class _Outcome:
             self._error = None
 
 
-def _start_thread(function: Callable[[], Any], when_done: Callable[[], object]) -> _Outcome:
+def _begin(function: Callable[[], Any], when_done: Callable[[], object]) -> _Outcome:
     outcome = _Outcome()
     context = contextvars.copy_context()
 
     def work() -> None:
         with outcome:
             outcome.value = context.run(function)
-        when_done()
 
-    threading.Thread(target=work, name="agentkit-tool", daemon=True).start()
+    start(work, when_done)
     return outcome
 
 
 def _call_in_thread(function: Callable[[], Any], timeout_seconds: float | None) -> Any:
-    done = threading.Event()
-    outcome = _start_thread(function, done.set)
-    if not done.wait(_waitable(timeout_seconds)):
+    done = threading.Lock()  # an Event takes several of them
+    done.acquire()
+    outcome = _begin(function, done.release)
+    if not done.acquire(timeout=-1 if timeout_seconds is None else min(timeout_seconds, threading.TIMEOUT_MAX)):
         raise _timeout(timeout_seconds, _THREAD_GOES_ON)
     return outcome.get()
 
@@ -105,7 +158,7 @@ async def _acall_in_thread(function: Callable[[], Any], timeout_seconds: float |
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
             loop.call_soon_threadsafe(done.set)
 
-    outcome = _start_thread(function, when_done)
+    outcome = _begin(function, when_done)
     try:
         async with asyncio.timeout(timeout_seconds):
             await done.wait()

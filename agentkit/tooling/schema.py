@@ -9,6 +9,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints, is_typeddict
 
 from agentkit.errors import BadArguments, ConfigError
@@ -346,7 +347,7 @@ def _plain_forms(parameters: Sequence[Parameter]) -> tuple[Plain, ...] | None:
     forms = []
     for parameter in parameters:
         form = plain(parameter.hint)
-        if form is None or not (parameter.required or is_plain_default(parameter.default)):
+        if form is None or not (parameter.required or is_plain_default(parameter.default, parameter.hint)):
             return None
         forms.append(form)
     return tuple(forms)
@@ -354,12 +355,17 @@ def _plain_forms(parameters: Sequence[Parameter]) -> tuple[Plain, ...] | None:
 
 def _plain_schema(parameters: Sequence[Parameter], forms: Sequence[Plain]) -> Schema:
     properties = {
-        parameter.name: form.schema if parameter.required else {"default": parameter.default, **form.schema}
+        parameter.name: form.schema if parameter.required else {"default": _shown(parameter.default), **form.schema}
         for parameter, form in zip(parameters, forms, strict=True)
     }
     required = [parameter.name for parameter in parameters if parameter.required]
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
+
+
+def _shown(default: Any) -> Any:
+    """A default as a schema shows it."""
+    return default.value if isinstance(default, Enum) else default
 
 
 def _exact(parameters: Sequence[Parameter], forms: Sequence[Plain], given: dict[str, Any]) -> dict[str, Any] | None:

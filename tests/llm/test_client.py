@@ -291,9 +291,31 @@ def test_a_pickled_llm_reads_the_environment_anew(monkeypatch):
         ForkingPickler.loads(pickled)
 
 
+PREPARED = """
+import sys
+from agentkit import LLM
+
+with_tools = LLM(model="m", api_key="k", base_url=sys.argv[1], tool_calling="text")
+assert "openai" not in sys.modules
+with_tools.prepare()
+assert "openai" in sys.modules
+print(with_tools.chat("hi"))
+"""
+
+
+def test_an_llm_can_be_prepared():
+    """`prepare` loads the client before the first request, and sends nothing."""
+    with FakeServer("Hello.") as server:
+        command = [sys.executable, "-c", PREPARED, server.base_url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.stdout, done.stderr) == ("Hello.\n", "")
+        assert len(server.requests) == 1
+
+
 def test_an_llm_without_connections_can_be_closed():
-    """Closing an LLM that opens no connections does nothing."""
+    """Preparing and closing an LLM that opens no connections does nothing."""
     with ScriptedLLM("Hi") as llm:
+        llm.prepare()
         llm.close()
         asyncio.run(llm.aclose())
         assert llm.chat("Hi") == "Hi"

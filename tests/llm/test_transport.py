@@ -42,6 +42,8 @@ def connect(server, **options):
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
+ANSWER = {"choices": [{"message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}
+
 ERRORS = {
     "401": (fail(401, "Wrong key", code="invalid_api_key"), Unauthorized, "401: Wrong key. Check the API key"),
     "402": (fail(402, "Insufficient balance"), Rejected, "Check the account's balance"),
@@ -392,6 +394,15 @@ def test_a_public_word_as_key_does_not_garble_errors():
 def headers_of(asked, *names):
     """Some headers of a request."""
     return {name: asked.headers[name] for name in names if name in asked.headers}
+
+
+def test_cookies_are_not_kept():
+    """A server's cookies are not sent back: by them it could tell which runs belong together."""
+    line = raw(json.dumps(ANSWER), content_type="application/json", headers={"Set-Cookie": "run=1; Path=/"})
+    with FakeServer(line, "Bye") as server:
+        llm = connect(server)
+        assert (llm.chat("Hi"), llm.chat("Hi")) == ("Hello", "Bye")
+        assert "cookie" not in {name.lower() for name in server.requests[1].headers}
 
 
 def test_only_openai_is_told_of_the_account(ask, monkeypatch):

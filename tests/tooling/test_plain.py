@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 import typing
+from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -19,6 +20,46 @@ from agentkit.tooling.schema import FunctionParameters
 def spelt(hint: str) -> Any:
     """An annotation in a spelling of older Pythons."""
     return typing.get_type_hints(types.SimpleNamespace(__annotations__={"hint": hint}), vars(typing))["hint"]
+
+
+class Urgency(Enum):
+    """How soon something must be done.
+
+    It may be given by its text.
+    """
+
+    LOW = "a"
+    HIGH = "b"
+
+
+Colour = StrEnum("Colour", {"RED": "red"})
+"""An enum without a docstring."""
+
+
+class Number(Enum):
+    """An enum of numbers."""
+
+    ONE = 1
+    TWO = "b"
+
+
+Alias = Enum("Alias", {"FIRST": "a", "ONCE_MORE": "a"})
+"""An enum with two names for one text."""
+
+
+class Nothing(Enum):
+    """An enum without members."""
+
+
+class Own(Enum):
+    """An enum that has a schema of its own."""
+
+    A = "a"
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema, handler):
+        """Another schema."""
+        return {"type": "string", "pattern": "a"}
 
 
 PLAIN_HINTS = [
@@ -48,8 +89,17 @@ PLAIN_HINTS = [
     dict[str, str] | None,
     Annotated[int, "how many"],
     Annotated[list[str], "which ones"],
+    Urgency,
+    Colour,
+    Urgency | None,
+    list[Urgency],
+    dict[str, Colour],
 ]
 RICH_HINTS = [
+    Number,
+    Alias,
+    Nothing,
+    Own,
     bytes,
     set[int],
     tuple[int, str],
@@ -101,7 +151,7 @@ def checked(found: FunctionParameters, arguments: dict[str, Any]) -> Any:
 def test_a_plain_annotation_is_read_as_pydantic_reads_it(hint: Any) -> None:
     """With and without pydantic a plain annotation has the same schema and gives the same values and errors."""
     assert plain(hint) is not None
-    for default in (..., None, "a", 7, 1.5, True):
+    for default in (..., None, "a", 7, 1.5, True, Urgency.HIGH):
         quick, thorough = parameters(hint, default), parameters(Annotated[hint, Field()], default)
         assert quick.json_schema == thorough.json_schema
         assert quick.strict_schema == thorough.strict_schema
@@ -119,7 +169,9 @@ def test_other_annotations_are_left_to_pydantic(hint: Any) -> None:
 def test_only_scalars_are_plain_defaults() -> None:
     """A default that JSON writes as it is can stand in a schema; anything else is left to pydantic."""
     assert all(map(is_plain_default, ("", 1, 1.5, True, None)))
-    assert not any(map(is_plain_default, ([], {}, object(), b"")))
+    assert not any(map(is_plain_default, ([], {}, object(), b"", Urgency.LOW)))
+    assert is_plain_default(Urgency.LOW, Urgency)
+    assert not is_plain_default([], list)
 
 
 def test_plain_tools_need_no_third_party_package() -> None:

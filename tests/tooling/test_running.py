@@ -7,10 +7,12 @@ import contextlib
 import contextvars
 import multiprocessing
 import os
+import queue
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Coroutine
 from functools import partial
 from typing import Any
@@ -35,11 +37,50 @@ def test_without_a_limit_a_function_runs_in_the_caller_s_thread() -> None:
     assert running.call(threading.get_ident, None) == threading.get_ident()
 
 
-def test_with_a_limit_a_function_runs_in_a_daemon_thread_of_its_own() -> None:
+def test_with_a_limit_a_function_runs_in_a_daemon_thread() -> None:
     """A function with a time limit runs in a daemon thread, so that a hung one never keeps the interpreter alive."""
     thread = running.call(threading.current_thread, LONG)
     assert thread is not threading.current_thread()
     assert thread.daemon
+
+
+def test_a_thread_is_used_again_when_its_call_has_ended() -> None:
+    """Calls that follow each other share one thread; one that hangs keeps its own, and nobody waits for it."""
+    release = threading.Event()
+    first = running.call(threading.get_ident, LONG)
+    assert running.call(threading.get_ident, LONG) == first
+    with pytest.raises(ToolTimeout):
+        running.call(partial(release.wait, LONG), 0.01)
+    assert running.call(threading.get_ident, LONG) != first
+    release.set()
+
+
+def test_a_waiting_thread_holds_nothing_of_its_last_call() -> None:
+    """What a call was given is let go when it has ended, although its thread lives on."""
+
+    class Held:
+        """Something that can be watched."""
+
+    held = Held()
+    gone = weakref.ref(held)
+    running.call(partial(isinstance, held, Held), LONG)
+    del held
+    running.call(int, LONG)  # the thread has taken up other work, so it has let go of the first
+    assert gone() is None
+
+
+def test_a_thread_without_work_ends() -> None:
+    """A thread that nobody has needed for a while ends, unless work is on its way to it just then."""
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    idle: list[queue.SimpleQueue[Any]] = []
+    done: list[str] = []
+    thread = threading.Thread(target=running._work_on, args=(inbox, idle, 0.01), daemon=True)
+    thread.start()
+    thread.join(0.1)  # nobody knows that it is idle, so that somebody may be about to give it work
+    assert thread.is_alive()
+    inbox.put((lambda: done.append("worked"), lambda: done.append("told")))
+    thread.join(LONG)
+    assert (thread.is_alive(), idle, done) == (False, [], ["worked", "told"])
 
 
 @pytest.mark.parametrize("timeout_seconds", [None, LONG])

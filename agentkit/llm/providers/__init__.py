@@ -15,8 +15,9 @@ class Provider(Protocol):
     """A service that answers requests. Failures are raised as ModelError; see `agentkit.errors`.
 
     `stream` and `astream` yield TextDelta, ReasoningDelta and ToolCallDelta events and end with one ResponseReceived.
-    A provider may also have `close` and `aclose`, which let go of what it opened, and `adjustments`, which tell what is
-    sent differently because the server refused it otherwise; `LLM` uses them when they are there.
+    A provider may also have `prepare`, which loads what the first request needs, `close` and `aclose`, which let go of
+    what it opened, and `adjustments`, which tell what is sent differently because the server refused it otherwise;
+    `LLM` uses them when they are there.
     """
 
     def complete(self, request: Request) -> Response:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[^<&`~\n]+")
 _MOST_CHARS_AT_ONCE = 2_000
+_MOST_AHEAD = 1_000
+"""So far is looked ahead for the end of a line, or for what a code block begins with."""
+
+_MOST_MARKS = 100
+"""So many backticks are one mark; of more, the next begins."""
 _WITHOUT_BRACKETS = re.compile(r"[^<&]+")
 
 
@@ -113,12 +118,14 @@ class AnswerReader(_Steps):
 
     def _begin(self) -> bool:
         """Before anything is said: blanks, and perhaps thoughts."""
-        start = self._buffer.lstrip()
-        if not self._is_last and (not start or _may_become_tag(start)):
+        if blanks := len(self._buffer) - len(self._buffer.lstrip()):
+            return self._pass(blanks)
+        if self._must_wait():
             return False
-        tag = markup.tag_at_start(start)
+        tag = markup.tag_at_start(self._buffer)
         if tag and tag.kind == "thinking" and not tag.is_end:
-            self._take(len(self._buffer) - len(start) + len(tag.text))
+            self._take(len(tag.text))
+            self._sayings.forget_blanks()
             self._step = self._think
         else:
             self._step = self._read
@@ -151,7 +158,7 @@ class AnswerReader(_Steps):
     def _read_marks(self) -> bool:
         """Backticks, which begin or end code in a line, or a block of it."""
         marks = _marks(self._buffer)
-        if marks == self._buffer and not self._is_last:
+        if marks == self._buffer and len(marks) < _MOST_MARKS and not self._is_last:
             return False
         if self._is_line_start and len(marks) >= 3:
             return self._read_fence(marks)
@@ -166,14 +173,15 @@ class AnswerReader(_Steps):
         """The first line of a code block, and what it begins with."""
         line, end, after = self._buffer.partition("\n")
         inside = after.lstrip()
-        if "`" in line[len(marks) :]:
+        before = len(self._buffer) - len(inside)
+        if "`" in line[len(marks) : _MOST_AHEAD] or len(line) > _MOST_AHEAD:
             return self._pass_marks(marks)
-        if not self._is_last and (not inside or _may_become_tag(inside)):
+        if not self._is_last and before <= _MOST_AHEAD and (not inside or _may_become_tag(inside)):
             return False
         self._mark = marks
-        if begins_call(markup.tag_at_start(inside), self._specs):
+        if before <= _MOST_AHEAD and begins_call(markup.tag_at_start(inside), self._specs):
             self._sayings.hold()
-            self._take(len(self._buffer) - len(inside))
+            self._take(before)
             self._step = self._read_held
             return True
         self._step, self._is_line_start = self._read_code, True
@@ -183,7 +191,7 @@ class AnswerReader(_Steps):
         """A code block, in which nothing runs."""
         line, end, _ = self._buffer.partition("\n")
         if self._is_line_start:
-            if not end and not self._is_last and not line.strip(" \t`~"):
+            if not end and not self._is_last and len(line) <= _MOST_AHEAD and not line.strip(" \t`~"):
                 return False
             if self._ends_block(line):
                 self._step = self._read
@@ -200,10 +208,11 @@ class AnswerReader(_Steps):
         if tag is None:
             self._is_line_start = False
             return self._pass(1)
-        line, end, _ = self._buffer[len(tag.text) :].partition("\n")
+        ahead = self._buffer[len(tag.text) : len(tag.text) + _MOST_AHEAD]
+        line, end, _ = ahead.partition("\n")
         if self._is_in_code and "`" in line:
             return self._pass(1)
-        if self._is_in_code and not end and not self._is_last:
+        if self._is_in_code and not end and len(ahead) < _MOST_AHEAD and not self._is_last:
             return False
         self._is_in_code = self._is_line_start = False
         return self._follow(tag)
@@ -243,12 +252,12 @@ class AnswerReader(_Steps):
     def _read_held_fence(self) -> bool:
         """A line of backticks after a call in a code block: it ends the block, or begins the next one."""
         line, end, _ = self._buffer.partition("\n")
-        if not end and not self._is_last:
+        if not end and not self._is_last and len(line) <= _MOST_AHEAD:
             return False
-        marks = _marks(self._buffer)
+        marks = _marks(line)
         if self._mark and self._ends_block(line):
             self._mark = ""
-        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :]:
+        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MOST_AHEAD:
             self._mark = marks
         else:
             self._release()
@@ -258,7 +267,7 @@ class AnswerReader(_Steps):
 
     def _ends_block(self, line: str) -> bool:
         """Whether a line ends the code block that `_mark` began."""
-        marks = line.strip(" \t")
+        marks = line.strip(" \t") if len(line) <= _MOST_AHEAD else ""
         return marks.startswith(self._mark) and not marks.strip(self._mark[0])
 
     def _release(self) -> None:
@@ -313,5 +322,6 @@ def _may_become_tag(text: str) -> bool:
 
 
 def _marks(text: str) -> str:
-    """The backticks or tildes that `text` begins with."""
-    return text[: len(text) - len(text.lstrip(text[0]))]
+    """The backticks or tildes that `text` begins with, as many as are one mark."""
+    start = text[:_MOST_MARKS]
+    return start[: len(start) - len(start.lstrip(text[0]))]

@@ -55,6 +55,11 @@ class Fallback:
         own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in told)
         return (*getattr(self.provider, "adjustments", ()), *own)
 
+    def prepare(self) -> None:
+        """Load what the blocking methods need. Nothing is sent."""
+        if prepare := getattr(self.provider, "prepare", None):
+            prepare()
+
     def close(self) -> None:
         """Close what the blocking methods opened."""
         if close := getattr(self.provider, "close", None):

@@ -16,11 +16,13 @@ from agentkit.llm.wire.reading import well_formed
 if TYPE_CHECKING:
     from agentkit.messages import ToolSpec
 
-_FENCED = re.compile(r"(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<inside>.*?)\n?[ \t]*(?P=fence)", re.DOTALL)
+_FENCE = re.compile(r"(`{3,}+|~{3,}+)[^\n`]*+\n")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#34);")
 _ELEMENT = re.compile(r"\s*<(?P<name>[\w-]+)>(?P<value>.*?)</(?P=name)>\s*", re.DOTALL)
 _ASSIGNMENT = re.compile(
-    r"\s*(?P<name>\w+)\s*=\s*(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\w.+-]+)\s*(?:,|\Z)", re.DOTALL
+    r"\s*(?P<name>\w+)\s*="
+    r"\s*(?P<value>\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[\w.+-]+)\s*(?:,|\Z)",
+    re.DOTALL,
 )
 
 
@@ -185,8 +187,10 @@ def _trimmed(text: str) -> str:
 
 def _without_fence(text: str) -> str:
     """The text in a code block that is all there is."""
-    match = _FENCED.fullmatch(text)
-    return _trimmed(match["inside"]) if match else text
+    match = _FENCE.match(text)
+    if match is None or not text.endswith(match[1]):
+        return text
+    return _trimmed(text[match.end() :].removesuffix(match[1]).rstrip(" \t").removesuffix("\n"))
 
 
 def _is_escaped(text: str) -> bool:

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 _TOKEN = re.compile(
-    r"\"(?P<double>(?:[^\"\\]|\\.)*)(?:\"|\Z)"
-    r"|'(?P<single>(?:[^'\\]|\\.)*)(?:'|\Z)"
+    r"\"(?P<double>[^\"\\]*+(?:\\.[^\"\\]*+)*+)(?:\"|\\?\Z)"
+    r"|'(?P<single>[^'\\]*+(?:\\.[^'\\]*+)*+)(?:'|\\?\Z)"
     r"|(?P<number>[-+]?\d[\w.+-]*)"
     r"|(?P<word>[^\W\d][\w-]*)(?P<colon>\s*:)?"
     r"|(?P<comma>,)(?=\s*(?:[}\]]|\Z))",

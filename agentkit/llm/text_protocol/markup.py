@@ -92,8 +92,8 @@ def may_become_tag(text: str) -> bool:
     """Whether `text`, which begins with `<` or `&`, is the beginning of markup that goes on in the next delta."""
     if "&lt;".startswith(text.lower()):
         return True
-    match = _BEGUN.fullmatch(text)
-    if match is None or len(text) > _MOST_CHARS:
+    match = _BEGUN.fullmatch(text) if len(text) <= _MOST_CHARS else None
+    if match is None:
         return False
     word = match["word"].lower()
     return word in _KINDS or (not match["rest"] and any(spelling.startswith(word) for spelling in _KINDS))

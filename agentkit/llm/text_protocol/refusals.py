@@ -21,7 +21,7 @@ _IS_REFUSED = (
     r"(?:is|are|was) (?:(?:currently |yet )?(?:not|un)[ -]?(?:yet |currently )?"
     r"(?:supported|enabled|available|allowed|permitted|implemented)|enabled only)"
 )
-_UNKNOWN = r"(?:unsupported|unknown|unrecognized|unexpected|unavailable) (?:\w+ ){0,2}?[\w ]*(?:supplied)?:? ?"
+_UNKNOWN = r"(?:unsupported|unknown|unrecognized|unexpected|unavailable) (?:\w+ ){0,2}?[\w ]{0,80}(?:supplied)?:? ?"
 
 _NO_TOOLS = re.compile(
     # Ollama, DeepSeek and Ark; Perplexity, Groq, DeepInfra, Gemini and Mistral; old llama.cpp and OpenAI

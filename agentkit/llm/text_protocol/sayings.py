@@ -24,7 +24,7 @@ class Sayings:
         self.calls: list[ToolCall] = []
         self._is_single = is_single
         self._events: list[Event] = []
-        self._blanks = ""
+        self._blanks: list[str] = []
         self._written: list[str] | None = None
         self._held: list[ToolCall] = []
 
@@ -40,14 +40,19 @@ class Sayings:
 
     def say(self, text: str) -> None:
         """Tell the next piece of text."""
-        said = self._blanks + text
         if not self.texts and (self.calls or self.reasoning):
-            said = said.lstrip()
-        told = said.rstrip()
-        self._blanks = said[len(told) :]
+            text, self._blanks = text.lstrip(), []
+        told = text.rstrip()
         if told:
+            told = "".join([*self._blanks, told])
             self.texts.append(told)
             self._events.append(TextDelta(told))
+            self._blanks = []
+        self._blanks.append(text[len(text.rstrip()) :])
+
+    def forget_blanks(self) -> None:
+        """Leave out the blanks at the end of the text."""
+        self._blanks = []
 
     def think(self, text: str) -> None:
         """Tell the next piece of reasoning."""
@@ -86,9 +91,10 @@ class Sayings:
     def end(self) -> None:
         """Tell what is left: the calls held back, or the blanks at the end of a text without calls."""
         self.commit()
-        if self._blanks and not self.calls:
-            self.texts.append(self._blanks)
-            self._events.append(TextDelta(self._blanks))
+        blanks = "".join(self._blanks)
+        if blanks and not self.calls:
+            self.texts.append(blanks)
+            self._events.append(TextDelta(blanks))
 
     def take_events(self) -> list[Event]:
         """The events since the last time, pieces of one text joined."""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from agentkit.events import Event
+    from agentkit.llm.wire.writing import Written
     from agentkit.messages import Request, Response
 
 
@@ -38,8 +39,8 @@ class Wire(Protocol):
     path: str
     streaming: Mapping[str, Any]
 
-    def encode(self, request: Request, model: str, *, strict: bool) -> dict[str, Any]:
-        """The request as a JSON body. `strict` says that the server enforces schemas."""
+    def encode(self, request: Request, model: str, *, strict: bool, before: Written | None = None) -> dict[str, Any]:
+        """The request as a JSON body. `strict` says that the server enforces schemas; `before` knows what was sent."""
         ...
 
     def decode(self, data: Mapping[str, Any]) -> Response:

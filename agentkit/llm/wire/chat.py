@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat_answers import REASONING_FIELDS, ChatReader, decode_answer
+from agentkit.llm.wire.writing import Entry, Written
 from agentkit.messages import AssistantMessage, Image, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
@@ -21,14 +22,15 @@ class ChatCompletions:
     path = "/chat/completions"
     streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
-    def encode(self, request: Request, model: str, *, strict: bool) -> dict[str, Any]:
+    def encode(self, request: Request, model: str, *, strict: bool, before: Written | None = None) -> dict[str, Any]:
         """The request as the body of a POST to `path`."""
-        messages = [encode_message(message) for message in request.messages]
+        before = before or Written()
+        messages = before.entries(request.messages, _encode_message)
         if request.instruction:
-            messages.insert(0, {"role": "system", "content": reading.well_formed(request.instruction)})
+            messages.insert(0, Entry({"role": "system", "content": reading.well_formed(request.instruction)}))
         body: dict[str, Any] = {"model": model, "messages": messages}
         if request.tools:
-            body["tools"] = [{"type": "function", "function": _function(tool, strict=strict)} for tool in request.tools]
+            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
         if request.output_schema:
             body["response_format"] = _response_format(request.output_schema)
         for name, value in request.settings.items():
@@ -87,11 +89,20 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function, **call.extra}
 
 
-def _function(tool: ToolSpec, *, strict: bool) -> dict[str, Any]:
-    body = {"name": tool.name, "description": tool.description}
-    if strict and tool.strict_parameters is not None:
-        return {**body, "parameters": tool.strict_parameters, "strict": True}
-    return {**body, "parameters": tool.parameters}
+def _encode_message(message: Message) -> tuple[dict[str, Any]]:
+    return (encode_message(message),)
+
+
+def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return ({"type": "function", "function": function},)
+
+
+def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.strict_parameters is None:
+        return _plain_tool(tool)
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.strict_parameters}
+    return ({"type": "function", "function": {**function, "strict": True}},)
 
 
 def _response_format(output: OutputSchema) -> dict[str, Any]:

@@ -59,12 +59,13 @@ def _read_call(call: Mapping[str, Any]) -> ToolCall:
 
 def _reasoning(message: Mapping[str, Any]) -> str:
     said = message.get("reasoning_content") or message.get("reasoning")
-    return reading.text_of(said) or reading.thinking_of(message.get("content"))
+    return (reading.text_of(said) if said else "") or reading.thinking_of(message.get("content"))
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """The first choice, if there is one. Raises the error that it may carry instead of an answer."""
-    choice = next(iter(reading.dictionaries(data.get("choices"))), None)
+    choices = reading.dictionaries(data.get("choices"))
+    choice = choices[0] if choices else None
     if choice and choice.get("error"):
         raise failure(choice)
     return choice
@@ -72,9 +73,8 @@ def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
     """The token counts, wherever a server puts them; empty when it does not."""
-    groq = reading.dictionary(data.get("x_groq"))
-    found = (reading.dictionary(place.get("usage")) for place in (data, choice or {}, groq))
-    return next(filter(None, found), {})
+    found = reading.dictionary(data.get("usage")) or reading.dictionary((choice or {}).get("usage"))
+    return found or reading.dictionary(reading.dictionary(data.get("x_groq")).get("usage"))
 
 
 def _usage(figures: Mapping[str, Any]) -> Usage:
@@ -143,7 +143,7 @@ class ChatReader:
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when it is an error."""
         raise_error_inside(chunk)
-        self._raw.update({name: value for name, value in chunk.items() if name != "choices"})
+        self._raw.update(chunk)
         choice = _first_choice(chunk)
         figures = _figures(chunk, choice)
         self._figures = figures or self._figures
@@ -175,7 +175,8 @@ class ChatReader:
             yield TextDelta(text)
         if reasoning := self._reasoning.add(_reasoning(delta)):
             yield ReasoningDelta(reasoning)
-        self._refusal.add(reading.text_of(delta.get("refusal")))
+        if refusal := delta.get("refusal"):
+            self._refusal.add(reading.text_of(refusal))
 
     def _feed_call(self, part: Mapping[str, Any]) -> ToolCallDelta:
         function = reading.dictionary(part.get("function"))
@@ -208,7 +209,8 @@ class ChatReader:
             raise BadResponse("The stream ended without an answer.")
         calls = [call.whole() for call in self._calls]
         message = reading.assistant_message(text, calls, str(self._reasoning), self._extra)
-        return _response(message, self._finish_reason, self._figures, self._raw)
+        raw = {name: value for name, value in self._raw.items() if name != "choices"}
+        return _response(message, self._finish_reason, self._figures, raw)
 
 
 def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:

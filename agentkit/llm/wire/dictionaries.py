@@ -24,6 +24,8 @@ def typed_messages(prompt: str | Iterable[Message | Mapping[str, Any]]) -> tuple
         return (UserMessage(prompt),)
     if isinstance(prompt, Mapping):
         return (_typed(prompt),)
+    if not hasattr(prompt, "__iter__"):
+        raise TypeError(f"Messages are a text, or a list of messages or dictionaries, not {type(prompt).__name__}")
     return tuple(_message(entry) for entry in prompt)
 
 

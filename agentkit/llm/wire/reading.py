@@ -58,13 +58,12 @@ def well_formed_json(value: Any) -> Any:
 
 
 def _well_formed_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, list | tuple):
-        return type(value)([_well_formed_value(entry) for entry in value])
-    if isinstance(value, dict):
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else well_formed(value)
+    if kind is dict:
         return {_well_formed_value(name): _well_formed_value(entry) for name, entry in value.items()}
-    return value
+    return kind([_well_formed_value(entry) for entry in value]) if kind in (list, tuple) else value
 
 
 class Pieces:
@@ -100,15 +99,17 @@ def text_of(content: object) -> str:
     """The text in a content field: a string, null, or a list of parts of which only those with text count."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    if not isinstance(content, list):
+        return ""
+    texts = (part.get("text") if isinstance(part, dict) else part for part in content)
     return "".join(text for text in texts if isinstance(text, str))
 
 
 def thinking_of(content: object) -> str:
     """The reasoning that some servers send as parts of the content, each a text or a list of parts."""
-    parts = content if isinstance(content, list) else []
-    return "".join(text_of(part["thinking"]) for part in parts if isinstance(part, dict) and "thinking" in part)
+    if not isinstance(content, list):
+        return ""
+    return "".join(text_of(part["thinking"]) for part in content if isinstance(part, dict) and "thinking" in part)
 
 
 def dictionary(value: object) -> dict[str, Any]:

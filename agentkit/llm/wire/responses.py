@@ -8,6 +8,7 @@ from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
+from agentkit.llm.wire.writing import Written
 from agentkit.messages import AssistantMessage, Image, Response, ToolCall, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
@@ -32,19 +33,19 @@ class Responses:
     path = "/responses"
     streaming: Mapping[str, Any] = {"stream": True}
 
-    def encode(self, request: Request, model: str, *, strict: bool) -> dict[str, Any]:
+    def encode(self, request: Request, model: str, *, strict: bool, before: Written | None = None) -> dict[str, Any]:
         """The request as the body of a POST to `path`. Reasoning is asked for encrypted, since nothing is stored."""
-        items = [item for message in request.messages for item in _encode_message(message)]
+        before = before or Written()
         body: dict[str, Any] = {
             "model": model,
-            "input": items,
+            "input": before.entries(request.messages, _encode_message),
             "store": False,
             "include": ["reasoning.encrypted_content"],
         }
         if request.instruction:
             body["instructions"] = reading.well_formed(request.instruction)
         if request.tools:
-            body["tools"] = [_function(tool, strict=strict) for tool in request.tools]
+            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
         if request.output_schema:
             body["text"] = {"format": _format(request.output_schema)}
         for name, value in request.settings.items():
@@ -78,16 +79,24 @@ def _set(body: dict[str, Any], name: str, value: object) -> None:
     body[outer] = value
 
 
-def _function(tool: ToolSpec, *, strict: bool) -> dict[str, Any]:
+def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    return (_function(tool, tool.parameters, strict=False),)
+
+
+def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.strict_parameters is None:
+        return _plain_tool(tool)
+    return (_function(tool, tool.strict_parameters, strict=True),)
+
+
+def _function(tool: ToolSpec, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
     """`strict` is always said, because this protocol takes silence for yes."""
-    strictly = strict and tool.strict_parameters is not None
-    parameters = tool.strict_parameters if strictly else tool.parameters
     return {
         "type": "function",
         "name": tool.name,
         "description": tool.description,
         "parameters": parameters,
-        "strict": strictly,
+        "strict": strict,
     }
 
 

@@ -8,6 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 _NOTHING = object()
+_MOST_LEVELS = 200
+"""No answer nests deeper: neither the reader of a type nor the one of JSON takes more."""
+
+_MOST_SCALAR_CHARS = 5_000
+"""A number with more characters is none that Python reads."""
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
 _SCALAR = re.compile(r'[^\s,:\[\]{}"]+')
@@ -21,12 +26,13 @@ _HALF_ESCAPE = re.compile(
 class GrowingJSON:
     """A JSON text that comes in pieces. Each character is read once, however many pieces there are.
 
-    Text before the first of the brackets in `opening` is passed over. What is no JSON ends the reading; what was read
-    before stays.
+    Text before the first of the brackets in `opening` is passed over. What is no JSON, or nested too deeply, ends the
+    reading; what was read before stays. `changes` counts how often `value` has become more.
     """
 
     def __init__(self, opening: str = "{[") -> None:
         self._opening = re.compile(f"[{re.escape(opening)}]")
+        self.changes = 0
         self._rest, self._at = "", 0
         self._open: list[dict[str, Any] | list[Any]] = []
         self._keys: list[str] = []
@@ -40,6 +46,11 @@ class GrowingJSON:
         self._rest, self._at = self._rest[self._at :] + piece, 0
         while self._step():
             pass
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last bracket is closed."""
+        return self._whole is not None
 
     @property
     def value(self) -> Any:
@@ -85,17 +96,23 @@ class GrowingJSON:
         match self._next():
             case "":
                 return False
+            case "{" | "[" if len(self._open) == _MOST_LEVELS:
+                return self._give_up()
             case "{":
-                self._open.append({})
                 self._keys.append("")
-                return self._go_on(self._key)
+                return self._enter({}, self._key)
             case "[":
-                self._open.append([])
-                return self._go_on(self._item)
+                return self._enter([], self._item)
             case '"':
                 self._pieces, self._in_value = [], True
+                self.changes += 1
                 return self._go_on(self._characters)
         return self._scalar()
+
+    def _enter(self, container: dict[str, Any] | list[Any], step: Callable[[], bool]) -> bool:
+        self._open.append(container)
+        self.changes += 1
+        return self._go_on(step)
 
     def _item(self) -> bool:
         return self._close() if self._next() == "]" else self._value()
@@ -128,7 +145,7 @@ class GrowingJSON:
 
     def _scalar(self) -> bool:
         match = _SCALAR.match(self._rest, self._at)
-        if match and match.end() == len(self._rest):
+        if match and match.end() == len(self._rest) and len(match.group()) < _MOST_SCALAR_CHARS:
             return False
         try:
             value = _DECODER.decode(match.group() if match else "")
@@ -141,6 +158,7 @@ class GrowingJSON:
         if match := _PLAIN.match(self._rest, self._at):
             self._pieces.append(match.group())
             self._at = match.end()
+            self.changes += 1
         if self._at == len(self._rest) or _HALF_ESCAPE.match(self._rest, self._at):
             return False
         if self._rest[self._at] == '"':
@@ -149,6 +167,7 @@ class GrowingJSON:
         if escape is None:
             return self._give_up()
         self._pieces.append(json.loads(f'"{escape.group()}"'))
+        self.changes += 1
         return self._go_on(self._characters, len(escape.group()))
 
     def _end_string(self) -> bool:
@@ -170,6 +189,7 @@ class GrowingJSON:
         return self._go_on(self._stop, 0)
 
     def _attach(self, value: Any) -> bool:
+        self.changes += 1
         container = self._open[-1]
         if isinstance(container, list):
             container.append(value)

@@ -20,6 +20,9 @@ from agentkit.tooling.strict import Schema, strict
 WRAPPER = "result"
 """The field that holds an answer which is no object itself: servers take objects only."""
 
+_SHORT_CHARS = 8_000
+"""Of an answer that is no longer, all is told while it is streamed."""
+
 _T = TypeVar("_T")
 
 
@@ -132,27 +135,47 @@ class OutputType(Generic[_T]):
 
 
 class GrowingAnswer:
-    """An answer while it is streamed. Each character is read once."""
+    """An answer while it is streamed. Each character is read once, and told a bounded number of times."""
 
     def __init__(self, *, is_text: bool = False, is_object: bool = True) -> None:
         self._json = None if is_text else GrowingJSON("{" if is_object else "{[")
-        self._text = ""
+        self._texts: list[str] = []
         self._is_object = is_object
+        self._chars, self._told_chars, self._told_changes = 0, 0, 0
 
     def feed(self, piece: str) -> Any:
-        """What the answer says so far, after another piece of it; None when nothing.
+        """What the answer says so far, when another piece makes it say more than was told before; None when not.
 
         These are plain values, not yet of the type: dictionaries with the keys so far, lists with the entries so far,
         texts that may be cut; numbers and words such as true only when whole. They are not checked: a text cut in half
-        may well be valid, and wrong. Plain text is itself.
+        may well be valid, and wrong. Plain text is itself. Each is a new value, which costs time in proportion to its
+        length, so of a long answer not every piece is told: it must have grown by a sixty-fourth, or be whole.
         """
-        if self._json is None:
-            self._text += piece
-            return self._text or None
-        self._json.feed(piece)
-        value = self._json.value
+        self._chars += len(piece)
+        value = self._text_so_far(piece) if self._json is None else self._value_so_far(self._json, piece)
+        if value is not None:
+            self._told_chars = self._chars
+        return value
+
+    def _text_so_far(self, piece: str) -> str | None:
+        self._texts.append(piece)
+        if not piece or not self._is_due:
+            return None
+        self._texts = ["".join(self._texts)]
+        return self._texts[0]
+
+    def _value_so_far(self, json: GrowingJSON, piece: str) -> Any:
+        json.feed(piece)
+        if json.changes == self._told_changes or not (self._is_due or json.is_whole):
+            return None
+        self._told_changes = json.changes
+        value = json.value
         is_wrapper = not self._is_object and isinstance(value, dict) and value.keys() <= {WRAPPER}
         return value.get(WRAPPER) if is_wrapper else value
+
+    @property
+    def _is_due(self) -> bool:
+        return self._chars <= _SHORT_CHARS or self._told_chars * 65 <= self._chars * 64
 
 
 @functools.lru_cache(256)

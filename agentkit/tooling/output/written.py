@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,13 @@ from agentkit.tooling.arguments import shown
 
 _DECODER = json.JSONDecoder(strict=False)
 _MOST = 10
-_FENCE = re.compile(r"```[\w-]*[ \t]*\n?(.*?)\n?[ \t]*```", re.DOTALL)
+_FENCE = "```"
+_FENCE_BEGIN = re.compile(r"```[\w-]*[ \t]*")
 # An object may stand within a line, a list only at its beginning: [1] within a line is a footnote.
 _BRACKET = re.compile(r"\{|^[ \t]*\[", re.MULTILINE)
-_MEANT = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|$)""")
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_MEANT = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|NaN|-?Infinity|$)""")
+# A text that nothing ends goes to the end, so that what stands in it is looked at once.
+_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +35,49 @@ class Written:
 
 def read(text: str) -> Written:
     """The JSON values in a text: all of it, or each that has words around it, the last few."""
-    bare = text.lstrip("\ufeff").strip()
-    fence = _FENCE.fullmatch(bare)
-    bare = fence.group(1).strip() if fence else bare
+    bare = _unfenced(text.lstrip("\ufeff").strip())
     try:
         return Written(bare, (_DECODER.decode(bare),))
     except (ValueError, RecursionError):
         return _scanned(bare)
 
 
+def _unfenced(text: str) -> str:
+    """A text without the fence that all of it stands in."""
+    begin = _FENCE_BEGIN.match(text)
+    if begin is None or not text.endswith(_FENCE) or len(text) < len(begin.group()) + len(_FENCE):
+        return text
+    return text[begin.end() : -len(_FENCE)].strip()
+
+
 def _scanned(text: str) -> Written:
     """The values that begin somewhere in the text. Those inside one that is broken are not looked at."""
-    values: list[Any] = []
-    fault = None
+    values: deque[Any] = deque(maxlen=_MOST)
+    broken: tuple[str, ValueError | RecursionError, int] | None = None
     place = 0
     while match := _BRACKET.search(text, place):
-        start = match.end() - 1
+        start, place = match.end() - 1, match.end()
+        if not _MEANT.match(text, start):
+            continue
+        place = _closing(text, start)
+        # Decoded by itself, because an error counts the lines of all that is before it.
+        piece = text[start:place]
         try:
-            value, place = _DECODER.raw_decode(text, start)
+            values.append(_DECODER.decode(piece))
         except (ValueError, RecursionError) as error:
-            meant = _MEANT.match(text, start)
-            fault = _fault(text, error) if meant else fault
-            place = _closing(text, start) if meant else start + 1
+            broken = piece, error, start
         else:
-            values.append(value)
-            fault = None  # a draft that was broken off before the answer
-    return Written(text, () if fault else tuple(values[-_MOST:]), fault)
+            broken = None  # a draft that was broken off before the answer
+    return Written(text, fault=_fault(*broken)) if broken else Written(text, tuple(values))
 
 
-def _fault(text: str, error: ValueError | RecursionError) -> str:
+def _fault(text: str, error: ValueError | RecursionError, start: int) -> str:
+    """What is wrong with the JSON that begins at the character `start` of an answer."""
     if isinstance(error, json.JSONDecodeError):
         if error.pos >= len(text):
             return "The JSON is cut off before its end."
         near = shown(text[max(error.pos - 20, 0) : error.pos + 20])
-        return f"The answer is not valid JSON: {error.msg} at character {error.pos}, near {near}."
+        return f"The answer is not valid JSON: {error.msg} at character {start + error.pos}, near {near}."
     if isinstance(error, RecursionError):
         return "The JSON is nested too deeply."
     return "A number in the JSON has too many digits."

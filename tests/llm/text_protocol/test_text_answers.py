@@ -46,12 +46,12 @@ def read(pieces, *, is_cut=False, is_single=False):
     return reader, [*events, *reader.finish(is_cut=is_cut)]
 
 
-def work(text):
-    """How many functions were called to read an answer in one piece."""
+def work(text, *, by_character=False):
+    """How many functions were called to read an answer in one piece, or character by character."""
     count = itertools.count()
     sys.setprofile(lambda *_: next(count))
     try:
-        read([text])
+        read(text if by_character else [text])
     finally:
         sys.setprofile(None)
     return next(count)
@@ -179,3 +179,76 @@ def test_twice_as_long_an_answer_is_twice_the_work(text):
     for start in ("", "<TOOL: any>{'a': "):
         once = 3_000 // len(text) * text
         assert work(start + 2 * once) < 3 * work(start + once)
+
+
+HOSTILE = [
+    "`",
+    "```\n",
+    "```\n<TOOL: now>",
+    "~~~ ",
+    "<",
+    "<tool",
+    "<tool ",
+    "`<TOOL: now> ",
+    "&lt",
+    " ",
+    "\n",
+    "<TOOL: calculator>\n```",
+    '<TOOL: calculator>{"',
+    "<think>",
+    "</TOOL",
+    "<RESULT",
+]
+
+
+@pytest.mark.parametrize("start", ["", "<TOOL: calculator>", "```\n<TOOL: now></TOOL>", "```", "`"])
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_half_markup_without_end_in_single_characters(piece, start):
+    """Markup that is begun again and again is no more work for each character, and says the same as in one piece."""
+    answer = start + piece * (2_000 // len(piece))
+    assert facts(read(answer)[0]) == facts(read([answer])[0])
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_the_work_grows_with_the_length(piece):
+    """Twice as much of what may become markup takes about twice the work, not four times."""
+    few, many = (work(piece * (count // len(piece)), by_character=True) for count in (1_000, 4_000))
+    assert many < 6 * few
+
+
+@pytest.mark.parametrize("piece", ["`", " ", "\n", "~~~ ", "<", '<TOOL: calculator>{"'])
+def test_very_much_half_markup(piece):
+    """Hundreds of thousands of characters that never become a call are read to their end."""
+    reader, _ = read([piece * (200_000 // len(piece))])
+    assert not any(call.name != "calculator" for call in reader.calls)
+
+
+LONG = 1_500
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"```{'x' * LONG}\n<TOOL: now></TOOL>\n```",
+        f"```\n{' ' * LONG}<TOOL: now></TOOL>\n```",
+        f"```\nx\n```{' ' * LONG}\n<TOOL: now></TOOL>\n",
+        f"```\n<TOOL: now></TOOL>\n```{' ' * LONG}\n",
+        f"```\n<TOOL: now></TOOL>\n```\n```{'x' * LONG}\n<TOOL: now></TOOL>\n```",
+        f"{'`' * LONG}\n<TOOL: now></TOOL>\n",
+        f"`<TOOL: now> {'x' * LONG}`",
+        f"`<TOOL: now> {'x' * LONG}\n",
+        f"<think>a</think>{' ' * LONG}\n",
+        f"{' ' * LONG}\n<think></think> Hi",
+    ],
+)
+def test_what_is_very_far_away_does_not_count(answer):
+    """A line or a gap of more than a thousand characters is not waited for, however the answer is cut."""
+    whole = facts(read([answer])[0])
+    assert facts(read(answer)[0]) == whole
+    assert facts(read([answer[:700], answer[700:1400], answer[1400:]])[0]) == whole
+
+
+def test_blanks_between_thoughts_and_nothing_are_left_out():
+    """What follows thoughts begins with its first word."""
+    assert facts(read(["<think>a</think>", " \n", " "])[0]) == ("", "a", ())
+    assert facts(read([" \n<think></think>", "Hi"])[0]) == ("Hi", "", ())

@@ -73,3 +73,9 @@ def test_what_is_no_message_is_refused(entry):
     """A list of something else than messages is refused."""
     with pytest.raises(TypeError, match="A message is a dictionary or one of agentkit's messages"):
         typed_messages([entry])
+
+
+def test_what_is_no_list_is_refused():
+    """Something else than a text or a list of messages is refused, with what it may be."""
+    with pytest.raises(TypeError, match="Messages are a text, or a list of messages or dictionaries, not int"):
+        typed_messages(5)

@@ -144,3 +144,12 @@ def test_thinking_is_read_from_parts():
     """Reasoning that comes as parts of the content is read as text."""
     assert reading.thinking_of([{"thinking": "H"}, {"thinking": [{"text": "m"}]}, {"text": "Hi"}, None]) == "Hm"
     assert reading.thinking_of("Hi") == ""
+
+
+def test_an_answer_that_nests_too_deep_is_refused():
+    """A value that nests deeper than Python can follow is an answer that cannot be read, and no crash."""
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(BadResponse, match="nests too deep"):
+        reading.well_formed_json(value)

@@ -122,8 +122,28 @@ def test_what_was_told_does_not_change():
 
 
 def test_a_deep_text_is_no_danger():
-    """Nesting is limited by the length of the text only."""
-    (value,) = grown("[" * 5_000)
-    for _ in range(4_999):
+    """Reading ends at two hundred levels, deeper than any type is read."""
+    (value,) = grown("[" * 100_000)
+    for _ in range(199):
         (value,) = value
     assert value == []
+    assert grown('{"a": 1, "b": ' + "[" * 200 + "]" * 200 + "}", ', "c": 2}')[-1]["a"] == 1
+
+
+def test_a_number_that_never_ends_is_none():
+    """A number with more digits than Python reads ends the reading, so that no piece is looked at again and again."""
+    assert grown('{"a": 1, "b": ', "9" * 6_000, ', "c": 3}')[-1] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": "' + 100_000 * r"\"{" + '"}', "[" + "1," * 100_000 + "1]", "{ " * 100_000, '{"a":' + " " * 200_000]
+)
+def test_a_long_text_in_single_characters(text):
+    """Hundreds of thousands of characters that come one by one are each read once."""
+    growing = GrowingJSON()
+    for character in text:
+        growing.feed(character)
+    try:
+        assert growing.value == json.loads(text)
+    except ValueError:
+        assert growing.value == {}

@@ -385,3 +385,16 @@ def test_answers_grow():
     assert seen[-1] == json.loads(BILL)
     text = OutputType.of(str).growing()
     assert (text.feed("He"), text.feed("llo")) == ("He", "Hello")
+
+
+@pytest.mark.parametrize(("kind", "text"), [(list[int], "[1" + ", 23" * 30_000 + "]"), (str, "words " * 20_000)])
+def test_a_long_answer_is_told_less_often(kind, text):
+    """Of a long answer the parts that are told add up to a bounded multiple of its length; the last is the whole."""
+    growing = OutputType.of(kind).growing()
+    told = [value for start in range(0, len(text), 4) if (value := growing.feed(text[start : start + 4])) is not None]
+    whole = json.loads(text) if kind is not str else text
+    assert told[:2] == ([[1], [1, 23]] if kind is not str else ["word", "words wo"])
+    assert 2_000 < len(told) < 2_400
+    assert len(told[-1]) > len(whole) * 63 / 64
+    assert kind is str or told[-1] == whole
+    assert growing.feed("") is None

@@ -67,3 +67,35 @@ def test_broken_json_is_told(text, fault):
 def test_the_bare_text_is_kept():
     """What is no JSON may be the answer itself."""
     assert read("```\n yes \n```") == Written("yes")
+
+
+LONG = 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('{"a": "' + LONG * r"\"{", []),
+        ('{"a": "' + LONG * r"\"{" + '"}', [{"a": LONG * '"{'}]),
+        ("So: " + '{"a": "' + LONG * r"\"{", []),
+        ("{" * LONG, []),
+        ("{a: " * LONG, []),
+        ("{a:}" * LONG, []),
+        ("{a:}\n" * LONG + '{"a": 1}', [{"a": 1}]),
+        ("[\n" * LONG, []),
+        ("```" + "a" * LONG, []),
+        ("```" + " " * LONG + "a", []),
+        ("```\n" * LONG + '{"a": 1}', [{"a": 1}]),
+        ("`" * LONG + '{"a": 1}', [{"a": 1}]),
+        ('{"a": 1} ' * LONG, [{"a": 1}] * 10),
+    ],
+    ids=lambda _: "",
+)
+def test_a_hostile_text_is_read_in_one_go(text, values):
+    """A megabyte of quotes, brackets, fences and errors takes no longer for each character than a line of them."""
+    assert list(read(text).values) == values
+
+
+def test_the_place_of_a_fault_is_that_in_the_whole_answer():
+    """The place of what is wrong is counted from the beginning of the answer."""
+    assert "at character 10, near" in read("See {a}: {'a': 1}").fault

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from agentkit.errors import BadResponse
-from agentkit.llm.providers.offline_finding import plain_schema
-from agentkit.llm.providers.offline_grounding import DATES, grounded
-from agentkit.llm.providers.offline_reading import Question
-from agentkit.llm.providers.offline_words import words
+from agentkit.llm.providers.offline.coverage import leaves, left_out, listed, repeated
+from agentkit.llm.providers.offline.finding import plain_schema
+from agentkit.llm.providers.offline.grounding import DATES, grounded
+from agentkit.llm.providers.offline.reading import Question
+from agentkit.llm.providers.offline.words import words
 from agentkit.messages import OutputSchema
 
 MAX_TOKENS = 384
@@ -45,11 +46,15 @@ class Form:
 
     def settled(self, read: Mapping[str, Any], envelope: Mapping[str, Any], text: str) -> Any:
         """The value, when all of it follows from the text. Raises BadResponse with the fields that do not."""
-        fields = completed(read, self._schema, self._schema)
+        fields = listed(completed(read, self._schema, self._schema), self._schema, self._schema, text)
         if absent := absent_fields(fields, self._schema):
             raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
+        if lost := left_out(fields, self._schema, text):
+            raise BadResponse(
+                f"The offline model read only a part of {self.name} in the text; it left out: {', '.join(lost)}."
+            )
         confidence = envelope.get("confidence") or 0
-        doubtful = doubtful_fields(fields, self._schema, text)
+        doubtful = doubtful_fields(fields, self._schema, text) + repeated(fields, self._schema, text)
         if confidence < _LEAST_CHOOSING:
             doubtful += chosen_fields(fields, self._schema, text)
         if doubtful or confidence < _LEAST_CONFIDENCE:
@@ -115,7 +120,7 @@ def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: 
         name
         for name, value, inner in _found(fields, schema)
         if not grounded(value, question, inner, schema)
-        or not all(_is_said(leaf, text) for leaf, kind in _leaves(value, inner, schema) if kind.get("format") in DATES)
+        or not all(_is_said(leaf, text) for leaf, kind in leaves(value, inner, schema) if kind.get("format") in DATES)
     ]
 
 
@@ -125,7 +130,7 @@ def chosen_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: st
     return [
         name
         for name, value, inner in _found(fields, schema)
-        for leaf, kind in _leaves(value, inner, schema)
+        for leaf, kind in leaves(value, inner, schema)
         if isinstance(leaf, bool) or ("enum" in kind and not set(words(str(leaf).replace("_", " "))) <= said)
     ]
 
@@ -133,20 +138,6 @@ def chosen_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: st
 def _found(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     properties = schema.get("properties") or {}
     return ((name, value, properties.get(name, {})) for name, value in fields.items() if value is not None)
-
-
-def _leaves(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Every text, number and choice inside a value, with its schema."""
-    schema = plain_schema(schema, root)
-    if isinstance(value, Mapping):
-        properties = schema.get("properties") or {}
-        for name, each in value.items():
-            yield from _leaves(each, properties.get(name, {}), root)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _leaves(each, schema.get("items") or {}, root)
-    else:
-        yield value, schema
 
 
 def _is_said(date: Any, text: str) -> bool:

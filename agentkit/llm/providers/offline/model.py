@@ -16,12 +16,13 @@ from typing import Any
 
 from agentkit.errors import BadResponse, MissingExtra, Rejected
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
-from agentkit.llm.providers.offline_extraction import MAX_TOKENS, Form
-from agentkit.llm.providers.offline_finding import Kind, kinds_of, offers, unfilled
-from agentkit.llm.providers.offline_grounding import Proposal, judge
-from agentkit.llm.providers.offline_reading import Question
-from agentkit.llm.providers.offline_words import words
-from agentkit.llm.providers.offline_worker import Worker
+from agentkit.llm.providers.offline.extraction import MAX_TOKENS, Form
+from agentkit.llm.providers.offline.finding import Kind, kinds_of, offers, unfilled
+from agentkit.llm.providers.offline.grounding import Proposal, judge
+from agentkit.llm.providers.offline.reading import Question
+from agentkit.llm.providers.offline.vietnamese import in_english
+from agentkit.llm.providers.offline.words import words
+from agentkit.llm.providers.offline.worker import Worker
 from agentkit.messages import (
     AssistantMessage,
     Message,
@@ -234,12 +235,18 @@ def _permitted(request: Request) -> tuple[ToolSpec, ...]:
 
 
 def _shortened(question: Question) -> str:
-    """The question with every long stretch cut: what a call needs of it is taken from the question itself."""
-    text = question.text
-    for span in reversed(question.spans):
-        stretch = text[span.start : span.end]
-        if len(stretch) > 80:
-            text = f"{text[: span.start]}{stretch[:60]} {stretch[-10:]}{text[span.end :]}"
+    """The question as the engine reads it: in English as far as we know, and every long stretch of it cut.
+
+    What a call needs of it is taken from the question itself.
+    """
+    pieces: list[str] = []
+    place = 0
+    for span in question.spans:
+        stretch = question.text[span.start : span.end]
+        short = stretch if len(stretch) <= 80 else f"{stretch[:60]} {stretch[-10:]}"
+        pieces += [in_english(question.text[place : span.start]), short]
+        place = span.end
+    text = "".join([*pieces, in_english(question.text[place:])])
     if len(text) > MAX_CHARS:
         raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
     return text

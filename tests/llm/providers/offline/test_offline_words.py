@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline_words import (
+from agentkit.llm.providers.offline.words import (
     idea,
     ideas,
     numbers_in,

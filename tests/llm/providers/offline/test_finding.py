@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentkit.llm.providers.offline_finding import Kind, Offer, kinds_of, leftover, offers, plain_schema, unfilled
-from agentkit.llm.providers.offline_reading import Question
+from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, leftover, offers, plain_schema, unfilled
+from agentkit.llm.providers.offline.reading import Question
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}

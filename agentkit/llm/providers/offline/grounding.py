@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentkit.llm.providers.offline_finding import FORMS, TELLING, Kind, Offer, held, leftover, plain_schema, texts_in
-from agentkit.llm.providers.offline_reading import Question, Shape
-from agentkit.llm.providers.offline_words import (
+from agentkit.llm.providers.offline.finding import FORMS, TELLING, Kind, Offer, held, leftover, plain_schema, texts_in
+from agentkit.llm.providers.offline.reading import Question, Shape
+from agentkit.llm.providers.offline.words import (
     HERE,
     STOP_WORDS,
     idea,
@@ -54,15 +54,34 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
         if call not in calls:
             calls.append(call)
             doubts.extend(f"{name}: {parameter}" for parameter in unclear)
+    refused = not calls
+    calls = calls or _plain_call(question, offered)
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
     complete = bool(calls) and not doubts and all(offer.support for offer in used)
     case = _Case(question, offered, used, calls)
     confidence = float(envelope.get("confidence") or 0)
-    if not calls:
+    if refused and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
         doubts.append("the engine refuses")
-    elif confidence < case.needed_confidence:
+    elif not refused and confidence < case.needed_confidence:
         doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
     return Judgment(tuple(calls), (*doubts, *case.objections()), complete)
+
+
+def _plain_call(question: Question, offered: Sequence[Offer]) -> list[Proposal]:
+    """The call that the question spells out word for word, when it does so for one tool only; none otherwise."""
+    able = [
+        offer
+        for offer in offered
+        if offer.formal and offer.matched and all(len(offer.candidates[name]) == 1 for name in offer.required)
+    ]
+    best = max(able, key=lambda offer: offer.support, default=None)
+    if best is None or leftover(question, [best]):
+        return []
+    if any(offer.support >= best.support for offer in offered if offer is not best):
+        return []
+    told = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
+    needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in TELLING))
+    return [Proposal(best.spec.name, {name: told[name] for name in needed if name in told})]
 
 
 def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str]) -> tuple[Proposal, tuple[str, ...]]:
@@ -229,6 +248,9 @@ _FLOORS = {
     True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
     False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
 }
+_CLEAR_SUPPORT = 5
+"""So much speaks for a call that the question spells out that it is made though the engine has none to propose."""
+
 DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
 _PIECES = re.compile(r"\w+|[^\w\s]")
 _DETERMINERS = vocabulary("a an the this that these those it my your our his her their some any")

@@ -9,8 +9,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from agentkit.llm.providers.offline_reading import Question, Shape, Span
-from agentkit.llm.providers.offline_words import GREETINGS, HERE, STOP_WORDS, idea, ideas, words
+from agentkit.llm.providers.offline.reading import Question, Shape, Span
+from agentkit.llm.providers.offline.vietnamese import stretches
+from agentkit.llm.providers.offline.words import GREETINGS, HERE, STOP_WORDS, idea, ideas, words
 from agentkit.messages import ToolSpec
 
 
@@ -309,7 +310,7 @@ def _topics(offer: Offer) -> Iterator[str]:
     elsewhere = question.of(Shape.PATH, Shape.URL) and "web" not in question.ideas
     if question.personal or elsewhere or not (wanted or (question.asks_for_knowledge and not question.spans)):
         return
-    tokens = list(re.finditer(r"\S+", question.text))
+    tokens = list(stretches(question.text))
     idle = [all(_is_idle(word, offer) for word in words(token.group())) for token in tokens]
     if not all(idle):
         first, last = idle.index(False), len(idle) - 1 - idle[::-1].index(False)
@@ -350,7 +351,8 @@ _FINDERS: dict[Kind, Callable[[Offer], Iterator[str]]] = {
 _ASKING = frozenset({"search", "see", "fetch", "article"})
 _FILE_NAME = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$|^[.~]?/\S")
 _NAMED_PATH = re.compile(
-    r"\b(?:(?:file|folder|directory|dir)(?:\s+(?:named|called))?|named|called|in|inside|under|of|at)\s+"
+    r"\b(?:(?:file|folder|directory|dir|thư mục|tệp|tập tin)(?:\s+(?:named|called|tên))?"
+    r"|named|called|in|inside|under|of|at)\s+"
     r"(?:the\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+and\b)",
     re.IGNORECASE,
 )

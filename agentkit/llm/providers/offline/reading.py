@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from agentkit.llm.providers.offline_words import (
+from agentkit.llm.providers.offline.vietnamese import in_english, sum_in_english
+from agentkit.llm.providers.offline.words import (
     GREETINGS,
     NUMBER_WORDS,
     SMALL_TALK,
@@ -75,8 +76,9 @@ class Question:
     @cached_property
     def ideas(self) -> frozenset[str]:
         """What the frame is about: ideas of its content words, and what `how much` and `how long` ask for."""
-        asked = {"calculation"} if _HOW_MUCH.search(self._outside()) else set()
-        return ideas(self.frame) | asked | ({"measure"} if _HOW_LONG.search(self._outside()) else set())
+        outside = in_english(self._outside())
+        asked = {"calculation"} if _HOW_MUCH.search(outside) else set()
+        return ideas(self.frame) | asked | ({"measure"} if _HOW_LONG.search(outside) else set())
 
     @property
     def negated(self) -> bool:
@@ -235,7 +237,7 @@ def _sums(text: str) -> Iterator[Span]:
         if _OPERATION.search(found) and found.count("(") == found.count(")") and not _is_part(text, start, found):
             sure = words(text) == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
             written = _NUMBER_WORD.sub(lambda word: f"{NUMBER_WORDS[word.group().lower()]:g}", found)
-            yield Span(Shape.SUM, written, start, start + len(found), sure)
+            yield Span(Shape.SUM, sum_in_english(written), start, start + len(found), sure)
 
 
 def _is_part(text: str, start: int, found: str) -> bool:
@@ -243,8 +245,8 @@ def _is_part(text: str, start: int, found: str) -> bool:
     rest = text[start + len(found) :]
     return any(
         (
-            _OPERATOR_AT_END.search(text[:start]),
-            _OPERATOR_AT_END.search(found),
+            _OPERATOR_AT_END.search(text[max(start - _LONGEST_OPERATOR, 0) : start]),
+            _OPERATOR_AT_END.search(found[-_LONGEST_OPERATOR:]),
             _JOINED.match(rest),
             _NO_SUM.search(found),
         )
@@ -263,9 +265,17 @@ def _balanced(text: str) -> str:
 def _paths(text: str) -> Iterator[Span]:
     for match in _PATH.finditer(text):
         path = match.group().rstrip(".,;:!?")
-        if _FILE_LIKE.search(path) and path.lower() not in _ABBREVIATIONS:
+        if _is_file_like(path) and path.lower() not in _ABBREVIATIONS:
             sure = not _PLAIN_ALTERNATIVE.fullmatch(path)
             yield Span(Shape.PATH, path, match.start(), match.start() + len(path), sure)
+
+
+def _is_file_like(path: str) -> bool:
+    """Whether a word looks like a path: one of its folders or its name has a letter, or it has an ending."""
+    folders = path.split("/")
+    named = any(_LETTER.search(each.rpartition("*")[2]) for each in folders[:-1])
+    named = named or any(_LETTER.search(each.partition("*")[0]) for each in folders[1:])
+    return named or _FILE_LIKE.search(path) is not None
 
 
 _FINDERS = (_marked, _addresses, _spoken_sums, _sums, _paths)
@@ -274,8 +284,9 @@ _COLON = re.compile(r":\s+(?=\S)")
 _HOW_MUCH = re.compile(r"\bhow\s+much\b", re.IGNORECASE)
 _HOW_LONG = re.compile(r"\bhow\s+long\b[^\0]*\0", re.IGNORECASE)
 _ORDER = re.compile(
-    r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just)\s+)(?:run|execute)\b"
+    r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just|hãy|và|rồi|giúp tôi)\s+)(?:run|execute|chạy|thực thi)\b"
     r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|code|script|snippet"
+    r"|(?:câu )?lệnh|(?:đoạn )?mã"
     r"|python(?=\s*:|\s+(?:code|script|snippet)\b)))+"
     r"|(?!\s+(?:the|this|that|a|an|my|it|all)\b))\s*:?\s+",
     re.IGNORECASE,
@@ -297,13 +308,13 @@ _QUOTES = tuple(
     )
 )
 _JSON_START = re.compile(r"""\{\s*(?:["'}]|\w+\s*:)|\[\s*(?:["'\[\]{]|-?\d+\s*[,\]]|(?:true|false|null)\b)""")
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 _URL = re.compile(
     r"\b(?:https?|ftp|file)://[^\s\0<>\"]+|(?<![\w@./])(?:www\.)?(?:[\w-]{1,63}\.){1,8}(?:com|org|net|edu|gov|info)\b(?:/[^\s\0]*)?",
     re.IGNORECASE,
 )
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+")
 
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(word for word in NUMBER_WORDS if len(word) > 2)})\b", re.IGNORECASE)
 _NUMBER = (
@@ -317,10 +328,11 @@ _CALL = (
 )
 _INFIX = (
     r"(?:\*\*|//|<<|>>|[-+*/^\u00d7÷·\u2212\u2013%]|\b(?:x|plus|minus|times|mod|modulo)\b|\b(?:multiplied|divided)\s+by\b"
-    r"|\bto\s+the\s+power\s+of\b|(?<=%)\s*of\b|(?<=%\s)of\b|(?<=percent\s)of\b)"
+    r"|\bto\s+the\s+power\s+of\b|(?<=%)\s*(?:of|của)\b|(?<=%\s)(?:of|của)\b|(?<=percent\s)of\b|(?<=phần trăm\s)của\b"
+    r"|\b(?:cộng(?:\s+với)?|trừ(?:\s+đi)?|nhân(?:\s+với)?|chia(?:\s+cho)?|mũ)\b)"
 )
-_PREFIX = r"(?:\b(?:the\s+)?(?:square|cube)\s+root\s+of\b|[√∛])"
-_POSTFIX = r"(?:\b(?:squared|cubed|percent)\b|[²³])"
+_PREFIX = r"(?:\b(?:the\s+)?(?:square|cube)\s+root\s+of\b|\bcăn\s+bậc\s+(?:hai|ba)\b(?:\s+của\b)?|[√∛])"
+_POSTFIX = r"(?:\b(?:squared|cubed|percent|bình phương|lập phương|phần trăm)\b|[²³])"
 _OPERAND = rf"(?:[-+\u2212(]|{_ATOM}|{_CALL}|{_PREFIX})"
 _SUM = re.compile(
     rf"(?<![\w.:@\0-])(?:{_CALL}|{_PREFIX}|\(|[-+\u2212](?=[\d.(])|{_ATOM})\s*"
@@ -332,6 +344,7 @@ _OPERATION = re.compile(
     re.IGNORECASE,
 )
 _OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
+_LONGEST_OPERATOR = 40
 _JOINED = re.compile(r"[\w:@]|\.\d")
 _NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")
@@ -351,7 +364,8 @@ _SPOKEN_SUMS = tuple(
 )
 
 _PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNICODE)
-_FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[^\W\d][\w.-]*/|/[\w.-]*[^\W\d]|[\w-]\.[A-Za-z]\w{0,5}$")
+_FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[\w-]\.[A-Za-z]\w{0,5}$")
+_LETTER = re.compile(r"[^\W\d]")
 _PLAIN_ALTERNATIVE = re.compile(r"[^\W\d]+/[^\W\d]+")
 _SUM_SIGN = re.compile(r"\d\s*[-+*/^%]")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "etc"})

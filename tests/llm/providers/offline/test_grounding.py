@@ -2,9 +2,9 @@
 
 import pytest
 
-from agentkit.llm.providers.offline_finding import offers
-from agentkit.llm.providers.offline_grounding import Proposal, judge
-from agentkit.llm.providers.offline_reading import Question
+from agentkit.llm.providers.offline.finding import offers
+from agentkit.llm.providers.offline.grounding import Proposal, judge
+from agentkit.llm.providers.offline.reading import Question
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}
@@ -225,3 +225,26 @@ def test_a_text_to_be_written_must_be_spelled_out(content, accepted):
 def test_a_complete_call_can_be_suggested():
     """A call that lacks nothing but certainty is complete."""
     assert judged("delete a.txt", ("read_file", {"path": "a.txt"})).complete
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("write 'hi' to the file a.txt", [("write_file", {"path": "a.txt", "content": "hi"})]),
+        ("list the files in src/", [("list_directory", {"path": "src/"})]),
+        ("save 'hi' to a.txt and b.txt", []),
+        ("save 'hi' to a.txt for the zebra", []),
+        ("is it 'late' or 'early'?", []),
+    ],
+)
+def test_what_is_spelled_out_needs_no_engine(text, calls):
+    """Where the engine proposes nothing, the call is taken that the question spells out for one tool only."""
+    judgment = judged(text)
+    assert [(call.tool, dict(call.arguments)) for call in judgment.calls] == calls
+    assert (judgment.doubts == ()) == (bool(calls) and calls[0][0] == "write_file")
+
+
+def test_tools_of_equal_standing_are_left_to_the_engine():
+    """Where two tools have as much to say for them and the engine proposes neither, nothing is called."""
+    twins = (tool("keep_note", "Write a note.", content=TEXT), tool("keep_memo", "Write a memo.", content=TEXT))
+    assert judged("write 'hi'", tools=twins).calls == ()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import BadResponse, Unreachable
-from agentkit.llm.providers.offline_worker import Worker, replies
+from agentkit.llm.providers.offline.worker import Worker, replies
 
 TOOLS = json.dumps(
     [{"name": "get_time", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}}]
@@ -147,7 +147,7 @@ def test_a_host_that_ends_takes_the_process_along():
     """At the end of the interpreter the process is ended, without a warning."""
     (process,) = run(
         f"""
-        from agentkit.llm.providers.offline_worker import Worker
+        from agentkit.llm.providers.offline.worker import Worker
         worker = Worker()
         worker.ask({QUESTION!r}, {PATIENCE})
         print(worker._engine.process.pid)
@@ -162,7 +162,7 @@ def test_a_host_that_is_killed_takes_the_process_along():
         [
             sys.executable,
             "-c",
-            "import os, signal; from agentkit.llm.providers.offline_worker import Worker; worker = Worker();"
+            "import os, signal; from agentkit.llm.providers.offline.worker import Worker; worker = Worker();"
             f"worker.ask({QUESTION!r}, {PATIENCE}); print(worker._engine.process.pid, flush=True);"
             "os.kill(os.getpid(), signal.SIGKILL)",
         ],
@@ -179,7 +179,7 @@ def test_a_forked_process_leaves_the_engine_of_its_parent_alone():
     first, second = run(
         f"""
         import os
-        from agentkit.llm.providers.offline_worker import Worker
+        from agentkit.llm.providers.offline.worker import Worker
         worker = Worker()
         worker.ask({QUESTION!r}, {PATIENCE})
         print(worker._engine.process.pid, flush=True)

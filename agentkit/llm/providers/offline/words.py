@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from agentkit.llm.providers.offline.vietnamese import in_english
+
 
 def vocabulary(text: str) -> frozenset[str]:
     """The words of a table that is written as running text."""
@@ -28,8 +30,8 @@ def spoken_numbers_in(text: str) -> tuple[float, ...]:
 
 
 def words(text: str) -> list[str]:
-    """The words and numbers of a text, lower case, apostrophes inside them kept."""
-    return [match.group().lower() for match in _WORD.finditer(text)]
+    """The words and numbers of a text, lower case, apostrophes inside them kept; known Vietnamese ones in English."""
+    return [match.group().lower() for match in _WORD.finditer(in_english(text))]
 
 
 def ideas(some_words: Iterable[str]) -> frozenset[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from agentkit.errors import BadResponse, Rejected
 from agentkit.events import ResponseReceived, TextDelta, ToolCallDelta
-from agentkit.llm.providers.offline import MAX_CHARS, MAX_REQUEST_CHARS, OfflineModel, installed
+from agentkit.llm.providers.offline.model import MAX_CHARS, MAX_REQUEST_CHARS, OfflineModel, installed
 from agentkit.messages import (
     AssistantMessage,
     Image,
@@ -377,7 +377,7 @@ def test_models_share_one_engine_and_let_go_of_it():
         f"""
         import os
         from pathlib import Path
-        from agentkit.llm.providers.offline import OfflineModel
+        from agentkit.llm.providers.offline.model import OfflineModel
         from agentkit.messages import Request, ToolSpec, UserMessage
         now = ToolSpec("get_current_datetime", "Tell the current date.", {{"type": "object", "properties": {{}}}})
         request = Request([UserMessage("what time is it?")], tools=(now,))
@@ -402,7 +402,7 @@ def test_a_forked_process_gets_an_engine_of_its_own():
         run(
             f"""
             import os
-            from agentkit.llm.providers.offline import OfflineModel
+            from agentkit.llm.providers.offline.model import OfflineModel
             from agentkit.messages import Request, ToolSpec, UserMessage
             now = ToolSpec("get_current_datetime", "Tell the current date.", {{"type": "object", "properties": {{}}}})
             request = Request([UserMessage("what time is it?")], tools=(now,))
@@ -438,7 +438,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
         import sys
         sys.modules["needle"] = None
         from agentkit.errors import MissingExtra
-        from agentkit.llm.providers.offline import OfflineModel, installed
+        from agentkit.llm.providers.offline.model import OfflineModel, installed
         from agentkit.messages import Request, ToolSpec, UserMessage
         now = ToolSpec("get_current_datetime", "Tell the current date.", {"type": "object", "properties": {}})
         print(installed())

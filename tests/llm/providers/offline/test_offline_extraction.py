@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit.errors import BadResponse
-from agentkit.llm.providers.offline_extraction import (
+from agentkit.llm.providers.offline.extraction import (
     Form,
     absent_fields,
     chosen_fields,
@@ -188,3 +188,12 @@ def test_a_form_may_stay_empty(said):
 def test_what_the_engine_holds_back_is_looked_at():
     """A call that the engine itself does not trust is judged like any other."""
     assert Form(SALE).read({"suppressed_calls": [{"arguments": {"what": "lamp"}}]}) == {"what": "lamp"}
+
+
+def test_a_list_that_lost_something_is_refused():
+    """An answer whose list has less than the text lists is refused, and what it left out is named."""
+    form = Form(OutputSchema("names", {"type": "array", "items": {"type": "string"}}))
+    envelope = {"confidence": 0.9}
+    with pytest.raises(BadResponse, match=r"read only a part of names in the text; it left out: Park\."):
+        form.settled({"value": ["Kim", "Lee"]}, envelope, "Kim, Lee, Park")
+    assert form.settled({"value": ["Kim", "Lee", "Park"]}, envelope, "Kim, Lee, Park") == ["Kim", "Lee", "Park"]

@@ -1,0 +1,1 @@
+"""What does HTTP need beside the library? Bounds for what comes, and lanes for many requests at once."""

@@ -1,0 +1,77 @@
+"""How much may a server send, and how long may it say nothing?"""
+
+import asyncio
+import gzip
+import random
+
+import httpx2
+import pytest
+
+from agentkit.errors import BadResponse, Unreachable
+from agentkit.llm.client import LLM
+from agentkit.llm.http.bounds import MOST_PACKED_BYTES, Bounded
+from agentkit.testing import FakeServer, raw
+
+LONG_SECONDS = 1_000.0
+
+
+def bounded(*pieces, timeout_seconds=LONG_SECONDS, most_bytes=100):
+    """A body of these pieces, bounded."""
+    return Bounded(pieces, "the server", timeout_seconds, most_bytes)
+
+
+async def agathered(body):
+    """The pieces of a body, awaiting."""
+    return [piece async for piece in body]
+
+
+async def apieces(pieces):
+    """The pieces, as they come from a connection that is awaited."""
+    for piece in pieces:
+        yield piece
+
+
+def test_a_body_within_its_bounds_passes_as_it_is():
+    """What a server sends within the bounds is read as it was sent, blocking or awaiting."""
+    pieces = [b": at work\n", b"\n", b'data: {"a": 1}\n\n', b"a" * 50]
+    assert list(bounded(*pieces)) == pieces
+    awaited = Bounded(apieces(pieces), "the server", LONG_SECONDS, 100)
+    assert asyncio.run(agathered(awaited)) == pieces
+
+
+def test_a_body_without_end_is_cut_off():
+    """A body that is longer than any answer may be ends with an error that says whose it was."""
+    body = iter(bounded(b"a" * 60, b"a" * 60))
+    assert next(body) == b"a" * 60
+    with pytest.raises(BadResponse, match="the server sent more than 100 bytes"):
+        next(body)
+
+
+@pytest.mark.parametrize("piece", [b": still here\n\n", b"\r\n", b" ", b"\n: a\n: b\n"])
+def test_comments_do_not_keep_a_connection_for_ever(piece):
+    """A server that sends nothing but comments and blank lines is given five timeouts to say something."""
+    with pytest.raises(Unreachable, match="the server sent nothing but blanks and comments for 0 seconds"):
+        list(bounded(piece, piece, timeout_seconds=0.0))
+    assert list(bounded(piece, piece)) == [piece, piece]
+
+
+@pytest.mark.parametrize("piece", [b"data: 1\n", b": a\ndata: 1", b'{"a"', b"event: ping\n"])
+def test_whatever_says_something_is_worth_waiting_for(piece):
+    """A server that says something, however slowly, is heard."""
+    assert list(bounded(piece, piece, timeout_seconds=0.0)) == [piece, piece]
+
+
+def test_a_compressed_body_may_be_only_so_long(ask):
+    """A compressed body has a lower bound, because it grows when it is unpacked."""
+    packed = gzip.compress(b"{" + random.Random(0).randbytes(MOST_PACKED_BYTES + 100_000), 1)
+    line = raw(packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
+    with FakeServer(line) as server, pytest.raises(BadResponse, match=r"sent more than 4,000,000 bytes"):
+        ask(LLM(base_url=server.base_url, model="m", max_retries=0))
+
+
+def test_a_bounded_body_is_one_of_the_library_s_streams():
+    """A response whose body is bounded is read by the HTTP library, blocking or awaiting."""
+    response, other = (httpx2.Response(200, stream=httpx2.ByteStream(b"data")) for _ in range(2))
+    for each in (response, other):
+        Bounded.bind(each, "the server", LONG_SECONDS)
+    assert response.read() == asyncio.run(other.aread()) == b"data"
