@@ -1,8 +1,7 @@
 # `make setup` once; then `make check test` says whether a change may go in.
 BIN ?= .venv/bin
-BENCHMARKS = $(wildcard benchmarks/*/measure.py)
 
-.PHONY: setup check test coverage bench clean
+.PHONY: setup check test coverage docs reference bench clean
 
 setup:
 	python3 -m venv .venv
@@ -25,8 +24,15 @@ coverage:
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
-bench: $(BENCHMARKS)
-	$(foreach entry,$^,$(BIN)/python $(entry) &&) true
+docs: reference
+	$(BIN)/sphinx-build -q -W --keep-going -c docs/site . build/site
+	@echo "Open build/site/index.html"
+
+reference:
+	$(BIN)/python docs/site/reference
+
+bench: # make bench BENCH="--peers --scenarios chat loop"; `python -m benchmarks --help` tells the rest
+	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:
 	rm -rf build dist .venv .hypothesis .*_cache .coverage .coverage.* *.egg-info

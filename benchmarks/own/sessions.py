@@ -1,23 +1,21 @@
 """What does it cost to keep a session?
 
-    python benchmarks/sessions/measure.py [--postgres URL]
-
-Prints Markdown tables of medians in microseconds. First what an agent's run takes for a message, without a store and
-with one; the model is a script and the tool does nothing, so that the difference is what keeping takes. Then what it
-takes to keep one milestone, to begin a run, to read what is new, and to read all; with sessions of 100 and of 10,000
-messages. Last how long writers side by side take for one append: in threads that share a store, in threads with a store
-each, and in processes.
+Medians in microseconds. First what an agent's run takes for a message, without a store and with one; the model is a
+script and the tool does nothing, so that the difference is what keeping takes. Then what it takes to keep one
+milestone, to begin a run, to read what is new, and to read all; with sessions of 100 and of 10,000 messages. Last how
+long writers side by side take for one append: in threads that share a store, in threads with a store each, and in
+processes.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -26,9 +24,10 @@ from agentkit.events import ResponseReceived, RunEnded, RunStarted
 from agentkit.memory.session import Session
 from agentkit.memory.store import Entry, Store
 from agentkit.memory.stores.opening import Place, store_at
-from agentkit.messages import AssistantMessage, Response, ToolCall, UserMessage
+from agentkit.messages import AssistantMessage, Message, Response, ToolCall, UserMessage
 from agentkit.testing import ScriptedLLM, call
 from agentkit.usage import Usage
+from benchmarks.own.times import measured, median, microseconds
 
 WRITERS, APPENDS, ROUNDS = 4, 250, 500
 RUNS, ITERATIONS = 25, 20
@@ -39,17 +38,14 @@ ANSWER = ResponseReceived(
 )
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--postgres", metavar="URL", help="measure a PostgreSQL database, too; leaves two sessions")
-    wishes = parser.parse_args()
+def tables(wishes: argparse.Namespace) -> Iterator[str]:
+    """The tables; `postgres` is the URL of a database to measure, too, in which two sessions are left."""
+    yield from ["### Sessions", ""]
     with tempfile.TemporaryDirectory() as folder:
         places: dict[str, Place] = {"memory": ":memory:", "SQLite": Path(folder) / "sessions.db"}
         if wishes.postgres:
             places["PostgreSQL"] = wishes.postgres
-        lines = [*runs({"none": None, **places}), "", *costs(places), "", *contention(Path(folder) / "shared.db")]
-    sys.stdout.write("\n".join(lines) + "\n")
+        yield from [*runs({"none": None, **places}), "", *costs(places), "", *contention(Path(folder) / "shared.db")]
 
 
 def runs(places: dict[str, Place]) -> Iterator[str]:
@@ -63,7 +59,8 @@ def runs(places: dict[str, Place]) -> Iterator[str]:
             taken.append(run_seconds(talked(stores[name], count)) / MESSAGES)
     for (name, count), taken in times.items():
         own, without = statistics.median(taken), statistics.median(times["none", count])
-        yield f"| {name}, {count} messages before | {shown(own)} | {shown(own - without)} | {own / without:.2f} |"
+        more = f"{microseconds(own - without)} | {own / without:.2f}"
+        yield f"| {name}, {count} messages before | {microseconds(own)} | {more} |"
 
 
 def talked(store: Store | None, count: int) -> Session:
@@ -96,9 +93,14 @@ def costs(places: dict[str, Place]) -> Iterator[str]:
         for count in (100, 10_000):
             store = store_at(place)
             session = talked(store, count)
-            whole = median(lambda name=session.name, store=store: Session(name, store).messages, 5)
+            whole = median(partial(read_all, session.name, store), 5)
             yield f"| {name}, {count} | {keeping(session)} | {beginning(session)} | {reading(session)} | {whole} |"
             store.close()
+
+
+def read_all(name: str, store: Store) -> tuple[Message, ...]:
+    """Open a session and read all of it."""
+    return Session(name, store).messages
 
 
 def keeping(session: Session) -> str:
@@ -124,7 +126,7 @@ def reading(session: Session) -> str:
         if session.store is not None:
             session.store.append(session.name, [entry])
         times.append(measured(lambda: session.unfinished))
-    return shown(statistics.median(times))
+    return microseconds(statistics.median(times))
 
 
 def contention(path: Path) -> Iterator[str]:
@@ -132,19 +134,19 @@ def contention(path: Path) -> Iterator[str]:
     yield f"| {WRITERS} writers on one file | an append |"
     yield "|---|---|"
     shared = store_at(path)
-    yield f"| one alone | {shown(append_often(path) / APPENDS)} |"
+    yield f"| one alone | {microseconds(append_often(path) / APPENDS)} |"
     with ThreadPoolExecutor(WRITERS) as pool:
         begin = time.perf_counter()
         list(pool.map(lambda number: append_to(shared, number), range(WRITERS)))
-        yield f"| threads, one store | {shown((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+        yield f"| threads, one store | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
         begin = time.perf_counter()
         list(pool.map(append_often, [path] * WRITERS))
-        yield f"| threads, a store each | {shown((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+        yield f"| threads, a store each | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
     with ProcessPoolExecutor(WRITERS, get_context("spawn")) as processes:
         list(processes.map(append_often, [path] * WRITERS))  # the processes are there from here on
         begin = time.perf_counter()
         list(processes.map(append_often, [path] * WRITERS))
-        yield f"| processes | {shown((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+        yield f"| processes | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
     shared.close()
 
 
@@ -158,28 +160,7 @@ def append_often(path: Path) -> float:
     return taken
 
 
-def append_to(store: object, number: int) -> None:
+def append_to(store: Store, number: int) -> None:
     """Append many times."""
     for _ in range(APPENDS):
         store.append("shared", [Entry(f"run-{number}", 1.0, ANSWER)])
-
-
-def median(work: Callable[[], object], rounds: int) -> str:
-    """The median of several times, as text."""
-    return shown(statistics.median(measured(work) for _ in range(rounds)))
-
-
-def measured(work: Callable[[], object]) -> float:
-    """How many seconds something takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def shown(seconds: float) -> str:
-    """Seconds as microseconds."""
-    return f"{seconds * 1e6:,.0f} µs"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,59 +1,42 @@
-"""What do an agent, a run and a recording cost?
+"""What do a run and a recording cost, beside the model?
 
-    python benchmarks/runs/measure.py
-
-Prints Markdown tables. First what it takes to make an agent of ready tools, in microseconds and bytes, and a run
-without tools. Then what one iteration with a tool call takes in runs of 1, 50 and 200 of them, and by how much the
-iterations of long runs are dearer. Last what recording adds to an iteration, when the model is a script that answers at
-once, and when it is a server on this machine that does. What is compared takes turns, so that all share the noise; the
-least of the times is what the program itself takes, the median what it takes on this machine now.
+First a run without tools. Then what one iteration with a tool call takes in runs of 1, 50 and 200 of them, and by how
+much the iterations of long runs are dearer. Last what recording adds to an iteration, when the model is a script that
+answers at once, and when it is a server on this machine that does. What is compared takes turns, so that all share the
+noise; the least of the times is what the program itself takes, the median what it takes on this machine now.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import tempfile
-import time
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
-from agentkit import LLM, Agent, Limits, Tool, Toolset, default_tools
+from agentkit import LLM, Agent, Limits, Tool
 from agentkit.testing import FakeServer, ScriptedLLM, call, record
+from benchmarks.own.times import both, measured, microseconds, repeated
 
-AGENTS, KEPT_AGENTS, RUNS = 2_000, 200, 1_000
+RUNS = 1_000
 LENGTHS, LONG_RUNS = (1, 50, 200), 15
 RECORDED_ITERATIONS, RECORDED_RUNS = 20, 25
 LIMITS = Limits(iterations=300, tool_calls=None, repeated_calls=None)
 
 
-def main() -> None:
-    """Measure and print."""
-    lines = [*agents(), "", *iterations(), "", *recordings()]
-    sys.stdout.write("\n".join(lines) + "\n")
+def tables(_: argparse.Namespace) -> Iterator[str]:
+    """The tables."""
+    yield from ["### Runs and recordings", "", *alone(), "", *iterations(), "", *recordings()]
 
 
-def agents() -> Iterator[str]:
-    """The table of what there is before a model does anything."""
-    yield "| what | median | least | bytes |"
-    yield "|---|---|---|---|"
-    tools = Toolset(default_tools)
-    yield f"| make an agent | {shown(repeated(lambda: Agent('x', tools), AGENTS))} | {bytes_of_an_agent(tools):,} |"
+def alone() -> Iterator[str]:
+    """The table of what a run takes in which nothing happens."""
+    yield "| what | median | least |"
+    yield "|---|---|---|"
     agent = Agent("x", [], llm=ScriptedLLM("hi", repeat=True))
-    yield f"| a run without tools | {shown(repeated(lambda: agent.run('go'), RUNS, agent.reset))} | |"
-
-
-def bytes_of_an_agent(tools: Toolset) -> int:
-    """How much memory one agent keeps, its tools aside."""
-    Agent("x", tools)
-    tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    kept = [Agent("x", tools) for _ in range(KEPT_AGENTS)]
-    after, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return (after - before) // len(kept)
+    yield f"| a run without tools | {both(repeated(lambda: agent.run('go'), RUNS, agent.reset))} |"
 
 
 def iterations() -> Iterator[str]:
@@ -66,7 +49,7 @@ def iterations() -> Iterator[str]:
             taken.append(seconds_of_run(scripted(length)) / length)
     first = min(times[LENGTHS[0]])
     for length, taken in times.items():
-        yield f"| {length} {'call' if length == 1 else 'calls'} | {shown(taken)} | {min(taken) / first:.2f} |"
+        yield f"| {length} {'call' if length == 1 else 'calls'} | {both(taken)} | {min(taken) / first:.2f} |"
 
 
 def recordings() -> Iterator[str]:
@@ -81,7 +64,7 @@ def recordings() -> Iterator[str]:
                 recorded.append(seconds(Path(folder) / "run.jsonl") / RECORDED_ITERATIONS)
             more = [statistics.median(recorded) - statistics.median(without), min(recorded) - min(without)]
             ratio = statistics.median(recorded) / statistics.median(without)
-            yield f"| {name} | {shown(without)} | {' | '.join(map(microseconds, more))} | {ratio:.2f} |"
+            yield f"| {name} | {both(without)} | {' | '.join(map(microseconds, more))} | {ratio:.2f} |"
 
 
 def seconds_scripted(path: Path | None) -> float:
@@ -119,36 +102,6 @@ def scripted(length: int) -> ScriptedLLM:
     return ScriptedLLM(*said(length))
 
 
-def said(length: int) -> list[object]:
+def said(length: int) -> list[Any]:
     """What such a model says."""
     return [*(call("double", number=number) for number in range(length)), "Done."]
-
-
-def repeated(work: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> list[float]:
-    """How long something takes each time; what is done `before` does not count."""
-    times = []
-    for _ in range(rounds):
-        before()
-        times.append(measured(work))
-    return times
-
-
-def measured(work: Callable[[], object]) -> float:
-    """How many seconds something takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
-def shown(times: list[float]) -> str:
-    """The median and the least of times, as two cells."""
-    return f"{microseconds(statistics.median(times))} | {microseconds(min(times))}"
-
-
-def microseconds(seconds: float) -> str:
-    """Seconds as microseconds."""
-    return f"{seconds * 1e6:,.0f} µs"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,7 @@
 """How often is the offline model right, and how often wrong?
 
-    python benchmarks/offline/measure.py [--engine-alone] [--show]
-
 Asks every question of `questions.jsonl` with the four core tools and with all twelve, or with five tools of somebody
-else's, and prints a Markdown table for the held-out half and for both. No tool is run: judged are the calls proposed.
+else's, and gives a Markdown table for the held-out half and for both. No tool is run: judged are the calls proposed.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import argparse
 import json
 import re
 import statistics
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ToolError
-from agentkit.llm.providers.offline import OfflineModel
-from agentkit.llm.providers.offline_worker import Worker
+from agentkit.llm.providers.offline.model import OfflineModel
+from agentkit.llm.providers.offline.worker import Worker
 from agentkit.messages import Request, ToolSpec, UserMessage
 from agentkit.tools.calculator import calculate
 from agentkit.tools.catalog import default_tools
@@ -44,17 +41,13 @@ class Outcome:
     note: str
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine-alone", action="store_true", help="the engine without the checks around it")
-    parser.add_argument("--show", action="store_true", help="also print every question that was not answered rightly")
-    parser.add_argument("--half", choices=("development", "held-out"), help="ask the questions of one half only")
-    wishes = parser.parse_args()
+def tables(wishes: argparse.Namespace) -> Iterator[str]:
+    """The table; `engine_alone`, `show` and `half` are as the command line describes them."""
     ask = engine_alone() if wishes.engine_alone else offline_model()
     outcomes = list(measure(ask, wishes.half))
-    lines = [line for outcome in outcomes if wishes.show and outcome.verdict != "right" for line in [outcome.note]]
-    sys.stdout.write("\n".join([*lines, "", *table(outcomes)]) + "\n")
+    yield from ["### The offline model", ""]
+    yield from (outcome.note for outcome in outcomes if wishes.show and outcome.verdict != "right")
+    yield from ["", *table(outcomes)]
 
 
 def measure(ask: Any, half: str | None) -> Iterator[Outcome]:
@@ -201,7 +194,3 @@ def share(cases: Iterable[bool]) -> str:
     """How many of how many, and the percentage."""
     flags = list(cases)
     return f"{sum(flags)} of {len(flags)} ({sum(flags) / max(len(flags), 1):.0%})"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""What does agentkit cost next to the wire, and next to its peers?"""

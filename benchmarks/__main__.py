@@ -1,0 +1,140 @@
+"""What does agentkit cost next to the wire, and next to its peers?
+
+    python -m benchmarks [--scenarios NAME ...] [--peers [NAME ...]] [--quick] [--json FILE] [--markdown [PAGE]]
+
+Compares with the raw `openai` client and a loop written by hand, in the same run, in turns, against a server of its
+own on the other core. Peers must have been installed: `python -m benchmarks.peers make`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import own, peers
+from benchmarks.catalog import LIBRARIES, SCENARIOS, Library, Scenario
+from benchmarks.comparing import Bench, Outcome
+from benchmarks.figures import number, shown
+from benchmarks.machine import machine, versions
+from benchmarks.processes import Server
+from benchmarks.reporting import Report, markdown, merge, place, told
+
+_PROFILED = ("chat", "loop", "stream", "history", "concurrent", "schema")
+
+
+def main() -> None:
+    """Measure as the arguments say."""
+    wishes = parsed(sys.argv[1:])
+    report: Report = {"machine": machine(), "scenarios": {}, "own": {}, "versions": {}, "sizes": {}, "profiles": {}}
+    for part, name, value in measured(wishes):
+        report[part][name] = value
+        if wishes.json:
+            merge(wishes.json, {part: {name: value}})
+    if wishes.json:
+        report = merge(wishes.json, {"machine": report["machine"]})
+    if wishes.markdown:
+        place(wishes.markdown, markdown(report))
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The wishes; `scenarios` and `libraries` are the names of those that are wanted."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    there = [*(scenario.name for scenario in SCENARIOS), *own.TABLES]
+    others = [library.name for library in LIBRARIES if library.kind == "peer"]
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", choices=there, help=f"of: {', '.join(there)}")
+    parser.add_argument("--peers", nargs="*", metavar="NAME", choices=others, help=f"all, or of: {', '.join(others)}")
+    parser.add_argument("--no-floors", action="store_true", help="of the floors only the raw openai client")
+    parser.add_argument("--quick", action="store_true", help="each run once: whether it works, not how fast it is")
+    parser.add_argument("--rounds", type=int, default=1_000, metavar="N", help="at most so many rounds of a scenario")
+    parser.add_argument("--soak", action="store_true", help="only the soak: an hour's worth of runs")
+    parser.add_argument("--profile", action="store_true", help="where agentkit's time goes, instead of how much it is")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the figures to this file")
+    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="put the tables between the marks of this page")
+    parser.add_argument("--postgres", metavar="URL", help="for `sessions`: a database, too; leaves two sessions")
+    offline = parser.add_argument_group("for `offline`")
+    offline.add_argument("--engine-alone", action="store_true", help="the engine without the checks around it")
+    offline.add_argument("--show", action="store_true", help="also every question that was not answered rightly")
+    offline.add_argument("--half", choices=("development", "held-out"), help="the questions of one half only")
+    wishes = parser.parse_args(arguments)
+    wishes.scenarios = chosen(wishes)
+    wishes.libraries = [library.name for library in LIBRARIES if is_wanted(library, wishes)]
+    return wishes
+
+
+def chosen(wishes: argparse.Namespace) -> list[str]:
+    """The names of the scenarios that are wanted."""
+    if wishes.soak:
+        return ["soak"]
+    compared = [scenario.name for scenario in SCENARIOS if scenario.quick or not wishes.quick]
+    tables = [] if wishes.quick or wishes.profile else own.USUAL
+    return list(wishes.scenarios or (_PROFILED if wishes.profile else [*compared, *tables]))
+
+
+def is_wanted(library: Library, wishes: argparse.Namespace) -> bool:
+    """Whether a library takes part."""
+    if library.kind == "peer":
+        return wishes.peers is not None and (not wishes.peers or library.name in wishes.peers)
+    return library.kind == "own" or library.name == "openai" or not wishes.no_floors
+
+
+def measured(wishes: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
+    """Measure one thing after the other, and yield the part of the report, the name and the figures of each."""
+    pythons = peers.pythons(wishes.libraries)
+    for name in sorted(set(wishes.libraries) - set(pythons)):
+        print(f"{name} is not installed: python -m benchmarks.peers make {name}", flush=True)
+    yield from (("versions", name, version) for name, version in found_versions(pythons).items())
+    libraries = [library for library in LIBRARIES if library.name in pythons]
+    with Server() as server:
+        bench = Bench(server, pythons, wishes.quick, wishes.rounds)
+        for scenario in (scenario for scenario in SCENARIOS if scenario.name in wishes.scenarios):
+            if wishes.profile:
+                yield profiled(bench, scenario)
+            else:
+                outcomes = bench.compare(scenario, libraries)
+                tell(scenario, outcomes)
+                yield "scenarios", scenario.name, told(scenario, outcomes)
+    for name in (name for name in own.TABLES if name in wishes.scenarios):
+        text = "\n".join(own.tables(name, wishes))
+        print(f"\n{text}", flush=True)
+        yield "own", name, text
+    yield from (("sizes", name, size) for name in peers.wanted() if (size := peers.installed_bytes(name)))
+
+
+def found_versions(pythons: dict[str, Path]) -> dict[str, str]:
+    """The versions of the libraries that take part."""
+    found = {}
+    for library in LIBRARIES:
+        if library.name in pythons and (library.kind == "peer" or library.name in {"openai", "httpx2", "agentkit"}):
+            name = library.distribution or library.name
+            found[library.name] = versions(pythons[library.name]).get(name, "unknown")
+    return found
+
+
+def profiled(bench: Bench, scenario: Scenario) -> tuple[str, str, Any]:
+    """Where agentkit's time goes in a scenario."""
+    agentkit = next(library for library in LIBRARIES if library.kind == "own")
+    shares = bench.profile(scenario, agentkit).get("profile", [])
+    print(f"{scenario.name}: {', '.join(f'{where} {share:.0%}' for where, share in shares)}", flush=True)
+    return "profiles", scenario.title, shares
+
+
+def tell(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
+    """Print what came of a scenario."""
+    reference = next((each for each in outcomes if each.library.name == scenario.reference), None)
+    aims = f" (must {scenario.must}, want {scenario.want})" if scenario.must else ""
+    print(f"\n{scenario.name}: {scenario.title}{aims}")
+    for outcome in outcomes:
+        spread, ratio, cpu = outcome.spread, outcome.against(reference), outcome.cpu_against(reference)
+        value = shown(spread.median, scenario.unit) if spread else outcome.refusal
+        times = f"x {number(ratio.median)} ({number(ratio.low)} to {number(ratio.high)})" if ratio else ""
+        in_cpu = f"CPU x {number(cpu.median)}" if cpu else ""
+        print(f"  {outcome.library.name:14} {value:>12}  {times:28} {in_cpu}".rstrip(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""How are libraries compared? Each in its own process, in turns, a little of each in every round."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.catalog import Library, Scenario
+from benchmarks.figures import Spread, ratios
+from benchmarks.processes import WORKERS, Process, Server, Worker, cores
+
+_IMPORTED = """
+import time
+begin, cpu_begin = time.perf_counter_ns(), time.process_time_ns()
+{statement}
+print(time.perf_counter_ns() - begin, time.process_time_ns() - cpu_begin)
+"""
+_WARMING = 2
+
+
+@dataclass
+class Outcome:
+    """What a library did in a scenario: a figure a round, or why there is none."""
+
+    library: Library
+    rounds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    peak: int = 0
+    connections: float = 0.0
+    refusal: str = ""
+
+    @property
+    def spread(self) -> Spread | None:
+        """The median and the quartiles of what was measured."""
+        return Spread.of(self.rounds) if self.rounds else None
+
+    def against(self, reference: Outcome | None) -> Spread | None:
+        """The ratio to the reference."""
+        return ratios(self.rounds, reference.rounds) if reference and self.rounds else None
+
+    def cpu_against(self, reference: Outcome | None) -> Spread | None:
+        """The ratio to the reference in processor time."""
+        return ratios(self.cpu, reference.cpu) if reference and self.cpu else None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is needed to measure: the server, and the interpreter of each library."""
+
+    server: Server
+    pythons: Mapping[str, Path]
+    quick: bool = False
+    most_rounds: int = 1_000
+
+    def compare(self, scenario: Scenario, libraries: Sequence[Library]) -> list[Outcome]:
+        """Measure a scenario with each library, in turns that begin with another one each round."""
+        outcomes = [Outcome(library) for library in libraries if self._takes_part(library, scenario)]
+        contestant = self._fresh if scenario.is_fresh else self._lasting
+        running = [contestant(scenario, outcome) for outcome in outcomes]
+        rounds = 1 if self.quick else min(scenario.rounds, self.most_rounds)
+        for number in range(rounds):
+            start = number % len(running) if running else 0
+            for contest in [*running[start:], *running[:start]]:
+                contest.go()
+        for contest in running:
+            contest.close()
+        return outcomes
+
+    def _takes_part(self, library: Library, scenario: Scenario) -> bool:
+        is_importable = bool(library.program) or scenario.does not in {"import", "program"}
+        return library.name in self.pythons and library.kind in scenario.kinds and is_importable
+
+    def profile(self, scenario: Scenario, library: Library) -> dict[str, Any]:
+        """Which packages the time of a scenario goes to."""
+        with Lasting(self, scenario, Outcome(library)) as contest:
+            return contest.worker.do(contest.task(max(scenario.times, 5)) | {"profile": True})
+
+    def urls(self, scenario: Scenario) -> dict[str, Any]:
+        """The URL of a scenario's script, and the options of its task."""
+        scheme = "https" if scenario.tls else "http"
+        options = dict(scenario.options)
+        if scenario.does == "stall":
+            options["other_url"] = self.server.url("turns-1")
+        return {"url": self.server.url(scenario.script, scheme), "options": options}
+
+    def _lasting(self, scenario: Scenario, outcome: Outcome) -> Lasting:
+        return Lasting(self, scenario, outcome)
+
+    def _fresh(self, scenario: Scenario, outcome: Outcome) -> Fresh:
+        return Fresh(self, scenario, outcome)
+
+
+class Lasting:
+    """A library whose process stays for all rounds of a scenario, and is warm."""
+
+    def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
+        self._bench, self._scenario, self._outcome = bench, scenario, outcome
+        library = outcome.library
+        python = bench.pythons[library.name]
+        self.worker = Worker(python, library.adapter, cores()[1], bench.server.variables)
+        is_short = scenario.rounds > 1
+        self._ask(_WARMING if is_short and not bench.quick else 1, kept=not is_short)
+
+    def __enter__(self) -> Lasting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def task(self, times: int) -> dict[str, Any]:
+        """What the worker is asked for."""
+        scenario = self._scenario
+        return {"does": scenario.does, "times": times, "inner": scenario.inner, **self._bench.urls(scenario)}
+
+    def go(self) -> None:
+        """Measure one round."""
+        if not self._outcome.refusal and self._scenario.rounds > 1:
+            self._ask(1 if self._bench.quick else self._scenario.times, kept=True)
+
+    def close(self) -> None:
+        """End the process."""
+        self.worker.close()
+
+    def _ask(self, times: int, *, kept: bool) -> None:
+        outcome, scenario = self._outcome, self._scenario
+        self._bench.server.tally()
+        told = self.worker.do(self.task(times))
+        tally = self._bench.server.tally()
+        runs = times * scenario.inner
+        outcome.refusal = why_not(told, tally, scenario, runs)
+        if kept and not outcome.refusal:
+            outcome.rounds.append(statistics.median(told[scenario.metric]) / scenario.per)
+            outcome.cpu.append(statistics.median(told["cpu"]) / scenario.per)
+            outcome.peak = told["peak"]
+            outcome.connections = max(outcome.connections, (tally.get("connections", 1) - 1) / runs)
+
+
+def why_not(told: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenario, runs: int) -> str:
+    """Why what a worker did does not count, if it does not: it failed, or it did less than was asked for."""
+    if "missing" in told or "error" in told:
+        return str(told.get("missing") or told["error"])
+    if tally["refusals"]:
+        return f"the server refused: {tally['refusals'][0]}"
+    asked = tally.get("requests", 0)
+    if scenario.requests and asked != runs * scenario.requests:
+        return f"sent {asked} requests instead of {runs * scenario.requests}"
+    if tally["most_messages"] < scenario.messages:
+        return f"sent {tally['most_messages']} messages of history instead of {scenario.messages}"
+    if scenario.value is not None and told["values"][-1] != scenario.value:
+        return f"gave {told['values'][-1]} instead of {scenario.value}"
+    return ""
+
+
+class Fresh:
+    """A library that is measured from the start of a process; the first process only fills the caches of the disk."""
+
+    def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
+        self._bench, self._scenario, self._outcome = bench, scenario, outcome
+        self.go()
+        outcome.rounds.clear()
+        outcome.cpu.clear()
+
+    def go(self) -> None:
+        """Start a process, and wait for what it says."""
+        command = self._command()
+        if self._outcome.refusal:
+            return
+        self._bench.server.tally()
+        python = self._bench.pythons[self._outcome.library.name]
+        process = Process([python, *command], cores()[1], self._bench.server.variables)
+        try:
+            said, wall = process.read(b"\n"), process.stopwatch_ns()
+        except TimeoutError:
+            said, wall = b"", 0
+        status, cpu_seconds = process.wait()
+        tally = self._bench.server.tally()
+        told = {"values": [None]} if said and status == 0 else {"error": f"ended with status {status}"}
+        self._outcome.refusal = why_not(told, tally, self._scenario, 1)
+        if not self._outcome.refusal:
+            in_process = [] if self._scenario.does == "first" else [float(word) for word in said.split()[-2:]]
+            wall_ns, cpu_ns = in_process or (wall, cpu_seconds * 1e9)
+            self._outcome.rounds.append(wall_ns)
+            self._outcome.cpu.append(cpu_ns)
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+    def _command(self) -> list[str | Path]:
+        library, does = self._outcome.library, self._scenario.does
+        if does == "first":
+            return [WORKERS / "worker.py", library.adapter, self._bench.urls(self._scenario)["url"]]
+        statement = library.module if does == "import" else library.program
+        return ["-c", _IMPORTED.format(statement=statement)]

@@ -1,0 +1,25 @@
+"""What do parts of agentkit cost that no other library has? Each gives the lines of Markdown tables."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from importlib import import_module
+
+TABLES = {
+    "runs": "benchmarks.own.runs",
+    "sessions": "benchmarks.own.sessions",
+    "sandbox": "benchmarks.own.sandbox",
+    "offline": "benchmarks.offline.accuracy",
+    "soak": "benchmarks.own.soak",
+}
+"""Each table and its module, which is imported only when the table is wanted."""
+
+USUAL = ("runs", "sessions", "sandbox")
+"""Those that are measured unless others are named; the offline model takes minutes, the soak longer."""
+
+
+def tables(name: str, wishes: argparse.Namespace) -> Iterable[str]:
+    """The lines of the tables of one name."""
+    lines: Iterable[str] = import_module(TABLES[name]).tables(wishes)
+    return lines

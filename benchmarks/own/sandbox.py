@@ -1,0 +1,112 @@
+"""What do the tools cost that run code and commands or fetch pages, over doing the same without them?"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agentkit.tools.system import python_tool, shell_tool_in
+from agentkit.tools.web.fetching import fetch_tool
+from agentkit.workspace.workspace import Workspace
+from benchmarks.own.times import both, microseconds, repeated
+from benchmarks.processes import Process, Server, cores
+
+_ROUNDS, _COLD_ROUNDS = 40, 7
+_COLD = """
+import time
+from agentkit import python_tool
+begin = time.perf_counter()
+told = python_tool(code="print(6 * 7)")
+print(time.perf_counter() - begin if told.get("output") == "42\\n" else told)
+"""
+_COMMANDS = (
+    "ls -la src",
+    "git log --oneline | head -20",
+    "grep -rn 'def main' . --include='*.py' | sort | uniq -c",
+    'for f in *.txt; do wc -l "$f"; done',
+    "rm -rf build && mkdir -p build/out",
+    "python3 -c 'print(1)' > out.txt 2>&1",
+    "find . -name '*.log' -mtime +7 -exec gzip {} +",
+    "cat <<EOF | tee notes.md\nfirst\nsecond\nEOF",
+)
+
+
+def tables(wishes: argparse.Namespace) -> Iterator[str]:
+    """The table; what is compared takes turns."""
+    rounds = 3 if wishes.quick else _ROUNDS
+    yield from ["### Code, commands and pages", "", "| what | median | least |", "|---|---|---|"]
+    yield from code(rounds)
+    yield from commands(rounds)
+    yield from pages(rounds)
+
+
+def code(rounds: int) -> Iterator[str]:
+    """Running Python: bare, in a process that never did, and in one that did before."""
+    yield f"| bare `python -I -S -c pass` | {both(repeated(lambda: ended('-I', '-S', '-c', 'pass'), rounds))} |"
+    cold = [float(ended("-c", _COLD)) for _ in range(min(rounds, _COLD_ROUNDS))]
+    yield f"| `run_python`, the first of a process | {both(cold)} |"
+    right(python_tool(code="print(6 * 7)"), "42")
+    yield f"| `run_python`, later ones | {both(repeated(lambda: python_tool(code='print(6 * 7)'), rounds))} |"
+
+
+def commands(rounds: int) -> Iterator[str]:
+    """Running a command: bare, and judged and confined; and judging alone."""
+    bash = "/bin/bash"
+    with tempfile.TemporaryDirectory() as folder:
+        shell = shell_tool_in(Workspace(folder))
+        right(shell(command="echo 42"), "42")
+        bare, ours = in_turns(lambda: ended("-c", "true", program=bash), lambda: shell(command="true"), rounds)
+        yield f"| bare `bash -c true` | {both(bare)} |"
+        yield f"| `run_shell` | {both(ours)} |"
+        calls: list[Mapping[str, Any]] = [{"command": command} for command in _COMMANDS]
+        times = sorted(time for call in calls for time in repeated(partial(shell.judge, call), 5 * rounds))
+        centiles = statistics.quantiles(times, n=100)
+        cells = f"{microseconds(centiles[49])} | at most {microseconds(centiles[98])} for 99 of 100"
+        yield f"| judging a command | {cells} |"
+
+
+def pages(rounds: int) -> Iterator[str]:
+    """Fetching a page of 20 KB from this machine: bare, and judged and turned into Markdown."""
+    import http.client
+
+    with Server(with_tls=False) as server:
+        place = server.url("page").removeprefix("http://").partition("/")[0]
+        fetch = fetch_tool(allow_hosts=[place])
+        right(fetch(url=f"http://{place}/page"), "Paragraph")
+
+        def bare() -> object:
+            connection = http.client.HTTPConnection(place)
+            connection.request("GET", "/page")
+            read = connection.getresponse().read()
+            connection.close()
+            return read
+
+        alone, ours = in_turns(bare, lambda: fetch(url=f"http://{place}/page"), rounds)
+        yield f"| a page over `http.client` | {both(alone)} |"
+        yield f"| `fetch_url`, as Markdown | {both(ours)} |"
+
+
+def right(told: Mapping[str, Any], wanted: str) -> None:
+    """Raise RuntimeError when a tool did not do what is measured."""
+    if wanted not in str(told):
+        raise RuntimeError(f"The tool did not do its work: {str(told)[:500]}")
+
+
+def in_turns(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[list[float], list[float]]:
+    """How long two things take, one after the other again and again."""
+    pairs = [(repeated(one, 1)[0], repeated(other, 1)[0]) for _ in range(rounds)]
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+def ended(*arguments: str, program: str | Path = sys.executable) -> bytes:
+    """Run a program to its end, and give what it printed."""
+    process = Process([program, *arguments], cores()[1] | cores()[0])
+    said = process.read()
+    process.wait()
+    return said

@@ -1,0 +1,173 @@
+"""How are the measured processes started, pinned and ended? The server on one core, whoever is measured on another."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import select
+import signal
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).parent.parent
+WORKERS = Path(__file__).parent / "workers"
+QUIET = {
+    "AGENTKIT_MODEL": "gpt-4.1-mini",
+    "AGNO_TELEMETRY": "false",
+    "ANONYMIZED_TELEMETRY": "false",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "LANGCHAIN_TRACING_V2": "false",
+    "LANGSMITH_TRACING": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "OPENAI_API_KEY": "sk-no-key-is-needed",
+    "OTEL_SDK_DISABLED": "true",
+    "PYTHONHASHSEED": "0",
+    "UNDERTHESEA_TRACE_DISABLED": "1",
+}
+"""Environment of every worker: no telemetry, no tracing, a key that opens nothing."""
+
+_LONGEST_SECONDS, _PATIENCE_SECONDS = 600.0, 30.0
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR")
+
+
+def cores() -> tuple[set[int], set[int]]:
+    """The cores for the server and for whoever is measured; the same where there is only one."""
+    usable = sorted(os.sched_getaffinity(0))
+    return {usable[-1]}, {usable[0]}
+
+
+class Process:
+    """A child with pipes to its input and output, on its core, and in the end what it has used."""
+
+    def __init__(self, command: Sequence[str | Path], on: set[int], variables: Mapping[str, str] | None = None) -> None:
+        own = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        stdin, self.stdin = os.pipe()
+        stdout_end, stdout = os.pipe()
+        self.stdout = stdout_end
+        self.begun_ns = time.perf_counter_ns()
+        self.pid = os.posix_spawn(
+            command[0],
+            [str(word) for word in command],
+            {**own, **QUIET, "PYTHONPATH": str(ROOT), **(variables or {})},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, stdin, 0),
+                (os.POSIX_SPAWN_DUP2, stdout, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+        )
+        os.sched_setaffinity(self.pid, on)
+        os.close(stdin)
+        os.close(stdout)
+
+    def stopwatch_ns(self) -> int:
+        """How many nanoseconds ago the process was started."""
+        return time.perf_counter_ns() - self.begun_ns
+
+    def read(self, until: bytes = b"", within_seconds: float = _LONGEST_SECONDS) -> bytes:
+        """What the process prints, to its end or to some bytes. One that takes too long is ended: TimeoutError."""
+        read, end = b"", time.monotonic() + within_seconds
+        while not (until and until in read):
+            if not select.select([self.stdout], [], [], max(end - time.monotonic(), 0))[0]:
+                os.kill(self.pid, signal.SIGKILL)
+                raise TimeoutError(f"no answer within {within_seconds:.0f} seconds")
+            piece = os.read(self.stdout, 65_536)
+            if not piece:
+                break
+            read += piece
+        return read
+
+    def write(self, data: bytes) -> None:
+        """Give the process some input."""
+        os.write(self.stdin, data)
+
+    def wait(self) -> tuple[int, float]:
+        """Wait for the end: the exit status, and the seconds of processor time that were used.
+
+        Its input ends; a process that does not end because of that is ended.
+        """
+        os.close(self.stdin)
+        ending = os.pidfd_open(self.pid)
+        if not select.select([ending], [], [], _PATIENCE_SECONDS)[0]:
+            os.kill(self.pid, signal.SIGKILL)
+        os.close(ending)
+        _, status, used = os.wait4(self.pid, 0)
+        os.close(self.stdout)
+        return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+
+
+class Worker:
+    """One library in one process, which does a task at a time."""
+
+    def __init__(self, python: Path, adapter: str, on: set[int], variables: Mapping[str, str]) -> None:
+        self._process = Process([python, WORKERS / "worker.py", adapter], on, variables)
+
+    def do(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        """What the worker answers: `wall`, `cpu`, `values`, `peak`, `resident`; or `error`; or `missing`."""
+        try:
+            self._process.write(json.dumps(task).encode() + b"\n")
+            line = self._process.read(b"\n")
+        except (BrokenPipeError, TimeoutError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+        return dict(json.loads(line)) if line else {"error": "the worker ended"}
+
+    def close(self) -> None:
+        """End the worker."""
+        self._process.wait()
+
+
+class Server:
+    """The project's own deterministic server, over HTTP and TLS, in its own process on its own core."""
+
+    def __init__(self, *, with_tls: bool = True) -> None:
+        self._with_tls = with_tls
+        self._exits = ExitStack()
+        self._ports: dict[str, int] = {}
+        self.variables: dict[str, str] = {}
+        """What a client's environment needs in order to trust the certificate."""
+
+    def __enter__(self) -> Self:
+        folder = Path(self._exits.enter_context(tempfile.TemporaryDirectory(prefix="agentkit-benchmarks-")))
+        certificate = [self._certify(folder)] if self._with_tls else []
+        process = Process([sys.executable, "-m", "benchmarks.server", *certificate], cores()[0])
+        self._exits.callback(process.wait)
+        self._ports = json.loads(process.read(b"\n"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._exits.close()
+
+    def url(self, script: str, scheme: str = "http") -> str:
+        """The base URL of a script."""
+        return f"{scheme}://127.0.0.1:{self._ports[scheme]}/{script}/v1"
+
+    def tally(self) -> dict[str, Any]:
+        """What was asked of the server since the last tally."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._ports["http"])
+        connection.request("GET", "/tally")
+        told: dict[str, Any] = json.loads(connection.getresponse().read())
+        connection.close()
+        return told
+
+    def _certify(self, folder: Path) -> Path:
+        """Make a certificate; clients trust it beside the usual ones, whose loading is a part of what TLS costs."""
+        import trustme
+
+        authority = trustme.CA()
+        trusted, own = folder / "trusted.pem", folder / "server.pem"
+        authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(own))
+        usual = Path(ssl.get_default_verify_paths().cafile or os.devnull)
+        trusted.write_bytes(authority.cert_pem.bytes() + usual.read_bytes())
+        names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+        self.variables = dict.fromkeys(names, str(trusted))
+        return own

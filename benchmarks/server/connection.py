@@ -1,0 +1,120 @@
+"""How does one connection of the server read and write? HTTP/1.1 with keep-alive, as little of it as clients need."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from contextlib import suppress
+
+from benchmarks.server.answers import Wish, answer, failure, page, whole
+from benchmarks.server.script import Script, WrongResultError, script_in, turn_of
+
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length:\s*(\d+)")
+_STREAMED = re.compile(rb'"stream":\s*true')
+_WANTS_USAGE = re.compile(rb'"include_usage":\s*true')
+
+
+class Tally:
+    """What the server has seen since it was last asked: proof that a client really did the work."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._refusals: list[str] = []
+        self._most_messages = 0
+
+    def count(self, what: str) -> None:
+        """One more of something."""
+        self._counts[what] += 1
+
+    def weigh(self, body: bytes) -> None:
+        """Remember the longest conversation that was sent."""
+        self._most_messages = max(self._most_messages, body.count(b'"role"'))
+
+    def refuse(self, why: str) -> None:
+        """Remember why a request was refused."""
+        self._refusals.append(why)
+
+    def told(self) -> bytes:
+        """Everything as JSON; the counting begins anew."""
+        told = {**self._counts, "most_messages": self._most_messages, "refusals": self._refusals[:5]}
+        self._counts, self._refusals, self._most_messages = Counter(), [], 0
+        return json.dumps(told).encode()
+
+
+class Connection(asyncio.Protocol):
+    """Reads requests and writes answers; several requests of one client may be under way on several of these."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._head_ends = -1
+        self._request_ends = -1
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+        self._tally.count("connections")
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes came; answer each request that is whole."""
+        self._buffer += data
+        while self._is_whole():
+            head = bytes(self._buffer[: self._head_ends])
+            body = bytes(self._buffer[self._head_ends : self._request_ends])
+            del self._buffer[: self._request_ends]
+            self._head_ends = self._request_ends = -1
+            self._serve(head, body)
+
+    def _is_whole(self) -> bool:
+        if self._head_ends < 0:
+            found = self._buffer.find(b"\r\n\r\n")
+            if found < 0:
+                return False
+            self._head_ends = found + 4
+            length = _LENGTH.search(self._buffer, 0, self._head_ends)
+            self._request_ends = self._head_ends + (int(length[1]) if length else 0)
+        return len(self._buffer) >= self._request_ends
+
+    def _serve(self, head: bytes, body: bytes) -> None:
+        path = head.split(b" ", 2)[1].decode()
+        if path == "/tally":
+            self._write(whole(self._tally.told()))
+            return
+        if path == "/page":
+            self._write(page())
+            return
+        try:
+            script = script_in(path)
+            turn = turn_of(script, body)
+        except ValueError as error:
+            self._tally.refuse(str(error))
+            self._write(
+                failure(str(error), "422 Unprocessable" if isinstance(error, WrongResultError) else "404 Not Found")
+            )
+            return
+        self._tally.count("requests")
+        self._tally.weigh(body)
+        self._say(script, answer(script, turn, _wish(path, body)))
+
+    def _say(self, script: Script, said: bytes) -> None:
+        if script.delay:
+            asyncio.get_running_loop().call_later(script.delay / 1_000, self._write, said)
+        else:
+            self._write(said)
+
+    def _write(self, said: bytes) -> None:
+        if self._transport is not None:
+            with suppress(OSError):
+                self._transport.write(said)
+
+
+def _wish(path: str, body: bytes) -> Wish:
+    return Wish(
+        path.partition("?")[0].endswith("/responses"),
+        _STREAMED.search(body) is not None,
+        _WANTS_USAGE.search(body) is not None,
+    )

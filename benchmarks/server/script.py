@@ -1,0 +1,68 @@
+"""What does the server answer to which request? Decided from the path and from the tool results sent back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+_LAST_RESULT = b"result-"
+_PART = re.compile(r"([a-z_]+)-(\w+)")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A conversation: so many turns that each wish for so many calls of a tool, then a text of so many words.
+
+    It stands in the path, as in `/turns-9.width-1.tool-lookup/v1/chat/completions`, so that the server keeps no state
+    of any conversation. Call number n has the argument `number=n`, and its result must hold the text `result-n`, with
+    four digits. Where `final` is set, the last answer is a call of the tool of that name.
+    """
+
+    turns: int = 0
+    width: int = 1
+    tool: str = "lookup"
+    words: int = 12
+    delay: int = 0
+    final: str = ""
+
+
+class WrongResultError(ValueError):
+    """A request that does not bring the results of the calls that the server had wished for."""
+
+
+@cache
+def script_in(path: str) -> Script:
+    """The script that a path begins with. Raises ValueError when it has none."""
+    kinds: dict[str, type[int] | type[str]] = {
+        field.name: int if isinstance(field.default, int) else str for field in fields(Script)
+    }
+    first = path.lstrip("/").partition("/")[0]
+    parts = dict(_PART.findall(first))
+    if not parts or parts.keys() - kinds.keys():
+        raise ValueError(f"No script in the path {path!r}")
+    values: dict[str, Any] = {name: kinds[name](value) for name, value in parts.items()}
+    return Script(**values)
+
+
+def turn_of(script: Script, body: bytes) -> int:
+    """How many turns were made before this request. Raises WrongResultError when a result is missing."""
+    if not script.turns:
+        return 0
+    found = body.rfind(_LAST_RESULT)
+    if found < 0:
+        return 0
+    begin = found + len(_LAST_RESULT)
+    turn = int(body[begin : begin + 4]) // script.width
+    missing = [text for text in results_of(script, turn) if text not in body]
+    if missing or turn >= script.turns:
+        raise WrongResultError(f"Turn {turn}: there are no results {missing[:3]}")
+    return turn + 1
+
+
+@cache
+def results_of(script: Script, turn: int) -> tuple[bytes, ...]:
+    """What the results of the calls of one turn must hold."""
+    first = turn * script.width
+    return tuple(b"result-%04d" % number for number in range(first, first + script.width))

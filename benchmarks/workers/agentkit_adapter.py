@@ -1,0 +1,103 @@
+"""How does agentkit do it? As its own documentation shows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from workload import INSTRUCTION, KEY, MODEL, MOST_TURNS, PROMPT, Function, Message
+
+from agentkit import LLM, Agent, Limits, Tool
+
+LIMITS = Limits(iterations=MOST_TURNS, tool_calls=None, repeated_calls=None)
+
+
+def agent_at(url: str, functions: Sequence[Function]) -> Agent[str]:
+    """An agent whose model the server plays."""
+    llm = LLM("openai", model=MODEL, api_key=KEY, base_url=url)
+    return Agent("measured", list(functions), INSTRUCTION, llm=llm, limits=LIMITS)
+
+
+def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
+    """One run of an agent."""
+    agent = agent_at(url, functions)
+
+    def asked() -> str:
+        agent.reset()
+        return agent(PROMPT)
+
+    return asked
+
+
+def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
+    """One run, awaiting; runs at the same time have an agent each, and share the LLM and the tools."""
+    llm = LLM("openai", model=MODEL, api_key=KEY, base_url=url)
+    tools = [Tool(function) for function in functions]
+
+    async def asked() -> str:
+        agent = Agent("measured", tools, INSTRUCTION, llm=llm, limits=LIMITS)
+        result = await agent.arun(PROMPT)
+        return str(result.raise_for_status().output)
+
+    return asked
+
+
+def recall(url: str, history: list[Message]) -> Callable[[], str]:
+    """One question more in a long conversation, which grows by it."""
+    from agentkit.messages import AssistantMessage, UserMessage
+
+    agent = agent_at(url, ())
+    kinds = {"user": UserMessage, "assistant": AssistantMessage}
+    agent.session.append([kinds[message["role"]](message["content"]) for message in history])
+    return lambda: agent(PROMPT)
+
+
+def respond(url: str) -> Callable[[], str]:
+    """One run over Responses."""
+    llm = LLM("openai", model=MODEL, api_key=KEY, base_url=url, protocol="responses")
+    agent = Agent("measured", (), INSTRUCTION, llm=llm)
+
+    def asked() -> str:
+        agent.reset()
+        return agent(PROMPT)
+
+    return asked
+
+
+def stream(url: str) -> Callable[[], int]:
+    """One run whose deltas are counted."""
+    from agentkit.events import TextDelta
+
+    agent = agent_at(url, ())
+
+    def counted() -> int:
+        agent.reset()
+        return sum(1 for event in agent.stream(PROMPT) if isinstance(event, TextDelta))
+
+    return counted
+
+
+def schema(function: Function) -> Any:
+    """The schema of a new tool."""
+    return Tool(function).parameters
+
+
+def schema_again(function: Function) -> Callable[[], Any]:
+    """The schema of a tool, for a request."""
+    tool = Tool(function)
+    return lambda: tool.parameters
+
+
+def maker(_: str, functions: Sequence[Function]) -> Callable[[], Any]:
+    """Makes an agent of tools that are ready."""
+    from agentkit import Toolset
+
+    tools = Toolset([Tool(function) for function in functions])
+    return lambda: Agent("measured", tools, INSTRUCTION)
+
+
+def direct() -> Callable[[], Any]:
+    """A shipped tool, judged."""
+    from agentkit import string_length_tool
+
+    return lambda: string_length_tool(text="How long is this?")
