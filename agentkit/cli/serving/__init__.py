@@ -1,0 +1,1 @@
+"""How is an agent put on the network from the command line?"""

@@ -1,0 +1,61 @@
+"""`agentkit serve`: the agent as an OpenAI-compatible endpoint, and as a page to chat on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentkit.cli.completing import session_names, tool_names
+
+_EXAMPLES = """\b
+Examples:
+  agentkit serve                               open the address that it prints
+  agentkit serve -t core,files --safety safe   with other tools, and less unasked
+  agentkit serve --agent clerk.txt --port 9000
+  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
+
+\b
+For a client of OpenAI: base URL http://127.0.0.1:8080/v1, model agentkit,
+and the token as API key. What must be asked for is asked on the page, and
+denied to other clients.
+"""
+
+
+@click.command(short_help="Serve an OpenAI-compatible endpoint and a page to chat on.", epilog=_EXAMPLES)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
+@click.option(
+    "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
+)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+@click.option(
+    "--agent", "file", type=click.Path(path_type=Path), metavar="FILE", help="The agent that a file describes."
+)
+@click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3.")
+@click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network.")
+@click.option("-s", "--system", metavar="TEXT", help="The instruction the model is given.")
+@click.option(
+    "-t",
+    "--tools",
+    multiple=True,
+    metavar="NAME,...",
+    shell_complete=tool_names,
+    help="Tools or collections (core, web, system, files, default), with commas or repeated; the twelve by default.",
+)
+@click.option("--no-tools", is_flag=True, help="Give the model no tools.")
+@click.option("--safety", metavar="LEVEL", help="What runs unasked: safe, network (default), system.")
+@click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER", help="What a run may take at most, as in ask.")
+@click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
+@click.option("--place", metavar="FILE|URL", help="Where conversations are kept: a file, or the URL of a database.")
+@click.option("--runs", type=click.IntRange(1, 1_000), default=8, show_default=True, help="Runs at the same time.")
+def serve(**options: Any) -> int:
+    """Serve the agent until Ctrl-C.
+
+    Other programs reach it under /v1 as they reach OpenAI; at / is a page with the conversations that are kept. Without
+    --host nobody else can reach this machine's port, and nobody gets in without the token.
+    """
+    from agentkit.cli.serving.starting import Wanted, start
+
+    return start(Wanted(**options))

@@ -1,0 +1,172 @@
+"""How is a server started? The agent that is meant, its token, a socket, and what is told of them."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit.agents.agent import Agent
+from agentkit.agents.manifesto import read_manifesto
+from agentkit.cli.asking.order import Order
+from agentkit.cli.exit_codes import ANSWERED
+from agentkit.cli.settings.layers import Settings, settings_here
+from agentkit.cli.terminal import tell
+from agentkit.config import environment
+from agentkit.errors import MissingExtra
+from agentkit.serve import app
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+_MOST_CONNECTIONS = 256
+_GRACE_SECONDS = 1
+_UNENCRYPTED = (
+    "Warning: other machines can reach this port, and all of it, the token too, travels unencrypted. "
+    "Put a server that speaks TLS in front of it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The options of `serve`, each as the command line gave it."""
+
+    host: str
+    port: int
+    token: str | None = None
+    hosts: tuple[str, ...] = ()
+    file: Path | None = None
+    model: str | None = None
+    offline: bool = False
+    system: str | None = None
+    tools: tuple[str, ...] = ()
+    no_tools: bool = False
+    safety: str | None = None
+    limits: tuple[str, ...] = ()
+    session: str | None = None
+    place: str | None = None
+    runs: int = 8
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The settings that the flags make, as those of `ask` do. Raises UsageError and ConfigError."""
+        same = ("model", "offline", "system", "tools", "no_tools", "safety", "limits", "session")
+        return Order(**{name: getattr(self, name) for name in same}).flags
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody can reach it but who is on this machine."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def start(wanted: Wanted) -> int:
+    """Serve until Ctrl-C; the exit code. Raises UsageError, ConfigError, MissingExtra and NoProvider."""
+    token = wanted.token or environment().get("AGENTKIT_TOKEN")
+    if not wanted.is_local and token is None:
+        raise click.UsageError(
+            f"--host {wanted.host} lets other machines in. Choose the token that they must show: "
+            "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
+        )
+    settings = settings_here(wanted.flags)
+    for note in settings.notes:
+        tell(note, "yellow")
+    agent, session = _agent(wanted, settings), settings.of("session") or ""
+    hosts = (*wanted.hosts, *_named(wanted.host))
+    application = app(agent, token=token, hosts=hosts, sessions=wanted.place, session=session, most_runs=wanted.runs)
+    server = _server(application)
+    with _listening(wanted) as listener:
+        _tell_address(listener, application, agent, is_own=token is not None)
+        if not wanted.is_local:
+            tell(_UNENCRYPTED, "yellow")
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:  # which the server raises again when it has ended
+            tell("Stopped.")
+    return ANSWERED
+
+
+def _agent(wanted: Wanted, settings: Settings) -> Agent[str]:
+    """The agent that the settings make, or that a file describes, with what the flags say in place of it."""
+    if wanted.file is None:
+        return Agent(
+            "agentkit",
+            settings.tools,
+            settings.of("instruction"),
+            llm=settings.llm(),
+            safety=settings.of("safety"),
+            limits=settings.limits,
+        )
+    if wanted.tools or wanted.no_tools or wanted.system:
+        raise click.UsageError("The agent's file says its tools and its instruction; leave -t, --no-tools and -s out.")
+    options: dict[str, Any] = {}
+    if wanted.model or wanted.offline or read_manifesto(wanted.file).model is None:
+        options["llm"] = settings.llm()
+    if wanted.safety:
+        options["safety"] = settings.of("safety")
+    if wanted.limits:
+        options["limits"] = settings.limits
+    return Agent.from_file(wanted.file, **options)
+
+
+def _named(host: str) -> tuple[str, ...]:
+    """The host to listen on when it is a name: it may then be asked for under it."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return (host,)
+    return ()
+
+
+def _server(application: Starlette) -> Any:
+    """A server that logs no request and trusts no header of a proxy. Raises MissingExtra."""
+    try:
+        import uvicorn
+    except ModuleNotFoundError as error:
+        raise MissingExtra("serve", "agentkit serve") from error
+    return uvicorn.Server(
+        uvicorn.Config(
+            application,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+    )
+
+
+def _listening(wanted: Wanted) -> socket.socket:
+    """An open socket. Raises UsageError when the address cannot be had."""
+    try:
+        family = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((wanted.host, wanted.port), family=family)
+    except OSError as error:
+        raise click.UsageError(
+            f"Nothing can listen on {wanted.host}, port {wanted.port}: {error.strerror}. "
+            "Choose another port with --port, or 0 for one that is free."
+        ) from None
+
+
+def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[str], *, is_own: bool) -> None:
+    """Tell where the page and the endpoint are; a random token is told in the page's address, and only there."""
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:  # which can be listened on, and not be opened
+        host = socket.gethostname()
+    origin = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
+    key = "your token" if is_own else "what stands behind #token="
+    tell(
+        f"Open this address in a browser. For a client of OpenAI: base URL {origin}/v1, model {agent.name}, key {key}."
+    )
+    tell("Stop it with Ctrl-C.", faint=True)

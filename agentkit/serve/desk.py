@@ -1,0 +1,117 @@
+"""What may the page ask for? Its conversations: list, open, begin a run, hear it, answer, stop, undo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import agentkit
+from agentkit.agents.agent import Agent
+from agentkit.agents.result import Resumption
+from agentkit.serve.chats import Chats, new_name, said_of
+from agentkit.serve.exchange import Asked, Refusal, Reply, reply_of
+from agentkit.serve.gate import Gate
+from agentkit.serve.slots import Slots
+
+_MOST_BYTES = 1_000_000
+_MOST_SIGN_IN_BYTES = 2_000
+
+
+@dataclass(slots=True)
+class Desk:
+    """Answers the page. `listening` is room for its open streams; `session` is the conversation it opens first."""
+
+    agent: Agent[Any]
+    gate: Gate
+    chats: Chats
+    listening: Slots
+    session: str = ""
+
+    async def sign_in(self, asked: Asked) -> Reply:
+        """The cookie and the key that the page is let in with, for the token."""
+        document = await asked.document(_MOST_SIGN_IN_BYTES)
+        cookie, key = self.gate.sign_in(document.get("token"), is_secure=asked.is_secure)
+        return reply_of({"key": key}, headers={"set-cookie": cookie})
+
+    async def about(self, _asked: Asked) -> Reply:
+        """Who answers here: agent, model, tools, and what runs unasked."""
+        agent = self.agent
+        tools = [
+            {"name": tool.name, "level": tool.level.name.lower(), "description": tool.description}
+            for tool in agent.tools
+        ]
+        return reply_of(
+            {
+                "agent": agent.name,
+                "model": agent.llm.model,
+                "tools": tools,
+                "session": self.session,
+                "safety": agent.policy.level.name.lower(),
+                "folder": agent.workspace.folder,
+                "version": agentkit.__version__,
+            }
+        )
+
+    async def sessions(self, _asked: Asked) -> Reply:
+        """The conversations, the newest change first."""
+        return reply_of({"sessions": self.chats.names()})
+
+    async def session_of(self, asked: Asked) -> Reply:
+        """A conversation as far as it has come."""
+        return reply_of(await self.chats.find(asked.query.get("name")).document())
+
+    async def run(self, asked: Asked) -> Reply:
+        """Begin a run with a prompt, or go on with one that waits, with answers by the ids of its calls."""
+        document = await asked.document(_MOST_BYTES)
+        work = _work(document)
+        name = document.get("session") or new_name(work if isinstance(work, str) else "")
+        chat = self.chats.find(name)
+        return reply_of({"session": chat.name, "serial": chat.start(work)}, 202)
+
+    async def events(self, asked: Asked) -> Reply:
+        """What happens in a run, a JSON object a line, until it ends."""
+        serial, after = _number(asked.query, "serial"), _number(asked.query, "after")
+        chat = self.chats.find(asked.query.get("session"))
+        self.listening.take()
+        return Reply(
+            content_type="application/x-ndjson",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+            pieces=chat.lines(serial, after),
+            ended=self.listening.give_back,
+        )
+
+    async def answer(self, asked: Asked) -> Reply:
+        """Answer a question of the run that is going on."""
+        document = await asked.document(_MOST_BYTES)
+        self.chats.find(document.get("session")).answer(document.get("question"), said_of(document))
+        return reply_of({})
+
+    async def stop(self, asked: Asked) -> Reply:
+        """End the run that is going on."""
+        document = await asked.document(_MOST_BYTES)
+        await self.chats.find(document.get("session")).stop()
+        return reply_of({})
+
+    async def undo(self, asked: Asked) -> Reply:
+        """Take back what a run of the conversation changed."""
+        document = await asked.document(_MOST_BYTES)
+        done = await self.chats.find(document.get("session")).undo(str(document.get("record") or ""))
+        return reply_of({"done": done})
+
+
+def _work(document: Mapping[str, Any]) -> str | Resumption:
+    """What is to be done. Raises Refusal."""
+    prompt, answers = document.get("prompt"), document.get("answers")
+    if isinstance(prompt, str) and prompt.strip() and answers is None:
+        return prompt
+    if isinstance(answers, dict) and prompt is None and all(isinstance(each, dict) for each in answers.values()):
+        return Resumption(answers={call_id: said_of(each) for call_id, each in answers.items()})
+    raise Refusal(400, "Send a prompt, or answers by the ids of the calls that wait.", code="invalid_value")
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Refusal(400, f"{name} is a whole number.", code="invalid_value", parameter=name)
+    return int(text)

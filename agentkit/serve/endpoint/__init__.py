@@ -1,0 +1,1 @@
+"""How does an agent answer the clients of OpenAI? Each request is a conversation of its own."""

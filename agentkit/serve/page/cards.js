@@ -1,0 +1,152 @@
+// How do a tool call, a question and the changes of a run look? Every text becomes a text node.
+
+import { make } from "./markdown.js";
+
+const VERDICTS = { allow: "allowed", ask: "asks", deny: "denied" };
+const ANSWERS = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", no: "denied by you", later: "left for later" };
+const OFFERS = { once: "Allow once", run: "Allow for this run", always: "Always allow" };
+const GUARD_MILLISECONDS = 500; // what was typed or clicked before a question was seen is no answer to it
+const GLIMPSE_CHARS = 120;
+
+export function chip(text, kind) {
+  return make("span", { class: `chip ${kind}` }, text);
+}
+
+export function fields(pairs) {
+  const rows = pairs.map(([name, value]) => [name ? make("dt", {}, name) : null, make("dd", { dir: "auto" }, value || " ")]);
+  return make("dl", { class: "fields" }, rows);
+}
+
+function reasons(decision) {
+  return make("div", { class: "reasons" },
+    make("p", {}, decision.reason, " ", make("span", { class: "rule" }, `rule: ${decision.rule}`)),
+    decision.evidence ? make("p", {}, "Because of ", make("code", {}, decision.evidence)) : null,
+    decision.remedy ? make("p", {}, decision.remedy) : null);
+}
+
+// A tool call: folded, with its name, what was decided and how it goes; unfolded, with all of it.
+export class Call {
+  constructor() {
+    this.name = make("code", { class: "tool" });
+    this.verdict = make("span", { class: "chips" });
+    this.glimpse = make("span", { class: "glimpse" });
+    this.time = make("span", { class: "time" });
+    this.body = make("div", { class: "inside" });
+    const head = make("summary", {}, this.name, this.verdict, this.glimpse, this.time);
+    this.node = make("details", { class: "call" }, head, this.body);
+  }
+
+  judged(name, pairs, decision) {
+    this.name.textContent = name;
+    const [verdict, word] = [decision.verdict, VERDICTS[decision.verdict] ?? decision.verdict];
+    if (!this.isAnswered) this.verdict.replaceChildren(chip(word, verdict));
+    this.glimpse.textContent = pairs.map(([, value]) => value).join(" ").slice(0, GLIMPSE_CHARS);
+    this.body.replaceChildren(pairs.length ? fields(pairs) : "", reasons(decision));
+    this.node.classList.add("busy");
+  }
+
+  answered(answer, text, edited) {
+    this.isAnswered = true;
+    const kind = answer === "no" ? "deny" : answer === "later" ? "ask" : "allow";
+    this.verdict.replaceChildren(chip(`${ANSWERS[answer] ?? answer}${edited ? ", edited" : ""}`, kind));
+    this.words = text;
+  }
+
+  ended(event) {
+    this.node.classList.remove("busy");
+    if (!this.body.hasChildNodes()) this.judged(event.name, event.arguments, event.decision ?? { verdict: "deny", reason: event.content, rule: "-" });
+    this.node.classList.remove("busy");
+    if (event.seconds >= 0.1) this.time.textContent = `${event.seconds.toFixed(1)} s`;
+    const word = event.ok ? "Result" : `No result (${event.status.replaceAll("_", " ")})`;
+    if (!event.ok && event.status !== "denied") this.verdict.append(chip(event.status.replaceAll("_", " "), "deny"));
+    this.body.append(this.words ? make("p", { class: "words" }, `You said: ${this.words}`) : "",
+      make("h4", {}, word), make("pre", { tabindex: "0", class: event.ok ? "result" : "result bad", dir: "auto" }, event.content));
+  }
+}
+
+// What a person is asked before a call happens. `send` takes the answer; it is sent once.
+export function question(event, send) {
+  const id = `question-${event.question}`;
+  const reason = make("input", { id: `${id}-reason`, type: "text", maxlength: "1000", autocomplete: "off" });
+  const edit = make("textarea", { id: `${id}-json`, rows: "6", spellcheck: "false", class: "code" });
+  edit.value = event.json;
+  const wrong = make("p", { role: "alert", class: "wrong" });
+  const buttons = event.answers.map((answer) => button(OFFERS[answer], answer === "once" ? "main" : "", () => finish({ answer })));
+  const deny = button("Deny", "deny", () => finish({ answer: "no", text: reason.value }));
+  const run = button("Allow once with these arguments", "main", () => {
+    try {
+      const value = JSON.parse(edit.value);
+      if (value === null || typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("not an object");
+      finish({ answer: "once", arguments: value });
+    } catch (error) {
+      wrong.textContent = `This is no JSON object: ${error.message}`;
+      edit.focus();
+    }
+  });
+  const all = [...buttons, deny, run];
+  for (const each of all) each.disabled = true;
+  setTimeout(() => { for (const each of all) each.disabled = false; }, GUARD_MILLISECONDS);
+  const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `For this run, and always, mean ${event.like}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
+  const node = make("section", { class: "question", "aria-labelledby": `${id}-title` },
+    make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), "?"),
+    event.arguments.length ? fields(event.arguments) : null, reasons(event.decision),
+    make("div", { class: "buttons" }, buttons, deny), scope,
+    make("p", { class: "why" }, make("label", { for: reason.id }, "Why not? The model is told"), reason),
+    make("details", { class: "edit" }, make("summary", {}, "Edit the arguments"),
+      make("label", { class: "unseen", for: edit.id }, "Arguments as JSON"), edit, wrong, make("div", { class: "buttons" }, run)));
+  reason.addEventListener("keydown", (pressed) => { if (pressed.key === "Enter" && reason.value.trim()) deny.click(); });
+  const finish = async (answer) => {
+    for (const each of all) each.disabled = true;
+    const failure = await send({ question: event.question, ...answer });
+    if (failure) wrong.textContent = failure;
+    node.classList.add("over");
+    if (!failure) node.remove();
+  };
+  return node;
+}
+
+// A call of a run that is paused: it waits for approval, or for words that become its result.
+export function waiting(pending, send) {
+  const id = `waiting-${pending.id}`;
+  const words = make("input", { id, type: "text", maxlength: "4000", autocomplete: "off" });
+  const say = (answer) => () => send(pending.id, { answer, text: words.value }, node);
+  const buttons = pending.needs_words
+    ? [button("Answer", "main", say("words"))]
+    : [button("Allow once", "main", say("once")), button("Deny", "deny", say("no"))];
+  const node = make("section", { class: "question" },
+    make("h3", {}, make("code", {}, pending.name), " waits for you"), make("pre", { dir: "auto" }, pending.question),
+    make("p", { class: "why" }, make("label", { for: id }, pending.needs_words ? "Your answer" : "Why not? The model is told"), words),
+    make("div", { class: "buttons" }, buttons));
+  return node;
+}
+
+// What a run changed in its folder, and the button that takes it back.
+export function changes(event, undo) {
+  const lines = event.changes.trimEnd().split("\n").map(difference);
+  const files = event.changes.split("\n").filter((line) => line.startsWith("+++ ")).length;
+  const told = make("p", { role: "status", class: "remark" }, event.undone ? "Undone." : "");
+  const take = event.record && !event.undone ? button("Undo", "", async () => {
+    take.disabled = true;
+    const [done, failure] = await undo(event.record);
+    told.textContent = done ?? failure;
+    if (done) take.remove();
+    else take.disabled = false;
+  }) : "";
+  return make("section", { class: "changes" },
+    make("details", {}, make("summary", {}, files > 1 ? `Changed ${files} files` : "Changed in the folder"),
+      make("pre", { class: "diff", tabindex: "0" }, make("code", {}, lines))),
+    make("div", { class: "buttons" }, take), told);
+}
+
+function difference(line) {
+  if (/^(\+\+\+|---|diff )/.test(line)) return make("span", { class: "file" }, `${line}\n`);
+  if (line.startsWith("@@")) return make("span", { class: "hunk" }, `${line}\n`);
+  const name = { "+": "ins", "-": "del" }[line[0]] ?? "span";
+  return make(name, {}, `${line}\n`);
+}
+
+export function button(text, kind, pressed) {
+  const node = make("button", { type: "button", class: kind }, text);
+  node.addEventListener("click", pressed);
+  return node;
+}

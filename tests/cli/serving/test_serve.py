@@ -1,0 +1,212 @@
+"""Does `agentkit serve` serve, say where, and refuse what would let strangers in?"""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from agentkit.cli.serving.starting import Wanted
+from agentkit.testing import FakeServer
+
+
+@pytest.fixture
+def serving(spawn, tmp_path):
+    """Start `agentkit serve ARGUMENTS` on a free port; gives the process and the line that tells its address."""
+    started = []
+
+    def start(*arguments, server=None, **options):
+        process = spawn("serve", "--port", "0", *arguments, server=server, cwd=tmp_path, **options)
+        started.append(process)
+        return process, process.stdout.readline().strip()
+
+    yield start
+    for process in started:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+def get(url, token, document=None, **headers):
+    """What is answered to a request with this token."""
+    origin, slash, path = url.removeprefix("http://").partition("/")
+    host, _, port = origin.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **headers}
+    body = None if document is None else json.dumps(document)
+    connection.request("GET" if body is None else "POST", slash + path, body, headers)
+    with connection.getresponse() as response:
+        content = json.load(response)
+    connection.close()
+    return content
+
+
+def test_the_agent_is_served_until_interrupted(serving):
+    """The address with its token is on stdout, all else on stderr; the endpoint answers; Ctrl-C ends it well."""
+    with FakeServer("It is 42.") as model:
+        process, address = serving("-m", "any", "-t", "calculator", server=model)
+        origin, token = address.split("/#token=")
+        assert get(f"{origin}/v1/models", token)["data"][0]["id"] == "agentkit"
+        document = {"model": "agentkit", "messages": [{"role": "user", "content": "6*7?"}]}
+        answer = get(f"{origin}/v1/chat/completions", token, document)
+        assert answer["choices"][0]["message"]["content"] == "It is 42."
+        assert [each["function"]["name"] for each in model.requests[0].json["tools"]] == ["calculator"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    assert f"base URL {origin}/v1, model agentkit" in err
+    assert "Stopped." in err
+    assert token not in err
+
+
+def test_a_token_of_ones_own_is_not_printed(serving):
+    """A token that was chosen opens the server and is printed nowhere."""
+    with FakeServer() as model:
+        process, address = serving("--token", "my-own-token-of-sixteen", "--session", "trip", server=model)
+        assert address.endswith("/")
+        assert get(f"{address}page/about", "my-own-token-of-sixteen")["session"] == "trip"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert "my-own-token" not in out + err
+
+
+def test_an_agent_in_a_file_is_served(serving, tmp_path):
+    """`--agent` serves what a file describes, under its name; flags say what its file leaves open."""
+    (tmp_path / "clerk.txt").write_text("tools: calculator\n\nYou are a clerk.\n")
+    with FakeServer() as model:
+        flags = ("--agent", "clerk.txt", "--safety", "safe", "--limit", "tool_calls=3", "-m", "any")
+        _, address = serving(*flags, server=model)
+        origin, token = address.split("/#token=")
+        about = get(f"{origin}/page/about", token)
+    assert (about["agent"], about["safety"], [each["name"] for each in about["tools"]]) == (
+        "clerk",
+        "safe",
+        ["calculator"],
+    )
+
+
+def test_a_model_that_the_file_names_is_asked(serving, tmp_path):
+    """A model that the agent's file names is taken, unless a flag names another."""
+    (tmp_path / "clerk.txt").write_text("model: special\n\nYou are a clerk.\n")
+    with FakeServer() as model:
+        _, address = serving("--agent", "clerk.txt", server=model)
+        origin, token = address.split("/#token=")
+        assert get(f"{origin}/page/about", token)["model"] == "special"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "agent.example.com"])
+def test_other_machines_are_let_in_only_with_a_chosen_token(typed_line, host):
+    """To listen where others can reach it, a token must be chosen; the message says how."""
+    with FakeServer() as model:
+        out, err, code = typed_line("serve", "--host", host, server=model)
+    assert (out, code) == ("", 2)
+    assert f"--host {host} lets other machines in" in err
+    assert "AGENTKIT_TOKEN=" in err
+
+
+def test_who_lets_others_in_is_warned(serving):
+    """With a chosen token others are let in, with a warning that nothing is encrypted."""
+    with FakeServer() as model:
+        process, address = serving(
+            "--host", "0.0.0.0", "--allow-host", "box.example.com", "--token", "chosen-token-of-16", server=model
+        )
+        port = address.rstrip("/").rpartition(":")[2]
+        named = get(f"http://127.0.0.1:{port}/v1/models", "chosen-token-of-16", Host="box.example.com")
+        assert named["data"][0]["id"] == "agentkit"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert "travels unencrypted" in err
+
+
+def test_the_environment_may_hold_the_token(typed_line, monkeypatch):
+    """AGENTKIT_TOKEN is a chosen token, too: one that is too short is refused like any other."""
+    with FakeServer() as model:
+        monkeypatch.setenv("AGENTKIT_TOKEN", "short")
+        _, err, code = typed_line("serve", server=model)
+    assert code == 2
+    assert "at least 16" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--port", "70000"], "70000"),
+        (["--runs", "0"], "runs"),
+        (["--offline", "-m", "x"], "--offline or --model"),
+        (["--agent", "none.txt"], "cannot be read"),
+        (["--agent", "none.txt", "-t", "core"], "leave -t"),
+        (["-t", "calculater"], "calculator"),
+        (["--safety", "wild"], "wild"),
+        (["--allow-host", "http://x"], "A host is a name"),
+        (["--host", "not a host"], "lets other machines in"),
+        (["question"], "unexpected"),
+    ],
+)
+def test_wrong_options_are_explained(typed_line, arguments, words):
+    """A wrong option ends with 2 and says what is wrong."""
+    with FakeServer() as model:
+        _, err, code = typed_line("serve", *arguments, server=model)
+    assert (code, words in err) == (2, True), err
+
+
+def test_what_does_not_count_is_told(serving, tmp_path):
+    """What a project's file may not say without being trusted is told before anything is served."""
+    (tmp_path / "agentkit.toml").write_text('model = "theirs"\n')
+    with FakeServer() as model:
+        process, address = serving("-m", "any", server=model)
+        assert "#token=" in address
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert "is not trusted" in err
+
+
+def test_without_a_key_nothing_is_served(typed_line):
+    """Without a model to ask the server does not start, and says what is missing."""
+    out, err, code = typed_line("serve", "--port", "0")
+    assert (out, code) == ("", 2)
+    assert "No API key found" in err
+
+
+def test_a_port_that_is_taken_is_named(typed_line):
+    """A port that somebody has, and an address that is none, are told with what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, FakeServer() as model:
+        port = taken.getsockname()[1]
+        _, err, code = typed_line("serve", "--port", port, server=model)
+        assert (code, f"port {port}" in err) == (2, True)
+        assert "--port" in err
+        options = ("--host", "no.such.host.invalid", "--token", "chosen-token-of-16")
+        _, err, code = typed_line("serve", *options, server=model)
+        assert (code, "Nothing can listen on no.such.host.invalid" in err) == (2, True)
+
+
+def test_without_the_extra_the_command_that_installs_it_is_named():
+    """Where uvicorn is not installed, the error names the extra that brings it."""
+    program = "import sys; sys.modules['uvicorn'] = None\nfrom agentkit.cli.main import run; sys.exit(run(['serve']))"
+    with FakeServer() as model:
+        env = {**os.environ, "OPENAI_BASE_URL": model.base_url}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert done.returncode == 2
+    assert "pip install 'agentkit-tools[serve]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.8.8.8", True), ("0.0.0.0", False), ("x", False)],
+)
+def test_local_is_what_nobody_else_can_reach(host, is_local):
+    """Only addresses of the machine to itself count as local."""
+    assert Wanted(host=host, port=0).is_local is is_local
+
+
+def test_the_command_is_listed(typed_line):
+    """The command stands in the help, and its own help shows how a client is set up."""
+    out, _, _ = typed_line("--help")
+    assert re.search(r"^  serve ", out, re.MULTILINE)
+    out, _, _ = typed_line("serve", "--help")
+    assert "base URL http://127.0.0.1:8080/v1" in out
