@@ -60,11 +60,21 @@ def started_line(call: ToolCall) -> str:
 def call_line(used: ToolCallFinished) -> str:
     """A tool call with its result and its decision, on one line, whatever the model and the tool say."""
     result = used.result
-    outcome = result.error or _short(result)
-    decision = result.decision
-    verdict = "" if decision is None else f"  [{decision.verdict}: {_cut(decision.rule)}]"
+    judgment = judgment_text(result)
+    verdict = f"  [{judgment}]" if judgment else ""
     seconds = "" if result.seconds < _WORTH_TELLING_SECONDS else f"  {result.seconds:.1f} s"
-    return f"{started_line(used.call)} → {_cut(outcome)}{verdict}{seconds}"
+    return f"{started_line(used.call)} → {outcome_text(result)}{verdict}{seconds}"
+
+
+def outcome_text(result: ToolResult) -> str:
+    """What came of a tool call, on one line."""
+    return _cut(result.error or _short(result))
+
+
+def judgment_text(result: ToolResult) -> str:
+    """The verdict on a tool call and the rule that it comes from; empty when there was none."""
+    decision = result.decision
+    return "" if decision is None else f"{decision.verdict}: {_cut(decision.rule)}"
 
 
 def value_text(result: ToolResult) -> str:

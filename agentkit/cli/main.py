@@ -10,6 +10,7 @@ import click
 
 import agentkit
 from agentkit.cli.asking.ask import ask
+from agentkit.cli.chat.chat import chat
 from agentkit.cli.doctor import doctor
 from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
 from agentkit.cli.explain import explain
@@ -18,6 +19,7 @@ from agentkit.cli.runs.replay import replay
 from agentkit.cli.runs.sessions import sessions
 from agentkit.cli.runs.show import show
 from agentkit.cli.runs.undo import undo
+from agentkit.cli.serving.serve import serve
 from agentkit.cli.settings.config import config, init
 from agentkit.cli.tools import tools
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
@@ -70,7 +72,7 @@ def cli() -> None:
     """Ask a model that has tools, or use the tools directly."""
 
 
-for command in (ask, sessions, undo, tools, explain, models, config, init, doctor, show, replay):
+for command in (ask, chat, serve, sessions, undo, tools, explain, models, config, init, doctor, show, replay):
     cli.add_command(command)
 
 

@@ -13,7 +13,7 @@ from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.agents.running.budget import GO_ON
 from agentkit.cli.asking.approving import approver
-from agentkit.cli.asking.keeping import last_session, new_session
+from agentkit.cli.asking.keeping import chosen_session, new_session
 from agentkit.cli.asking.question import question_of, text_of
 from agentkit.cli.asking.status import StatusLine
 from agentkit.cli.asking.writing import Lines, Output, Screen, closing_line, error_stream
@@ -21,6 +21,7 @@ from agentkit.cli.display import clean, json_text, run_document, was_refused
 from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED, LIMIT, REFUSED
 from agentkit.cli.settings.layers import Settings, settings_here
 from agentkit.cli.terminal import go_on, shown_word, tell, tell_error
+from agentkit.errors import AgentKitError, LimitExceeded
 from agentkit.memory.session import Session
 from agentkit.tape import active
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from agentkit.agents.result import Resumption
     from agentkit.cli.asking.order import Order
     from agentkit.messages import Content
+    from agentkit.safety.approval import Approver
 
-_APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
+APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
 
 
 def answer(order: Order) -> int:
@@ -42,30 +44,25 @@ def answer(order: Order) -> int:
     prompt = question or _left(session)
     output = Output(order.output)
     with error_stream() as status:
-        agent = _agent(order, settings, session, status)
+        approve = approver(status, yes=order.yes, can_wait=session.store is not None)
+        agent = agent_of(order, settings, session, approve)
         if order.yes:
-            tell(_APPROVED, "yellow")
+            tell(APPROVED, "yellow")
         began = time.monotonic()
         result = _run(order, agent, prompt, output, status)
     if result is None:
         return _interrupted(session)
     if order.verbose:
-        tell(closing_line(result, agent.llm, time.monotonic() - began, _kept(session)), faint=True)
-    return _ended(result, session)
+        tell(closing_line(result, agent.llm, time.monotonic() - began, kept_name(session)), faint=True)
+    return ended(result, session)
 
 
 def _session(order: Order, settings: Settings, question: Content) -> Session:
-    """The session that is meant; one that is not kept has no store."""
-    if order.go_on:
-        return last_session(order.place)
-    name = settings.of("session")
-    if name == "":
-        return Session()
-    if name is not None:
-        return Session.open(order.place, name)
-    if not question:
-        raise _no_question()
-    return new_session(order.place, text_of(question))
+    """The session that is meant; one that is not kept has no store. Raises UsageError when a new one has no name."""
+    chosen = chosen_session(order, settings)
+    if chosen is None and not question:
+        raise click.UsageError('There is no question. Ask one: agentkit "How much is 17% of 2400?"')
+    return new_session(order.place, text_of(question)) if chosen is None else chosen
 
 
 def _left(session: Session) -> Resumption:
@@ -80,22 +77,18 @@ def _left(session: Session) -> Resumption:
     return Resumption()
 
 
-def _no_question() -> click.UsageError:
-    return click.UsageError('There is no question. Ask one: agentkit "How much is 17% of 2400?"')
-
-
-def _agent(order: Order, settings: Settings, session: Session, status: StatusLine) -> Agent[str]:
-    limits = settings.limits
+def agent_of(order: Order, settings: Settings, session: Session, approve: Approver | None) -> Agent[str]:
+    """The agent that was ordered, in that session."""
     return Agent(
         "agentkit",
         settings.tools,
         settings.of("instruction"),
         llm=settings.llm(),
         safety=settings.of("safety"),
-        limits=limits,
+        limits=settings.limits,
         session=session,
         dry_run=order.dry_run,
-        approve=approver(status, yes=order.yes, can_wait=session.store is not None),
+        approve=approve,
     )
 
 
@@ -151,34 +144,38 @@ def _taped(order: Order, agent: Agent[str], screen: Screen, output: Output) -> I
         yield
 
 
-def _ended(result: RunResult[str], session: Session) -> int:
+def ended(result: RunResult[str], session: Session) -> int:
     """The exit code of a run. Raises its error unless a limit was hit."""
     if result.status == "limit" and result.error is not None:
-        what = str(result.error).replace(GO_ON, "").strip()
-        tell_error(type(result.error)(what), _more(result, session))
+        tell_error(limit_error(result), _more(result, session))
         return LIMIT
     if result.status == "paused":
         waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, _kept(session))}")
+        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, kept_name(session))}")
         return INTERRUPTED
     result.raise_for_status()
     calls = result.tool_calls
     return REFUSED if calls and all(was_refused(used.result) for used in calls) else ANSWERED
 
 
+def limit_error(result: RunResult[str]) -> AgentKitError:
+    """The error of a run that hit a limit, without what only a program can do."""
+    return LimitExceeded(str(result.error).replace(GO_ON, "").strip())
+
+
 def _more(result: RunResult[str], session: Session) -> str:
     allow = f"Allow more with: --limit {result.limit}=NUMBER"
-    return "\n".join(filter(None, (go_on(result, _kept(session)), allow if result.limit else "")))
+    return "\n".join(filter(None, (go_on(result, kept_name(session)), allow if result.limit else "")))
 
 
 def _interrupted(session: Session) -> int:
-    name = _kept(session)
+    name = kept_name(session)
     tell("Interrupted.")
-    if name and session.entries:
-        tell('What was said is kept. Go on with: agentkit -c "Go on."')
+    if name and session.unfinished:
+        tell("What was done is kept. Go on with: agentkit -c")
     return INTERRUPTED
 
 
-def _kept(session: Session) -> str:
+def kept_name(session: Session) -> str:
     """The name under which a conversation is kept; empty when it is not."""
     return session.name if session.store is not None else ""

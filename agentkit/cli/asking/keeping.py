@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,24 @@ from agentkit.errors import SessionError
 from agentkit.memory.session import Session
 from agentkit.redaction import redact
 
+if TYPE_CHECKING:
+    from agentkit.cli.asking.order import Order
+    from agentkit.cli.settings.layers import Settings
+
 _WORDS, _WORD_CHARS = 4, 20
+
+
+def chosen_session(order: Order, settings: Settings) -> Session | None:
+    """The session that is meant, one without a store when nothing is to be kept; None for a new one.
+
+    Raises UsageError when there is no last one.
+    """
+    if order.go_on:
+        return last_session(order.place)
+    name = settings.of("session")
+    if name is None:
+        return None
+    return Session.open(order.place, name) if name else Session()
 
 
 def last_session(place: str | None) -> Session:

@@ -11,6 +11,7 @@ import click
 from agentkit.messages import Content, Image
 
 _PIPED = "-"
+NO_TEXT = "What is piped in is not text. Pipe text, or name an image file: @photo.png"
 
 
 def question_of(words: tuple[str, ...]) -> Content:
@@ -50,7 +51,7 @@ def _unescaped(word: str) -> str:
 def _read(word: str) -> str | Image:
     if word == _PIPED:
         data = b"" if sys.stdin is None else sys.stdin.buffer.read()
-        return _text(data, "What is piped in is not text. Pipe text, or name an image file: @photo.png")
+        return decoded(data, NO_TEXT)
     path = Path(word[1:])
     try:
         return Image.read(path)
@@ -59,11 +60,11 @@ def _read(word: str) -> str | Image:
             f"The file {str(path)!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
         ) from None
     except ValueError:
-        return _text(path.read_bytes(), f"{str(path)!r} is neither text nor an image. Name a text, PNG or JPEG file.")
+        return decoded(path.read_bytes(), f"{str(path)!r} is neither text nor an image. Name a text, PNG or JPEG file.")
 
 
-def _text(data: bytes, complaint: str) -> str:
-    """The text that UTF-8 data says, without blank lines around it. Raises UsageError."""
+def decoded(data: bytes, complaint: str) -> str:
+    """The text that UTF-8 data says, without blank lines around it. Raises UsageError with the complaint."""
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n").strip()
     except UnicodeDecodeError:

@@ -31,7 +31,7 @@ class Screen:
     """Shows a run: its text on stdout as it is written, its tool calls on stderr, and what takes its time."""
 
     def __init__(self, status: StatusLine, model: str, *, shows_text: bool, shows_calls: bool) -> None:
-        self._status, self._model = status, model
+        self._status, self.model = status, model
         self._shows_text, self._shows_calls = shows_text, shows_calls
         self._is_at_line_start = True
 
@@ -39,7 +39,7 @@ class Screen:
         """Show an event."""
         match event:
             case RequestStarted():
-                self._wait(f"asking {self._model}")
+                self._wait(f"asking {self.model}")
             case TextDelta(text) if self._shows_text:
                 self._write(clean(text))
             case ToolCallStarted(call, decision) if decision.allowed:

@@ -76,7 +76,7 @@ def _play(file: Path) -> None:
     from agentkit.cli.runs.story import stories
     from agentkit.memory.cassettes.file import read_cassette
 
-    _, entries = read_cassette(file)
+    _, entries = read_cassette(file, hide=True)
     for run in stories(entries):
         _play_run(run)
 

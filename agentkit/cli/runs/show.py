@@ -19,7 +19,7 @@ def show(*, file: Path, html: Path | None) -> None:
     from agentkit.cli.runs.story import stories
     from agentkit.memory.cassettes.file import read_cassette
 
-    header, entries = read_cassette(file)
+    header, entries = read_cassette(file, hide=True)
     runs = stories(entries)
     if html is None:
         from agentkit.cli.runs.text import show_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -21,7 +21,7 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.memory.cassettes.entries import RecordedAnswer, Told
+from agentkit.memory.cassettes.entries import Entry, RecordedAnswer, Told
 from agentkit.messages import Content, Message, Request, Response, ToolCall, ToolResult
 from agentkit.tape import PersonAsked
 from agentkit.usage import Usage
@@ -88,6 +88,12 @@ class RunStory:
     steps: list[Moment | CallStory] = field(default_factory=list)
     end: RunEnded | None = None
     calls: dict[str, CallStory] = field(default_factory=dict)
+    wishes: dict[str, ToolCall] = field(default_factory=dict)
+    """The calls that the model has wished for, by their ids."""
+    asked: Request | None = None
+    """What the model was asked last."""
+    reached: float | None = None
+    """When the latest of the steps was over."""
 
     @property
     def moments(self) -> list[Moment]:
@@ -130,21 +136,37 @@ class RunStory:
         if call.id not in self.calls:
             story = self.calls[call.id] = CallStory(call, at)
             self.steps.append(story)
+            self.reach(at)
         return self.calls[call.id]
 
+    def add(self, moment: Moment) -> None:
+        """Add a step that is no tool call."""
+        self.steps.append(moment)
+        self.asked = moment.request or self.asked
+        self.reach(moment.at)
+        if isinstance(moment.milestone, ResponseReceived):
+            for call in moment.milestone.response.tool_calls:
+                self.wishes.setdefault(call.id, call)
 
-def stories(entries: Iterable[RecordedAnswer | Told]) -> list[RunStory]:
+    def reach(self, at: float) -> None:
+        """Remember that a step was over at this time."""
+        self.reached = at if self.reached is None else max(self.reached, at)
+
+
+def stories(entries: Iterable[Entry]) -> list[RunStory]:
     """The runs, in the order in which they began, and what was asked outside of them."""
     entries = list(entries)
     told = [entry for entry in entries if isinstance(entry, Told)]
     askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
+    by_answer = {_content(asking.answer): asking for asking in reversed(askings) if isinstance(asking.answer, Response)}
     runs: dict[str, RunStory] = {}
     for entry in told:
         run = runs.setdefault(entry.run, RunStory(entry.run, inside=entry.inside, began=entry.at, ended=entry.at))
-        _tell(run, entry, entry.asking or _asking_behind(entry, askings))
+        _tell(run, entry, entry.asking or _asking_behind(entry, by_answer))
         run.ended = max(run.ended, entry.at)
+    waits = {asking.question.call.id: asking for asking in askings if isinstance(asking.question, PersonAsked)}
     for run in runs.values():
-        _add_waiting(run, askings)
+        _add_waiting(run, waits)
     loose = _outside(askings, told)
     return sorted([*runs.values(), *([loose] if loose.steps else [])], key=lambda run: run.began)
 
@@ -159,7 +181,7 @@ def _tell(run: RunStory, told: Told, asking: RecordedAnswer | None) -> None:
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
             _tell_call(run, told.milestone, told.at)
         case milestone:
-            run.steps.append(_moment(run, told.at, milestone, asking))
+            run.add(_moment(run, told.at, milestone, asking))
 
 
 def _tell_call(
@@ -168,8 +190,7 @@ def _tell_call(
     """Add a milestone to the story of its call."""
     match milestone:
         case Approved(call_id):
-            call = next((call for answer in run.responses for call in answer.tool_calls if call.id == call_id), None)
-            run.call_of(call or ToolCall(call_id, "", ""), at).answers.append(milestone)
+            run.call_of(run.wishes.get(call_id) or ToolCall(call_id, "", ""), at).answers.append(milestone)
         case ToolCallStarted(call, decision):
             run.call_of(call, at).decision = decision
         case ToolCallPostponed(call, question, decision):
@@ -178,22 +199,23 @@ def _tell_call(
         case finished:
             story = run.call_of(finished.call, at - finished.result.seconds)
             story.call, story.result, story.ended = finished.call, finished.result, at
+            run.reach(at)
 
 
-def _add_waiting(run: RunStory, askings: Iterable[RecordedAnswer]) -> None:
+def _add_waiting(run: RunStory, waits: Mapping[str, RecordedAnswer]) -> None:
     """Add how long each call waited for a person."""
-    for asking in askings:
-        if isinstance(asking.question, PersonAsked) and asking.question.call.id in run.calls:
-            run.calls[asking.question.call.id].waited = asking.at, asking.seconds
+    for call_id, story in run.calls.items():
+        if call_id in waits:
+            story.waited = waits[call_id].at, waits[call_id].seconds
 
 
 def _moment(run: RunStory, at: float, milestone: Milestone, asking: RecordedAnswer | None) -> Moment:
     """A milestone that is a step of its own; one of a session took as long as nothing else had happened."""
     if asking is not None and isinstance(asking.question, Request):
-        return Moment(at, asking.seconds, milestone, asking.question, _new(asking.question, run.steps))
+        return Moment(at, asking.seconds, milestone, asking.question, _new(asking.question, run.asked))
     if not isinstance(milestone, ResponseReceived):
         return Moment(at, 0.0, milestone)
-    before = max((_end(step) for step in run.steps), default=run.began)
+    before = run.began if run.reached is None else run.reached
     return Moment(at, max(0.0, at - before), milestone)
 
 
@@ -201,34 +223,31 @@ def _end(step: Moment | CallStory) -> float:
     return step.at if isinstance(step, Moment) else step.ended or step.at
 
 
-def _new(request: Request, steps: Sequence[Moment | CallStory]) -> Sequence[Message]:
+def _new(request: Request, before: Request | None) -> Sequence[Message]:
     """The messages that the request before did not have; what a cassette names by its number is one object."""
-    requests = (step.request for step in reversed(steps) if isinstance(step, Moment))
-    before = next((earlier for earlier in requests if earlier is not None), None)
     known = {id(message) for message in before.messages} if before else set()
     return [message for message in request.messages if id(message) not in known]
 
 
-def _asking_behind(told: Told, askings: Iterable[RecordedAnswer]) -> RecordedAnswer | None:
+def _asking_behind(told: Told, by_answer: Mapping[_Content, RecordedAnswer]) -> RecordedAnswer | None:
     """The request whose response a milestone tells of, in a response that got other ids on its way."""
     if not isinstance(told.milestone, ResponseReceived):
         return None
-    response = told.milestone.response
-    return next((asking for asking in askings if _same(asking.answer, response)), None)
+    return by_answer.get(_content(told.milestone.response))
 
 
-def _same(answer: object, response: Response) -> bool:
-    return isinstance(answer, Response) and _content(answer) == _content(response)
+_Content = tuple[str, Usage, tuple[tuple[str, str], ...]]
 
 
-def _content(response: Response) -> tuple[object, ...]:
-    return response.text, response.usage, [(call.name, call.arguments) for call in response.tool_calls]
+def _content(response: Response) -> _Content:
+    """What a response says, whatever the ids of its calls."""
+    return response.text, response.usage, tuple((call.name, call.arguments) for call in response.tool_calls)
 
 
 def _outside(askings: Sequence[RecordedAnswer], told: Sequence[Told]) -> RunStory:
     """What was asked while no run told of it."""
     numbers = {entry.asking.number for entry in told if entry.asking is not None}
-    responses = [entry.milestone.response for entry in told if isinstance(entry.milestone, ResponseReceived)]
+    said = {_content(entry.milestone.response) for entry in told if isinstance(entry.milestone, ResponseReceived)}
     summaries = {entry.milestone.text for entry in told if isinstance(entry.milestone, Summarised)}
     failures = {entry.milestone.error for entry in told if isinstance(entry.milestone, RequestFailed)}
     calls = {entry.milestone.call.id for entry in told if isinstance(entry.milestone, ToolCallFinished)}
@@ -237,13 +256,11 @@ def _outside(askings: Sequence[RecordedAnswer], told: Sequence[Told]) -> RunStor
         match asking.answer:
             case _ if asking.number in numbers:
                 continue
-            case Response() as response if response.text not in summaries and not any(
-                _same(response, other) for other in responses
-            ):
-                loose.steps.append(_moment(loose, asking.at, ResponseReceived(response), asking))
+            case Response() as response if response.text not in summaries and _content(response) not in said:
+                loose.add(_moment(loose, asking.at, ResponseReceived(response), asking))
             case ModelError() as error if str(error) not in failures:
                 failed = RequestFailed(str(error), type(error).__name__)
-                loose.steps.append(_moment(loose, asking.at, failed, asking))
+                loose.add(_moment(loose, asking.at, failed, asking))
             case ToolResult() as result if isinstance(asking.question, ToolCall) and asking.question.id not in calls:
                 story = CallStory(asking.question, asking.at - asking.seconds, result=result, ended=asking.at)
                 loose.steps.append(story)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 OUTSIDE = "Asked outside of a run"
 
+_MOST_LEVELS = 12
+"""Values that nest deeper are shown on one line: indented, each of their lines would begin with a line of blanks."""
+
 
 def seconds_text(seconds: float) -> str:
     """A duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
@@ -76,8 +79,20 @@ def arguments_of(text: str) -> dict[str, Any] | str:
 
 
 def readable(value: Any) -> str:
-    """A value as text: a text itself, or JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    """A value as text: a text itself, or JSON; one that nests too deeply to be written is `…`."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2 if _nests_at_most(value, _MOST_LEVELS) else None)
+    except RecursionError:
+        return "…"
+
+
+def _nests_at_most(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_nests_at_most(each, levels - 1) for each in inner)
 
 
 def content_of(text: str) -> dict[str, Any] | str:

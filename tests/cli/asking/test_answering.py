@@ -80,16 +80,18 @@ def test_settings_hold_for_a_question(typed_line, own_user_file, tmp_path):
     assert [tool["function"]["name"] for tool in request["tools"]] == ["calculator"]
 
 
-def test_an_interrupted_run_is_kept(spawn):
-    """Ctrl-C ends the line that was being written, and says how to go on with what was kept."""
-    with FakeServer(slow("one two three four", between_seconds=1.5)) as server:
+def test_an_interrupted_run_goes_on(spawn, command):
+    """Ctrl-C ends the line that was being written, and says how to go on; that goes on with the same run."""
+    with FakeServer(slow("one two three four", between_seconds=1.5), "Again.") as server:
         process = spawn("hi", server=server)
         first = process.stdout.read(1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
+        again = command("-c", server=server)
     assert process.returncode == 130
     assert (first + out).endswith("\n")
-    assert err == 'Interrupted.\nWhat was said is kept. Go on with: agentkit -c "Go on."\n'
+    assert again[:1] == ("Again.\n",)
+    assert err == "Interrupted.\nWhat was done is kept. Go on with: agentkit -c\n"
 
 
 def test_what_is_not_kept_is_interrupted_in_one_word(spawn):

@@ -1,5 +1,8 @@
 """Is what was recorded told as it happened?"""
 
+import itertools
+import sys
+
 from agentkit.cli.runs.story import CallStory, Moment, stories
 from agentkit.events import (
     Approved,
@@ -119,3 +122,62 @@ def test_nothing_is_told_of_nothing():
     """An empty cassette has no stories, and a run without words no answer."""
     assert stories([]) == []
     assert stories(told(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""
+
+
+MANY = 20_000
+
+
+def work(entries):
+    """How many functions are called to tell the stories."""
+    count = itertools.count()
+    sys.setprofile(lambda *_: next(count))
+    try:
+        stories(entries)
+    finally:
+        sys.setprofile(None)
+    return next(count)
+
+
+def responses(count, **calls):
+    """Requests that were answered outside of runs, and responses that a run tells without naming them."""
+    answers = [Response(AssistantMessage(f"Answer {number}", **calls)) for number in range(count)]
+    asked = Request([UserMessage("Go.")])
+    outside = [RecordedAnswer(number, asked, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]
+    return outside, [ResponseReceived(answer) for answer in answers]
+
+
+def test_responses_find_their_requests():
+    """A response that a run tells under other ids still finds the request that it answered, the first of its kind."""
+    outside, received = responses(3)
+    run = stories([*outside, *told(RunStarted("helper", "Go."), *received)])[0]
+    assert [moment.request for moment in run.moments] == [asking.question for asking in outside]
+    assert [moment.seconds for moment in run.moments] == [0.5, 0.5, 0.5]
+
+
+def test_the_work_grows_with_the_entries():
+    """A recording of four times the entries takes about four times the work, whatever its entries are."""
+
+    def entries(count):
+        outside, received = responses(count)
+        loose, _ = responses(count)
+        calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(count))
+        wish = ResponseReceived(Response(AssistantMessage("", calls)))
+        done = [ToolCallFinished(call, ToolResult("add", "ok", "1")) for call in calls]
+        return [
+            *outside,
+            *loose,
+            *told(RunStarted("a", "Go."), *received, wish, *(Approved(c.id, "no") for c in calls), *done),
+        ]
+
+    assert work(entries(800)) < 5 * work(entries(200))
+
+
+def test_very_many_entries_are_told():
+    """Tens of thousands of responses, wishes and answers of people are told one after the other."""
+    outside, received = responses(MANY)
+    calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(MANY))
+    wish = ResponseReceived(Response(AssistantMessage("", calls)))
+    approvals = [Approved(call.id, "once") for call in calls]
+    (run,) = stories([*outside, *told(RunStarted("helper", "Go."), *received, wish, *approvals)])
+    assert (len(run.moments), len(run.tool_calls)) == (MANY + 1, MANY)
+    assert run.tool_calls[-1].call is calls[-1]

@@ -96,3 +96,15 @@ def test_what_people_said():
     assert answers_text(story) == 'a person said: once, after 3.0 s, with other arguments: {"a": 2}'
     story.answers, story.waited = [Approved("c", "no", "Not today.")], None
     assert answers_text(story) == "a person said: no (Not today.)"
+
+
+def test_a_value_that_nests_deeply_is_told_on_one_line():
+    """Indented, each line of a deep value would begin with a line of blanks, so it is told without; deeper, as `…`."""
+    deep: object = 1
+    for _ in range(13):
+        deep = [deep]
+    assert readable({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'
+    assert readable(deep) == "[" * 13 + "1" + "]" * 13
+    for _ in range(100_000):
+        deep = [deep]
+    assert readable(deep) == "…"

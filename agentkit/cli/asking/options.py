@@ -1,0 +1,56 @@
+"""Which flags do `ask` and `chat` have in common? What is asked, with what, how far it may go, and where it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentkit.cli.completing import session_names, tool_names
+
+FILE = click.Path(path_type=Path)
+
+_CONVERSING = (
+    click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3."),
+    click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network."),
+    click.option("-s", "--system", metavar="TEXT", help="The instruction the model is given."),
+    click.option(
+        "-t",
+        "--tools",
+        multiple=True,
+        metavar="NAME,...",
+        shell_complete=tool_names,
+        help="Tools or collections (core, web, system, files, default), with commas or repeated; "
+        "the twelve by default.",
+    ),
+    click.option("--no-tools", is_flag=True, help="Give the model no tools."),
+    click.option("--safety", metavar="LEVEL", help="What runs unasked: safe, network (default), system."),
+    click.option(
+        "-y", "--yes", is_flag=True, help="Approve all that would be asked about. What is denied stays denied."
+    ),
+    click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
+    click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="NAME=NUMBER",
+        help="What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, input_tokens, "
+        "output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit.",
+    ),
+    click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
+    click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
+    click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
+    click.option("--place", metavar="FILE|URL", help="Where sessions are kept: a file, or the URL of a database."),
+)
+
+RECORD = click.option(
+    "--record", type=FILE, metavar="FILE", help="Record what happens in a cassette, to show or replay it."
+)
+
+
+def conversing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags that say which model is asked, with which tools, how far, and in which session."""
+    return reduce(lambda done, option: option(done), reversed(_CONVERSING), command)

@@ -1,0 +1,308 @@
+"""What does a line that begins with / do?"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentkit.agents.result import Resumption
+from agentkit.cli.chat.conversation import Conversation
+from agentkit.cli.chat.saving import save
+from agentkit.cli.display import clean
+from agentkit.cli.runs.words import day_text, tokens_text
+from agentkit.errors import AgentKitError, ConfigError, SessionError
+from agentkit.levels import SafetyLevel
+from agentkit.memory.archive import count_text
+from agentkit.memory.session import Session
+from agentkit.messages import AssistantMessage, UserMessage
+from agentkit.usage import shown_cost
+
+if TYPE_CHECKING:
+    from agentkit.cli.chat.front import Front
+    from agentkit.memory.store import SessionSummary
+
+_COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
+_MOST_SHOWN_CHARS = 300
+_KEYS = """\
+Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up brings back what was typed.
+Ctrl-C stops an answer; twice where nothing is typed, or Ctrl-D, leaves. A line that begins with // is no command."""
+
+Next = str | Resumption | None
+"""What is to be run after a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What does it, what it takes, and what it is for."""
+
+    run: Callable[[Conversation, Front, str], Next]
+    takes: str
+    meaning: str
+
+
+def command_in(line: str) -> tuple[str, str] | None:
+    """The name and the argument of a command; None for a prompt, such as one that begins with a path."""
+    found = _COMMAND.fullmatch(line.strip())
+    return None if found is None else (found[1].lower(), (found[2] or "").strip())
+
+
+def unescaped(line: str) -> str:
+    """A prompt as it is meant: // stands for a first / that is no command's."""
+    return line[1:] if line.startswith("//") else line
+
+
+def run_command(name: str, argument: str, conversation: Conversation, front: Front) -> Next:
+    """Do what the command says, and give what is to be run then. Raises AgentKitError, and EOFError to leave."""
+    command = COMMANDS.get(name)
+    if command is None:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean /{close[0]}?" if close else ""
+        raise ConfigError(f"There is no command /{name}.{hint} All of them: /help   To say it to the model: //{name}")
+    return command.run(conversation, front, argument)
+
+
+def completions(begun: str, place: str | None) -> Iterator[tuple[str, str]]:
+    """The words that may stand here: commands, and what they take."""
+    name, blank, argument = begun.partition(" ")
+    if not begun.startswith("/") or "\n" in begun or " " in argument:
+        return
+    if not blank:
+        yield from ((f"/{each}", command.meaning) for each, command in COMMANDS.items() if f"/{each}".startswith(name))
+        return
+    for word, meaning in _arguments(name[1:], place):
+        if word.startswith(argument):
+            yield word, meaning
+
+
+def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
+    match name:
+        case "safety":
+            yield from ((level.name.lower(), _LEVELS[level]) for level in SafetyLevel)
+        case "tools":
+            from agentkit.tools.catalog import all_tools, collections
+
+            yield from ((each, "collection") for each in collections)
+            yield from ((tool.name, tool.level.name) for tool in all_tools)
+        case "session":
+            yield from (("new", "begin another"), ("rename", "give this one another name"))
+            try:
+                yield from ((each.name, count_text(each.runs, "run")) for each in Session.summaries(place))
+            except AgentKitError:
+                return
+
+
+_LEVELS: Mapping[SafetyLevel, str] = {
+    SafetyLevel.SAFE: "only what computes runs unasked",
+    SafetyLevel.NETWORK: "what reads the web runs unasked, too",
+    SafetyLevel.SYSTEM: "what changes this machine runs unasked, too",
+}
+
+
+def _help(_conversation: Conversation, front: Front, _argument: str) -> Next:
+    width = max(len(_usage(name)) for name in COMMANDS)
+    lines = [f"{_usage(name):<{width}}  {command.meaning}" for name, command in COMMANDS.items()]
+    front.tell("\n".join([*lines, "", _KEYS]))
+    return None
+
+
+def _usage(name: str) -> str:
+    return f"/{name} {COMMANDS[name].takes}".rstrip()
+
+
+def _tools(conversation: Conversation, front: Front, argument: str) -> Next:
+    if argument:
+        names = tuple(argument.replace(",", " ").split())
+        conversation.change(**({"tools": (), "no_tools": True} if names == ("none",) else _tool_flags(names)))
+    tools, level = list(conversation.settings.tools), conversation.settings.of("safety")
+    width = max((len(tool.name) for tool in tools), default=0)
+    for tool in tools:
+        asks = "may ask first" if tool.level > level else ""
+        front.tell(f"{tool.name:<{width}}  {tool.level.name:<7}  {asks}".rstrip())
+    if not tools:
+        front.tell("The model has no tools. Give it some: /tools default")
+    return None
+
+
+def _tool_flags(names: tuple[str, ...]) -> dict[str, object]:
+    return {"tools": names, "no_tools": False}
+
+
+def _model(conversation: Conversation, front: Front, argument: str) -> Next:
+    if argument == "offline":
+        conversation.change(model=None, offline=True)
+    elif argument:
+        conversation.change(model=argument, offline=False)
+    about = conversation.llm.describe()
+    front.tell(f"{about.provider}:{about.model}  {about.endpoint}")
+    if about.provider == "offline":
+        front.tell(OFFLINE, "yellow")
+    return None
+
+
+OFFLINE = (
+    "The offline model passes simple requests on to tools and reports what came of them. It does not chat, and reads "
+    "only your last message."
+)
+
+
+def _safety(conversation: Conversation, front: Front, argument: str) -> Next:
+    if argument:
+        conversation.change(safety=argument)
+    level: SafetyLevel = conversation.settings.of("safety")
+    front.tell(f"{level.name}: {_LEVELS[level]}; the rest is asked for, and what is denied stays denied.")
+    return None
+
+
+def _session(conversation: Conversation, front: Front, argument: str) -> Next:
+    word, _, rest = argument.partition(" ")
+    if word == "new":
+        conversation.switch(Session.open(conversation.order.place, rest.strip()) if rest.strip() else None)
+        front.tell(f"Began {conversation.name!r}." if rest else "Begins anew with your next prompt.")
+    elif word == "rename":
+        _rename(conversation, front, rest.strip())
+    elif argument:
+        conversation.switch(_known(conversation, argument))
+        tell_session(conversation, front)
+    else:
+        _list(conversation, front)
+    return None
+
+
+def _rename(conversation: Conversation, front: Front, name: str) -> None:
+    if not name or conversation.session is None:
+        raise SessionError("Nothing was renamed. Ask something first, and then: /session rename NAME")
+    conversation.session.rename(name)
+    front.tell(f"This session is now {conversation.session.name!r}.")
+
+
+def _list(conversation: Conversation, front: Front) -> None:
+    now = conversation.name
+    front.tell(f"This session: {now}" if now else "This conversation is not kept, or has not begun.")
+    for each in _summaries(conversation)[:20]:
+        mark = "*" if each.name == now else " "
+        front.tell(f"{mark} {each.name}  {day_text(each.changed)}  {count_text(each.runs, 'run')}", "dim")
+    front.tell("Switch: /session NAME   begin another: /session new [NAME]   rename: /session rename NAME", "dim")
+
+
+def _summaries(conversation: Conversation) -> list[SessionSummary]:
+    return Session.summaries(conversation.order.place)
+
+
+def _known(conversation: Conversation, name: str) -> Session:
+    """The session of that name. Raises SessionError that names the closest when there is none."""
+    names = [each.name for each in _summaries(conversation)]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise SessionError(f"There is no session {name!r}.{hint} To begin one: /session new {name}")
+    return Session.open(conversation.order.place, name)
+
+
+def tell_session(conversation: Conversation, front: Front) -> None:
+    """Say where the conversation goes on: the session's name, and its last words."""
+    messages = conversation.messages
+    front.tell(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
+    asked = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
+    said = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
+    if asked is not None:
+        front.tell(f"> {_short(conversation.prompt)}", "dim")
+    if said is not None:
+        front.markdown(said.text)
+    if conversation.has_left_run:
+        front.tell("A run of this session was left before its end. It goes on with: /resume", "yellow")
+
+
+def _short(text: str) -> str:
+    line = " ".join(clean(text).split())
+    return line if len(line) <= _MOST_SHOWN_CHARS else f"{line[:_MOST_SHOWN_CHARS]}…"
+
+
+def _cost(conversation: Conversation, front: Front, _argument: str) -> Next:
+    from agentkit.llm.prices import cost_of
+
+    rows = [("this chat", conversation.usage)]
+    if conversation.result is not None:
+        rows.append(("last answer", conversation.result.usage))
+    if conversation.session is not None:
+        rows.append(("this session", conversation.session.usage))
+    for what, usage in rows:
+        front.tell(f"{what:<12}  {tokens_text(usage)}, cost {shown_cost(cost_of(usage))}")
+    return None
+
+
+def _save(conversation: Conversation, front: Front, argument: str) -> Next:
+    if not argument:
+        raise ConfigError("/save takes a file: /save trip.md for Markdown, /save trip.jsonl for JSON lines.")
+    if conversation.session is None or not conversation.messages:
+        raise SessionError("Nothing has been said yet, so nothing was saved.")
+    path = Path(argument).expanduser()
+    save(conversation.session, path)
+    front.tell(f"Saved: {path}")
+    return None
+
+
+def _retry(conversation: Conversation, front: Front, _argument: str) -> Next:
+    changed = conversation.last_record() is not None and bool(conversation.changes())
+    prompt = conversation.retry()
+    if changed:
+        front.tell("What the last answer changed is not taken back by this; /undo does that.", "yellow")
+    front.tell(f"> {_short(prompt)}", "dim")
+    return prompt
+
+
+def _resume(conversation: Conversation, _front: Front, _argument: str) -> Next:
+    return conversation.resumption()
+
+
+def _undo(conversation: Conversation, front: Front, _argument: str) -> Next:
+    record = conversation.last_record()
+    if record is None:
+        raise SessionError("Nothing here is to be taken back. What other runs have changed says: agentkit undo --list")
+    front.tell(str(record.undo()))
+    return None
+
+
+def _edit(_conversation: Conversation, front: Front, argument: str) -> Next:
+    with front.aside():
+        written = click.edit(argument, extension=".md")
+    text = (written or "").strip()
+    if not text:
+        front.tell("Nothing was written, so nothing is asked.")
+        return None
+    front.tell("\n".join(f"> {line}" for line in text.split("\n")), "dim")
+    return text
+
+
+def _clear(conversation: Conversation, front: Front, _argument: str) -> Next:
+    kept = conversation.name
+    conversation.switch(None)
+    front.clear()
+    front.tell(f"Begins anew. What was said is in the session {kept!r}." if kept else "Begins anew.", "dim")
+    return None
+
+
+def _quit(_conversation: Conversation, _front: Front, _argument: str) -> Next:
+    raise EOFError
+
+
+COMMANDS: Mapping[str, Command] = {
+    "help": Command(_help, "", "what can be said here"),
+    "tools": Command(_tools, "[NAME ...]", "the model's tools; with names, only these"),
+    "model": Command(_model, "[NAME]", "which model answers; with a name, another one"),
+    "safety": Command(_safety, "[LEVEL]", "what runs unasked: safe, network or system"),
+    "session": Command(_session, "[NAME]", "the sessions; go to one; also: new, rename NAME"),
+    "cost": Command(_cost, "", "tokens and money"),
+    "undo": Command(_undo, "", "take back what the last run changed"),
+    "retry": Command(_retry, "", "ask the last prompt again, without its answer"),
+    "resume": Command(_resume, "", "go on with a run that was left before its end"),
+    "edit": Command(_edit, "[TEXT]", "write a prompt in your editor"),
+    "save": Command(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
+    "clear": Command(_clear, "", "begin anew, on an empty screen"),
+    "quit": Command(_quit, "", "leave"),
+}

@@ -1,0 +1,177 @@
+"""What does a person type? The only module that knows prompt_toolkit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentkit.redaction import redact
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+Completions = Callable[[str], Iterable[tuple[str, str]]]
+"""From what is typed to the words that may take the place of the last one, each with what it means."""
+
+_PROMPT, _MORE = "> ", "· "
+_MENU_ROWS = 4
+
+
+class Keyboard:
+    """Reads prompts of one or more lines, with completion and a history that outlives the process.
+
+    `bar` gives the line below what is typed; `history` is a file for its owner only, None keeps nothing.
+    """
+
+    def __init__(
+        self, history: Path | None, completions: Completions, bar: Callable[[], str], *, has_colour: bool
+    ) -> None:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.output import ColorDepth
+
+        self._colours = None if has_colour else ColorDepth.DEPTH_1_BIT
+        self._session: PromptSession[str] = PromptSession(
+            history=_history(history),
+            completer=_completer(completions),
+            complete_while_typing=True,
+            reserve_space_for_menu=_MENU_ROWS,
+            multiline=True,
+            prompt_continuation=lambda *_: _MORE,
+            key_bindings=_keys(),
+            enable_open_in_editor=True,
+            tempfile_suffix=".md",
+            bottom_toolbar=bar,
+            style=_style(),
+            color_depth=self._colours,
+        )
+
+    def prompt(self, when_ready: Callable[[], None] | None = None) -> str:
+        """What the person has typed; `when_ready` is called once they can.
+
+        Raises KeyboardInterrupt for Ctrl-C when nothing is typed, and EOFError for Ctrl-D.
+        """
+        return self._session.prompt([("", "\n"), ("class:sign", _PROMPT)], pre_run=when_ready)
+
+    def answer(self, question: str, default: str = "") -> str:
+        """A line, or several where `default` has several, that no history keeps. What was typed before is forgotten.
+
+        Raises KeyboardInterrupt and EOFError.
+        """
+        from prompt_toolkit import PromptSession
+
+        _forget_typed()
+        session: PromptSession[str] = PromptSession(
+            multiline="\n" in default, key_bindings=_keys(), style=_style(), color_depth=self._colours
+        )
+        return session.prompt([("class:question", question)], default=default)
+
+
+def unseen() -> AbstractContextManager[None]:
+    """What is typed in the block is not shown, as it would stand in the middle of an answer; it is there later."""
+    return _typing(is_seen=False)
+
+
+def seen() -> AbstractContextManager[None]:
+    """What is typed in the block is for another program, which finds the terminal as programs do."""
+    return _typing(is_seen=True)
+
+
+@contextmanager
+def _typing(*, is_seen: bool) -> Iterator[None]:
+    with ExitStack() as stack:
+        with suppress(ImportError):  # where terminals are none of POSIX's
+            stack.enter_context(_echo(is_on=is_seen))
+        yield
+
+
+@contextmanager
+def _echo(*, is_on: bool) -> Iterator[None]:
+    import termios
+
+    terminal = sys.stdin.fileno()
+    before, now = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
+    for place, flags in ((0, termios.ICRNL), (3, termios.ECHO | termios.ICANON)):
+        now[place] = now[place] | flags if is_on else now[place] & ~flags
+    termios.tcsetattr(terminal, termios.TCSADRAIN, now)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _forget_typed() -> None:
+    """Drop what was typed before a question was seen: it cannot be an answer to it."""
+    with suppress(ImportError):
+        import termios
+
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _history(path: Path | None) -> History:
+    """What was typed earlier; a file that cannot be written keeps nobody from talking."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    class Redacted(FileHistory):
+        def store_string(self, string: str) -> None:
+            super().store_string(redact(string))
+
+    if path is None:
+        return InMemoryHistory()
+    try:
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        path.chmod(0o600)
+    except OSError:
+        return InMemoryHistory()
+    return Redacted(str(path))
+
+
+def _completer(completions: Completions) -> Completer:
+    from prompt_toolkit.completion import Completer, Completion
+
+    class Words(Completer):
+        def get_completions(self, document: Any, _event: Any) -> Iterator[Completion]:
+            begun = document.text_before_cursor
+            last = begun.rpartition(" ")[2]
+            for word, meaning in completions(begun):
+                yield Completion(word, -len(last), display_meta=meaning)
+
+    return Words()
+
+
+def _keys() -> KeyBindings:
+    """Enter sends; Alt-Enter and Ctrl-J begin a new line; Ctrl-C takes back what is typed, and then leaves."""
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _send(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.newline()
+
+    @keys.add("c-c")
+    def _take_back(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    return keys
+
+
+def _style() -> Any:
+    from prompt_toolkit.styles import Style
+
+    return Style.from_dict({"sign": "bold ansicyan", "question": "bold", "bottom-toolbar": "noreverse ansibrightblack"})

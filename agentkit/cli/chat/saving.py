@@ -1,0 +1,106 @@
+"""How is a conversation written into a file that people read? As Markdown; as JSON lines it is an export (pure)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agentkit.cli.display import call_line, clean
+from agentkit.cli.runs.words import content_text, day_text
+from agentkit.errors import SessionError
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    HistoryGiven,
+    Milestone,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    ToolCallFinished,
+)
+from agentkit.memory.session import Session
+from agentkit.memory.store import Entry
+from agentkit.messages import AssistantMessage, Message, UserMessage
+
+_JSON_LINES = (".jsonl", ".json")
+
+
+def save(session: Session, path: Path) -> None:
+    """Write a conversation to a new file for its owner only: JSON lines for `.jsonl`, else Markdown.
+
+    Raises SessionError when there is such a file, or when it cannot be written.
+    """
+    if path.suffix in _JSON_LINES:
+        session.export(path)
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(markdown_of(session.name, session.entries))
+    except FileExistsError:
+        raise SessionError(f"There is a file {str(path)!r} already; choose another name.") from None
+    except OSError as error:
+        raise SessionError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def markdown_of(name: str, entries: Iterable[Entry]) -> str:
+    """A conversation as Markdown: who said what, which tools were called, what was changed."""
+    parts = [f"# {name or 'Conversation'}", *(part for entry in entries for part in _parts(entry))]
+    return clean("\n\n".join(parts)) + "\n"
+
+
+def _parts(entry: Entry) -> Iterator[str]:
+    milestone = entry.milestone
+    match milestone:
+        case RunStarted(prompt=prompt):
+            yield _heading("You", day_text(entry.at))
+            yield content_text(prompt)
+        case HistoryGiven(messages):
+            for message in messages:
+                yield from _message(message)
+        case _:
+            yield from _done(milestone)
+
+
+def _done(milestone: Milestone) -> Iterator[str]:
+    match milestone:
+        case ResponseReceived(response):
+            yield from _said(response.text)
+        case AnswerGiven(text) | AnswerAmended(text):
+            yield from _said(text)
+        case RunResumed(prompt) if prompt:
+            yield from (_heading("You"), prompt)
+        case ToolCallFinished():
+            yield _code("", call_line(milestone))
+        case RunEnded(status=status, error=error, changes=changes):
+            if error or status == "interrupted":
+                yield f"*{status}{': ' if error else ''}{error}*"
+            if changes:
+                yield _code("diff", changes)
+
+
+def _message(message: Message) -> Iterator[str]:
+    match message:
+        case UserMessage(content):
+            yield from (_heading("You"), content_text(content))
+        case AssistantMessage(text):
+            yield from _said(text)
+
+
+def _said(text: str) -> Iterator[str]:
+    if text:
+        yield _heading("agentkit")
+        yield text
+
+
+def _heading(who: str, when: str = "") -> str:
+    return f"## {who}{', ' if when else ''}{when}"
+
+
+def _code(language: str, text: str) -> str:
+    """A block that ends nowhere but at its end."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

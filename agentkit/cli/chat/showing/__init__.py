@@ -1,0 +1,1 @@
+"""How does an answer look at a terminal while it is written?"""

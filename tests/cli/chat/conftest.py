@@ -1,0 +1,177 @@
+"""A chat at a real terminal, and a chat in this process whose front writes down what it is told."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+from contextlib import nullcontext
+
+import pytest
+
+from agentkit.cli.asking.order import Order
+from agentkit.cli.chat.room import Room
+from agentkit.cli.settings.layers import settings_here
+
+SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]|\r")
+ASKS_WHERE = b"\x1b[6n"
+SECONDS = 60
+
+
+class Typist:
+    """Somebody at a terminal: types keys, and reads what stands there, without colours."""
+
+    def __init__(self, keyboard, process):
+        self.keyboard, self.process = keyboard, process
+        self.raw, self._read_up_to = "", 0
+
+    @property
+    def shown(self):
+        """All that was written, without what moves and colours."""
+        return SEQUENCE.sub("", self.raw)
+
+    def until(self, text):
+        """Wait for a text, behind what was waited for before; gives what came up to its end."""
+        deadline = time.monotonic() + SECONDS
+        while (at := self.shown.find(text, self._read_up_to)) < 0:
+            assert time.monotonic() < deadline, f"{text!r} did not come; this did: {self.shown[self._read_up_to :]!r}"
+            assert self._read(), f"It ended before {text!r} came; this did: {self.shown[self._read_up_to :]!r}"
+        before, self._read_up_to = self._read_up_to, at + len(text)
+        return self.shown[before : self._read_up_to]
+
+    def type(self, keys):
+        """Press keys."""
+        os.write(self.keyboard, keys.encode())
+
+    def say(self, line):
+        """Type a line once there is a prompt."""
+        self.until("> ")
+        self.type(f"{line}\r")
+
+    def ends(self):
+        """Wait for the end; gives the exit code, and what was written last."""
+        while self._read():
+            pass
+        return self.process.wait(SECONDS), self.shown[self._read_up_to :]
+
+    def _read(self):
+        ready, _, _ = select.select([self.keyboard], [], [], SECONDS)
+        try:
+            data = os.read(self.keyboard, 65_536) if ready else b""
+        except OSError:  # the other end is closed
+            data = b""
+        if ASKS_WHERE in data:
+            os.write(self.keyboard, b"\x1b[1;1R")
+        self.raw += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+@pytest.fixture
+def at_terminal(spawn, tmp_path):
+    """Start `agentkit chat ARGUMENTS` at a terminal of its own, in an empty folder."""
+    opened = []
+
+    def start(*arguments, server=None, columns=100, rows=40, variables=()):
+        keyboard, screen = pty.openpty()
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+        def take():
+            os.setsid()
+            fcntl.ioctl(screen, termios.TIOCSCTTY, 0)
+
+        known = {name: os.environ.get(name) for name in dict(variables)}
+        os.environ.update(variables)
+        try:
+            process = spawn(
+                *("chat", *arguments),
+                server=server,
+                stdin=screen,
+                stdout=screen,
+                stderr=screen,
+                cwd=tmp_path,
+                preexec_fn=take,
+            )
+        finally:
+            for name, value in known.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        os.close(screen)
+        opened.append((keyboard, process))
+        return Typist(keyboard, process)
+
+    yield start
+    for keyboard, process in opened:
+        if process.poll() is None:
+            process.kill()
+        process.wait(SECONDS)
+        os.close(keyboard)
+
+
+class Notes:
+    """A front that writes down what it is told, for a person who answers as a list says."""
+
+    def __init__(self, approve=None):
+        self.model = self.said = ""
+        self.approve = approve
+        self.told, self.events = [], []
+
+    def begin(self):
+        """Another run is about to begin."""
+
+    def aside(self):
+        """Nothing is to be done."""
+        return nullcontext()
+
+    def hear(self, event):
+        """Write an event down."""
+        self.events.append(event)
+
+    def rest(self):
+        """Nothing is being shown."""
+
+    def tell(self, text, _style=""):
+        """Write lines down."""
+        self.told.append(text)
+
+    markdown = diff = tell
+
+    def clear(self):
+        """Write down that the screen was emptied."""
+        self.told.append("(an empty screen)")
+
+    @property
+    def text(self):
+        """All that was told since the last time that this was asked."""
+        told, self.told = "\n".join(self.told), []
+        return told
+
+
+@pytest.fixture
+def notes():
+    """What a conversation in this process is told beside its answers."""
+    return Notes()
+
+
+@pytest.fixture
+def room_with(notes, monkeypatch, tmp_path):
+    """A conversation with a person, in this process and in an empty folder: a room that takes lines."""
+    for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def enter(server=None, *, approve=None, is_person=True, **flags):
+        if server is not None:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        order = Order(**flags)
+        settings = settings_here(order.flags)
+        notes.approve = approve
+        return Room(order, settings, settings.llm(), notes, is_person=is_person)
+
+    return enter
+
+
+if sys.platform == "win32":
+    pytest.skip("terminals are POSIX's", allow_module_level=True)

@@ -1,0 +1,236 @@
+"""What becomes of a line: an answer, a command, and what came of a run."""
+
+import signal
+import threading
+
+import pytest
+
+from agentkit import Approval
+from agentkit.errors import SessionError
+from agentkit.events import TextDelta
+from agentkit.memory.session import Session
+from agentkit.testing import FakeServer, call, fail, say, slow
+
+SUM = call("calculator", expression="2+2")
+WRITE = call("write_file", path="note.txt", content="hello")
+
+
+def texts(server, number=-1):
+    """What the model was told in a request, without the instruction."""
+    return [message.get("content") for message in server.requests[number].json["messages"][1:]]
+
+
+def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
+    """What a run changed is shown; /undo takes it back, run by run, and says so when nothing is left."""
+    with FakeServer(WRITE, "One.", call("write_file", path="note.txt", content="bye"), "Two.") as server:
+        room = room_with(server, approve=lambda _: True)
+        assert room.take("Write it.") == 0
+        assert "+hello" in notes.text
+        room.take("Write another.")
+        assert notes.text.endswith("/undo takes this back.")
+        room.take("/undo")
+        assert (tmp_path / "note.txt").read_text() == "hello"
+        room.take("/undo")
+        assert "note.txt" in notes.text
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(SessionError, match="Nothing here is to be taken back"):
+            room.take("/undo")
+
+
+def test_a_dry_run_says_so(room_with, notes, tmp_path):
+    """With --dry-run the difference is shown, and that nothing was done."""
+    with FakeServer(WRITE, "One.") as server:
+        room_with(server, approve=lambda _: True, dry_run=True).take("Write it.")
+    assert "+hello" in notes.told[0]
+    assert notes.told[1] == "Nothing of this was done: --dry-run."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_earlier_process_changed_can_be_taken_back(room_with, notes, tmp_path):
+    """/undo knows the runs of a session that was opened again."""
+    with FakeServer(WRITE, "One.") as server:
+        room_with(server, approve=lambda _: True, session="trip").take("Write it.")
+        room_with(server, session="trip").take("/undo")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_retry_asks_again_without_the_old_answer(room_with, notes):
+    """/retry sends the last prompt again; what was answered before is kept in a session of its own."""
+    with FakeServer("One.", "Two.", "Three.") as server:
+        room = room_with(server)
+        room.take("first")
+        room.take("second")
+        assert room.take("/retry") == 0
+        assert texts(server) == ["first", "One.", "second"]
+        assert "> second" in notes.text
+    now, old = Session.summaries()
+    assert [each.text for each in Session.open(name=old.name).messages[1::2]] == ["One.", "Two."]
+    assert [each.text for each in room.conversation.messages[1::2]] == ["One.", "Three."]
+    assert old.name.startswith(f"{now.name}, until ")
+
+
+def test_retry_of_the_first_prompt_and_of_what_failed(room_with):
+    """A first prompt is asked again in an empty conversation; one that failed, where it was."""
+    with FakeServer(fail(403, "no"), "One.", "Two.") as server:
+        room = room_with(server)
+        assert room.take("first") == 1
+        assert room.take("/retry") == 0
+        assert room.take("/retry") == 0
+        assert texts(server) == ["first"]
+        with pytest.raises(SessionError, match="Nothing has been asked yet"):
+            room_with(server).take("/retry")
+
+
+def test_retry_where_nothing_is_kept(room_with, notes, tmp_path):
+    """Without a session /retry forgets the old answer; what a run changed stays until /undo, which is said."""
+    with FakeServer("Zero.", WRITE, "One.", "Two.") as server:
+        room = room_with(server, approve=lambda _: True, no_session=True)
+        room.take("zero")
+        room.take("first")
+        room.take("/retry")
+        assert texts(server) == ["zero", "Zero.", "first"]
+    assert "is not taken back by this; /undo does that" in notes.text
+    assert (tmp_path / "note.txt").exists()
+    assert Session.summaries() == []
+
+
+def interrupted(front, kind, number=1):
+    """Press Ctrl-C when the front hears the event of that kind for the so-manieth time."""
+    heard = []
+
+    def hear(event):
+        front.events.append(event)
+        if isinstance(event, TextDelta):
+            front.said += event.text
+        if isinstance(event, kind):
+            heard.append(event)
+            if len(heard) == number:
+                signal.raise_signal(signal.SIGINT)
+
+    front.hear = hear
+
+
+def test_what_was_said_before_ctrl_c_is_kept(room_with, notes):
+    """An answer that was stopped is in the conversation, marked as interrupted, and the model is told."""
+    with FakeServer("one two three", "ok") as server:
+        room = room_with(server)
+        interrupted(notes, TextDelta)
+        assert room.take("Count.") == 130
+        assert notes.text == "Stopped. What was said so far is kept; /retry asks again."
+        room.take("Go on.")
+        count, said, more = texts(server)
+    assert (count, more) == ("Count.", "Go on.")
+    assert said.startswith("one")
+    assert said.endswith("\n\n[The person has interrupted this answer.]")
+
+
+def test_what_was_done_before_ctrl_c_is_kept(room_with, notes, tmp_path):
+    """Tool calls that were done before the run was stopped stay in the conversation, once, and can be undone."""
+    with FakeServer(say("I write.", WRITE), "ok now", "fine") as server:
+        room = room_with(server, approve=lambda _: True)
+        interrupted(notes, TextDelta, 3)
+        assert room.take("Write.") == 130
+        assert "+hello" in notes.text
+        room.take("Go on.")
+        assert texts(server)[0::4] == ["Write.", "Go on."]
+        room.take("/undo")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_ctrl_c_does_not_keep_from_keeping(room_with, notes):
+    """Pressed again while what was said is being written down, Ctrl-C waits."""
+    with FakeServer(slow("one two three", between_seconds=0.01), repeat=True) as server:
+        room = room_with(server)
+        stopping = []
+
+        def hear(event):
+            if isinstance(event, TextDelta) and not stopping:
+                stopping.append(event)
+                try:
+                    signal.raise_signal(signal.SIGINT)
+                finally:
+                    signal.raise_signal(signal.SIGINT)
+
+        notes.hear = hear
+        assert room.take("Count.") == 130
+        assert len(room.conversation.messages) == 2
+
+
+def test_ctrl_c_belongs_to_the_person(room_with, notes):
+    """Where there is no person, Ctrl-C ends all of it."""
+    with FakeServer("one two", repeat=True) as server:
+        room = room_with(server, is_person=False)
+        interrupted(notes, TextDelta)
+        with pytest.raises(KeyboardInterrupt):
+            room.take("Count.")
+
+
+def test_a_conversation_in_a_thread(room_with, notes):
+    """Signals are the main thread's; a conversation elsewhere goes without."""
+    codes = []
+    with FakeServer("one two") as server:
+        room = room_with(server)
+        thread = threading.Thread(target=lambda: codes.append(room.take("Count.")))
+        thread.start()
+        thread.join(60)
+    assert codes == [0]
+
+
+def test_a_limit_and_what_goes_on_from_it(room_with, notes, capsys):
+    """A limit is told with the command that goes on."""
+    with FakeServer(SUM, SUM, "So far.", "Four.") as server:
+        room = room_with(server, limits=("tool_calls=1",))
+        assert room.take("loop") == 3
+        assert capsys.readouterr().err.endswith("\nGo on with: /resume\n")
+        room.conversation.change(limits=("tool_calls=10",))
+        assert room.take("/resume") == 0
+        assert notes.events[-1].result.output == "Four."
+
+
+def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
+    """What was left for later is told when the session is opened, and goes on with /resume."""
+    with FakeServer(WRITE, "Done.") as server:
+        room = room_with(server, approve=lambda _: Approval.LATER, session="trip")
+        assert room.take("Write it.") == 130
+        assert notes.text == "The run waits for your answer about write_file. Go on with: /resume"
+        room = room_with(server, approve=lambda _: True, session="trip")
+        assert "A run of this session was left before its end. It goes on with: /resume" in notes.text
+        assert room.take("/resume") == 0
+    assert (tmp_path / "note.txt").read_text() == "hello"
+    with pytest.raises(SessionError, match="There is nothing to go on with"):
+        room.take("/resume")
+
+
+def test_the_offline_model_says_what_it_is(room_with, notes):
+    """Whoever talks with the offline model is told what it cannot do."""
+    room = room_with(offline=True)
+    assert "It does not chat" in notes.text
+    assert room.bar == "needle3 · network · /help"
+
+
+def test_the_bar_tells_what_it_cost(room_with, monkeypatch):
+    """Model, safety level and the money spent so far stand below what is typed."""
+    from agentkit import LLM
+    from agentkit.usage import Price
+
+    with FakeServer("ok") as server:
+        room = room_with(server, safety="safe")
+        assert room.bar == "gpt-5.4-mini · safe · /help"
+        room.conversation.llm = LLM(base_url=server.base_url, model="mine", price=Price(input=1_000, output=1_000))
+        room.take("hi")
+    assert room.bar == "mine · safe · ≈ $0.0150 · /help"
+
+
+def test_leaving_says_how_to_go_on(room_with, notes):
+    """The command that goes on is told when there is something to go on with."""
+    with FakeServer("ok", "ok") as server:
+        room = room_with(server, session="my trip")
+        room.leave()
+        assert notes.text == ""
+        room.take("hi")
+        room.leave()
+        assert notes.text == "Go on with: agentkit chat -c   (later: agentkit chat --session 'my trip')"
+        room = room_with(server, no_session=True)
+        room.take("hi")
+        room.leave()
+        assert notes.text == ""

@@ -1,0 +1,217 @@
+"""What do the lines that begin with / do?"""
+
+import os
+import sys
+
+import pytest
+
+from agentkit.cli.chat.commands import COMMANDS, command_in, completions, unescaped
+from agentkit.errors import AgentKitError, ConfigError
+from agentkit.memory.session import Session
+from agentkit.messages import UserMessage
+from agentkit.testing import FakeServer
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("/help", ("help", "")),
+        ("  /HELP  ", ("help", "")),
+        ("/model  gpt-x ", ("model", "gpt-x")),
+        ("/edit two\nlines", ("edit", "two\nlines")),
+        ("/etc/hosts, what is it?", None),
+        ("//help", None),
+        ("/ what", None),
+        ("what is /help?", None),
+        ("", None),
+    ],
+)
+def test_what_is_a_command(line, command):
+    """A command is a word behind a / at the beginning of the line; a path is none."""
+    assert command_in(line) == command
+
+
+def test_two_slashes_mean_one():
+    """A prompt that begins with a command's name is written with //."""
+    assert (unescaped("//help me"), unescaped("/x"), unescaped("x")) == ("/help me", "/x", "x")
+
+
+def test_an_unknown_command_names_the_closest(room_with):
+    """What is no command is not sent to the model."""
+    with FakeServer() as server:
+        room = room_with(server)
+        with pytest.raises(ConfigError, match=r"There is no command /modle\. Did you mean /model\?"):
+            room.take("/modle x")
+        with pytest.raises(ConfigError, match=r"There is no command /zzz\. All of them: /help"):
+            room.take("/zzz")
+
+
+def test_help_tells_every_command(room_with, notes):
+    """/help lists all commands, and the keys."""
+    with FakeServer() as server:
+        room_with(server).take("/help")
+    told = notes.text
+    assert [name for name in COMMANDS if f"/{name}" not in told] == []
+    assert "Ctrl-C stops an answer" in told
+
+
+def test_tools_are_listed_and_chosen(room_with, notes):
+    """/tools lists the tools, and which of them may ask; with names the model is given just these."""
+    with FakeServer("ok", "ok") as server:
+        room = room_with(server)
+        room.take("/tools")
+        assert "run_shell             SYSTEM   may ask first" in notes.text
+        room.take("/tools calculator, web")
+        assert notes.text.splitlines()[0] == "calculator  SAFE"
+        room.take("hi")
+        room.take("/tools none")
+        assert "The model has no tools." in notes.text
+        room.take("hi")
+        with pytest.raises(AgentKitError, match="There is no tool named 'calculatr'"):
+            room.take("/tools calculatr")
+    offered = [[tool["function"]["name"] for tool in each.json.get("tools", [])] for each in server.requests]
+    assert offered == [["calculator", "web_search", "fetch_url", "wikipedia"], []]
+
+
+def test_the_model_is_switched_in_place(room_with, notes):
+    """/model NAME asks another model with the same history; without a name it says which one is asked."""
+    with FakeServer("One.", "Two.") as server:
+        room = room_with(server)
+        room.take("/model")
+        assert notes.text == f"openai:gpt-5.4-mini  {server.base_url}"
+        room.take("hi")
+        room.take("/model other-model")
+        room.take("again")
+        assert [request.json["model"] for request in server.requests] == ["gpt-5.4-mini", "other-model"]
+        assert len(server.requests[-1].json["messages"]) == 4
+        assert room.conversation.usage.requests == 2
+        notes.told.clear()
+        room.take("/model offline")
+        assert notes.text.startswith("offline:needle3")
+        with pytest.raises(AgentKitError):
+            room.take("/model ollama:")
+        assert room.conversation.llm.provider == "offline"
+
+
+def test_the_safety_level_is_switched_in_place(room_with, notes):
+    """/safety LEVEL changes what runs unasked, and says what that means."""
+    with FakeServer("ok") as server:
+        room = room_with(server)
+        room.take("/safety")
+        assert notes.text.startswith("NETWORK: what reads the web runs unasked, too;")
+        llm = room.conversation.llm
+        room.take("hi")
+        room.take("/safety SAFE")
+        assert notes.text.startswith("SAFE: only what computes")
+        assert room.conversation.llm is llm
+        with pytest.raises(ConfigError, match="SAFE"):
+            room.take("/safety none")
+
+
+def test_sessions_are_switched_renamed_and_begun(room_with, notes):
+    """/session lists the sessions, goes to one, begins another and renames this one."""
+    with FakeServer("One.", "Two.", "Three.", "Four.") as server:
+        room = room_with(server)
+        room.take("/session")
+        assert notes.text.startswith("This conversation is not kept, or has not begun.")
+        with pytest.raises(AgentKitError, match="Nothing was renamed"):
+            room.take("/session rename trip")
+        room.take("first")
+        room.take("/session rename trip")
+        assert notes.text == "This session is now 'trip'."
+        room.take("/session new")
+        room.take("second")
+        room.take("/session new other")
+        room.take("third")
+        room.take("/session trip")
+        told = notes.text
+        assert told.startswith("Begins anew with your next prompt.\nBegan 'other'.\nSession trip, 2 messages.\n> first")
+        assert told.endswith("One.")
+        room.take("fourth")
+        room.take("/session")
+        assert "* trip  " in notes.text
+        with pytest.raises(AgentKitError, match=r"There is no session 'tripp'\. Did you mean 'trip'"):
+            room.take("/session tripp")
+        with pytest.raises(AgentKitError, match=r"There is no session 'zzz'\. To begin one"):
+            room.take("/session zzz")
+    assert len(server.requests[-1].json["messages"]) == 4
+    assert sorted(each.runs for each in Session.summaries()) == [1, 1, 2]
+
+
+def test_costs_are_told(room_with, notes):
+    """/cost tells tokens and money of this chat, of the last answer and of the session."""
+    with FakeServer("ok", "ok") as server:
+        room = room_with(server)
+        room.take("/cost")
+        assert notes.text.startswith("this chat     0 tokens in")
+        room.take("hi")
+        room.take("hi")
+        room.take("/cost")
+    assert notes.text.splitlines() == [
+        "this chat     20 tokens in, 10 out, cost unknown",
+        "last answer   10 tokens in, 5 out, cost unknown",
+        "this session  20 tokens in, 10 out, cost unknown",
+    ]
+
+
+def test_the_conversation_is_saved(room_with, notes, tmp_path):
+    """/save writes Markdown or JSON lines; without a file, or before anything was said, it says what is missing."""
+    with FakeServer("ok") as server:
+        room = room_with(server)
+        with pytest.raises(AgentKitError, match="/save takes a file"):
+            room.take("/save")
+        with pytest.raises(AgentKitError, match="Nothing has been said yet"):
+            room.take("/save a.md")
+        room.take("hi")
+        room.take("/save a.md")
+        assert notes.text == "Saved: a.md"
+    assert "## You" in (tmp_path / "a.md").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the editor is a shell script")
+def test_a_prompt_is_written_in_an_editor(room_with, notes, monkeypatch, tmp_path):
+    """/edit opens $EDITOR, with a text to begin with; what was written is asked, and nothing when it is empty."""
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/begin/begin and end/" "$1"\necho "a second line" >> "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    with FakeServer("ok") as server:
+        room = room_with(server)
+        room.take("/edit begin")
+        assert server.requests[0].json["messages"][-1]["content"] == "begin and end\na second line"
+        assert notes.text == "> begin and end\n> a second line"
+        monkeypatch.setenv("VISUAL", "true")
+        room.take("/edit")
+        assert notes.text == "Nothing was written, so nothing is asked."
+
+
+def test_clearing_begins_anew(room_with, notes):
+    """/clear empties the screen and begins another conversation; the old one is kept."""
+    with FakeServer("ok", "ok") as server:
+        room = room_with(server)
+        room.take("/clear")
+        assert notes.text == "(an empty screen)\nBegins anew."
+        room.take("hi there")
+        room.take("/clear")
+        assert "(an empty screen)\nBegins anew. What was said is in the session 'hi-there-" in notes.text
+        room.take("hi again")
+    assert len(server.requests[-1].json["messages"]) == 2
+    assert len(Session.summaries()) == 2
+
+
+def test_quitting_leaves(room_with):
+    """/quit is the end of the input."""
+    with FakeServer() as server, pytest.raises(EOFError):
+        room_with(server).take("/quit")
+
+
+def test_completions(tmp_path):
+    """Commands are completed, and what they take; a prompt is not."""
+    Session.open(name="trip").append([UserMessage("hi")])
+    assert [word for word, _ in completions("/s", None)] == ["/safety", "/session", "/save"]
+    assert [word for word, _ in completions("/safety s", None)] == ["safe", "system"]
+    assert {("web", "collection"), ("calculator", "SAFE")} <= set(completions("/tools ", None))
+    assert ("trip", "1 run") in completions("/session ", None)
+    assert list(completions("/session x", os.devnull)) == []
+    for begun in ("hi /s", "/safety s x", "/edit a\nb", "/cost x", "x"):
+        assert list(completions(begun, None)) == []

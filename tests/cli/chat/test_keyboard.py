@@ -1,0 +1,75 @@
+"""What a person types at a terminal: questions in place, and a history that cannot be written."""
+
+from agentkit.config import state_folder
+from agentkit.testing import FakeServer, call, slow
+
+WRITE = call("write_file", path="note.txt", content="hello")
+
+
+def test_a_call_is_approved_with_other_arguments(at_terminal, tmp_path):
+    """A question stands in place; what was typed before it is no answer; its arguments can be edited on the spot."""
+    with FakeServer(slow(WRITE, before_seconds=1), "Done.") as server:
+        chat = at_terminal(server=server)
+        chat.say("Write it.")
+        chat.until("asking")
+        chat.type("y\r")
+        shown = chat.until("Allow it? [N]")
+        assert "agentkit wants to call write_file" in shown
+        assert "r  exactly this call, until this answer is done" in shown
+        chat.type("e\r")
+        chat.until('"content": "hello"')
+        chat.type("\x1b[A\x1b[A\x1b[F\x1b[D\x1b[D.old\r")
+        chat.until("Done.")
+        chat.until("+hello")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt.old"]
+
+
+def test_a_no_can_say_why(at_terminal, tmp_path):
+    """The model is told why a call was refused; Ctrl-C at the question stops the run instead."""
+    with FakeServer(WRITE, "I see.", WRITE) as server:
+        chat = at_terminal(server=server)
+        chat.say("Write it.")
+        chat.until("Allow it? [N]")
+        chat.type("n because it is late\r")
+        chat.until("[deny: safety-level")
+        chat.say("Write it.")
+        chat.until("Allow it? [N]")
+        chat.type("\x03")
+        chat.until("Stopped.")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+        assert "Approval was refused: because it is late." in server.requests[1].body.decode()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_history_that_cannot_be_kept_keeps_nobody_from_talking(at_terminal):
+    """Where the history's file cannot be written, what was typed is remembered until the end only."""
+    (state_folder() / "chat-history").mkdir(parents=True)
+    with FakeServer("ok", "ok") as server:
+        chat = at_terminal(server=server)
+        chat.say("hi there")
+        chat.until("ok")
+        chat.until("> ")
+        chat.type("\x1b[A\r")
+        chat.until("ok")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    assert server.requests[1].json["messages"][-1]["content"] == "hi there"
+
+
+def test_an_editor_finds_the_terminal_as_programs_do(at_terminal, tmp_path):
+    """/edit runs $VISUAL at a terminal that shows what is typed, and asks what was written there."""
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nstty -a | grep -o " echo " > "$1"\nread line\necho "$line" >> "$1"\n')
+    editor.chmod(0o700)
+    with FakeServer("ok") as server:
+        chat = at_terminal(server=server, variables={"VISUAL": str(editor)})
+        chat.say("/edit")
+        chat.until("/edit")
+        chat.type("typed in the editor\n")
+        chat.until("ok")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    assert server.requests[0].json["messages"][-1]["content"] == "echo \ntyped in the editor"
