@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -106,6 +106,27 @@ class ToolResult:
     def ok(self) -> bool:
         """Whether the function ran and returned a value."""
         return self.error is None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All of it; a value that cannot be pickled is None in the copy, and `content` is what is left of it."""
+        state = {each.name: getattr(self, each.name) for each in fields(self)}
+        return state if _can_be_pickled(self.value) else {**state, "value": None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+
+def _can_be_pickled(value: object) -> bool:
+    if value is None or isinstance(value, str | int | float):
+        return True
+    import pickle
+
+    try:
+        pickle.dumps(value)
+    except (pickle.PickleError, TypeError, AttributeError, ValueError, NotImplementedError, RecursionError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +238,47 @@ def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMe
         calls.append(call if unique == call.id else replace(call, id=unique))
     distinct = tuple(calls)
     return message if distinct == message.tool_calls else replace(message, tool_calls=distinct)
+
+
+def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
+    """A conversation with an id on every tool call that no other call in it has, and the same id on its result."""
+    taken: set[str] = set()
+    ids: dict[str, list[str]] = {}
+    distinct = []
+    for message in messages:
+        told: Message = message
+        if isinstance(message, AssistantMessage):
+            told, ids = with_distinct_ids(message, taken), {}
+            for old, new in zip(message.tool_calls, told.tool_calls, strict=True):
+                ids.setdefault(old.id, []).append(new.id)
+        elif isinstance(message, ToolMessage) and ids.get(message.call_id):
+            told = replace(message, call_id=ids[message.call_id].pop(0))
+        distinct.append(told)
+    return distinct
+
+
+def fault_in(messages: Sequence[Message]) -> str | None:
+    """Why this is no valid conversation, in which each tool call has one result before anything else is said."""
+    waiting: dict[str, str] = {}
+    known: set[str] = set()
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if waiting.pop(message.call_id, None) is None:
+                return f"messages[{index}] is a result of {message.call_id!r}, and no such call waits for one."
+            continue
+        if waiting:
+            return f"messages[{index}] stands where the result of {_first(waiting)} must stand."
+        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+            if call.id in known:
+                return f"messages[{index}] has a call with the id {call.id!r}, which another call has."
+            known.add(call.id)
+            waiting[call.id] = call.name
+    return f"No result follows {_first(waiting)} at its end." if waiting else None
+
+
+def _first(waiting: Mapping[str, str]) -> str:
+    call_id, tool = next(iter(waiting.items()))
+    return f"the call {call_id!r} of {tool!r}"
 
 
 def with_new_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:

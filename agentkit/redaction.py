@@ -1,10 +1,15 @@
-"""What may not be shown? Keys and tokens, told by their shape, and the values of the environment's secret variables."""
+"""What may not be shown? Keys and tokens, told by their shape, and the values of the environment's secret variables.
+
+What is written down loses also what only its name makes a secret, as in `{"password": "tulip"}`: a model may need that,
+and a file does not.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from agentkit.config import secret_values
@@ -12,9 +17,15 @@ from agentkit.config import secret_values
 MARK = "[redacted: "
 """How every replacement begins."""
 
+_HIDDEN = f"{MARK}secret]"
+
 _SHORTEST_CHARS = 12
+_SHORTEST_WRITTEN_CHARS = 8
 _MOST_NODES = 100_000
 _MOST_LEVELS = 60
+_URL = "url"
+_IMAGE_FIELDS = frozenset({_URL, "detail"})
+_PICTURE = re.compile(r"data:image/[a-z0-9.+-]{1,40};base64,[A-Za-z0-9+/=]*+")
 
 
 def _mixed(characters: str) -> str:
@@ -80,6 +91,61 @@ _SHAPES_OF_ANY_CASE: tuple[tuple[tuple[str, ...], str, str], ...] = (
 )
 
 
+_NAMES = (
+    "pass(?:word|wd|phrase|code)|pwd|secret|credentials?|authorization|bearer|cookie"
+    "|(?:api|access|private|secret|signing|encryption|auth|shared|account|session)[ _.-]?key"
+    "|token"
+)
+"""What the names of secrets end with. Tokens of pages, of lists and of vocabularies are none."""
+
+_OTHERS = "page|next|continuation|sync|stop|special|max|bos|eos|pad|unk|sep|cls|mask|cursor"
+_SECRET_NAME = re.compile(rf"(?i)(?:{_NAMES})\d{{0,4}}\Z")
+_NO_SECRET_NAME = re.compile(rf"(?i)(?:{_OTHERS})[ _.-]?token\d{{0,4}}\Z")
+_NEEDLES = ("pass", "pwd", "secret", "credential", "authorization", "bearer", "cookie", "key", "token")
+_NAME = rf"(?P<name>[\w\ .-]{{0,60}}?(?:{_NAMES})\d{{0,4}})"
+_NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (  # "name": "value", also in JSON text that stands within JSON text, and as Python shows it
+        ":",
+        re.compile(
+            rf"""(?xsi)(?P<before>(?P<quote>\\{{0,7}}["']){_NAME}(?P=quote)\s{{0,3}}:\s{{0,3}}
+            (?P<open>(?P<escape>\\{{1,7}})?["']))(?!(?P=open))
+            (?P<value>(?(escape).{{1,4000}}?(?<!\\)|(?:\\.|[^\\]){{1,4000}}?))(?P<after>(?P=open))"""
+        ),
+    ),
+    (  # name=value, as in a command, an address or a file of settings
+        "=",
+        re.compile(
+            rf"""(?xi)(?P<before>(?<![\w.-])(?=[\w.-]{{1,80}}+=){_NAME}=)
+            (?P<value>[^\s&"'`;,()\[\]{{}}<>|\\]{{4,4000}}+)(?![(\[])(?P<after>)"""
+        ),
+    ),
+    (  # a header
+        ":",
+        re.compile(
+            r"""(?xi)(?P<before>(?<![\w-])(?P<name>(?:proxy-)?authorization|x-[a-z-]{0,30}(?:key|token|secret))
+            :\ {0,3}(?:(?:basic|bearer|token|digest|apikey)\ +)?)(?P<value>[^\s"'`\\\[]{4,4000}+)(?P<after>)"""
+        ),
+    ),
+    (
+        ":",
+        re.compile(
+            r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)"""
+        ),
+    ),
+)
+_MAY_BE_NAMED = re.compile(rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])""")
+"""In small letters, what each of these holds, and a list behind a name."""
+
+_NO_VALUE = re.compile(r"[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+", re.DOTALL)
+"""A place that is to be filled in, or a name in a program."""
+
+
+@lru_cache(4_096)
+def is_secret_name(name: str) -> bool:
+    """Whether a name says that it names a secret: `password`, `apiKey`, `X-Auth-Token`; not `next_page_token`."""
+    return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
+
+
 @cache
 def _compiled(shape: str, kind: str) -> tuple[re.Pattern[str], str]:
     """The shape ready to search with, and what stands in the place of what it finds."""
@@ -96,6 +162,63 @@ def redact(text: str) -> str:
 def redactor() -> Callable[[str], str]:
     """A `redact` for many texts: it looks up the environment's secrets once, now."""
     return partial(_redacted_text, secrets=secret_values())
+
+
+def written_redactor() -> Callable[[str], str]:
+    """A `redactor` for what is written down, which hides also what a name within the text calls a secret."""
+    return partial(_redacted_writing, secrets=secret_values())
+
+
+def redact_data(value: Any, clean: Callable[[str], str]) -> Any:
+    """JSON-able data that is to be written down without its secrets. JSON text in `arguments` stays JSON.
+
+    `clean` is a `written_redactor`.
+    """
+    if isinstance(value, str):
+        return clean(value) if can_hide(value) else value
+    if isinstance(value, dict):
+        return {
+            redact_data(name, clean): item if is_picture(value, name) else _redacted_field(name, item, clean)
+            for name, item in value.items()
+        }
+    return [redact_data(item, clean) for item in value] if isinstance(value, list) else value
+
+
+def can_hide(text: str) -> bool:
+    """Whether a text is long enough to hold a secret."""
+    return len(text) >= _SHORTEST_WRITTEN_CHARS
+
+
+def is_picture(part: dict[Any, Any], name: Any) -> bool:
+    """Whether this field of an object is the picture in an Image, which is nothing but base64."""
+    url = part[name] if name == _URL and part.keys() <= _IMAGE_FIELDS else None
+    return isinstance(url, str) and _PICTURE.fullmatch(url) is not None
+
+
+def _redacted_field(name: Any, item: Any, clean: Callable[[str], str]) -> Any:
+    item = _redacted_named(name, item)
+    return _redacted_json(item, clean) if name == "arguments" and isinstance(item, str) else redact_data(item, clean)
+
+
+def _redacted_named(name: Any, value: Any) -> Any:
+    """A value without the texts that its name calls secret, itself or in a list."""
+    if not isinstance(name, str) or not is_secret_name(name):
+        return value
+    if isinstance(value, list):
+        return [_redacted_named(name, each) for each in value]
+    return _HIDDEN if isinstance(value, str) and value and not value.startswith(MARK) else value
+
+
+def _redacted_json(text: str, clean: Callable[[str], str]) -> str:
+    """The text redacted in each of its values, or as a whole when it is no JSON."""
+    redacted = clean(text)
+    try:
+        said = json.loads(text)
+        plain = json.dumps(said, ensure_ascii=False)
+        hidden = clean(json.dumps(redact_data(said, clean), ensure_ascii=False))  # also what only its key gives away
+    except (ValueError, RecursionError):
+        return redacted
+    return text if hidden == plain and redacted == text else hidden
 
 
 def redact_value(value: Any, clean: Callable[[str], str] | None = None) -> Any:
@@ -122,6 +245,28 @@ def _redacted_text(text: str, secrets: Sequence[str]) -> str:
             pattern, replacement = _compiled(shape, kind)
             text = pattern.sub(replacement, text)
     return text
+
+
+def _redacted_writing(text: str, secrets: Sequence[str]) -> str:
+    text = _redacted_text(text, secrets)
+    if may_be_named(text):
+        for sign, pattern in _NAMED:
+            if sign in text:
+                text = pattern.sub(_without_value, text)
+    return text
+
+
+def may_be_named(text: str) -> bool:
+    """Whether a text may hold the name of a secret with its value; seldom, and in vain, where it does not."""
+    lowered = text.lower()
+    return any(needle in lowered for needle in _NEEDLES) and _MAY_BE_NAMED.search(lowered) is not None
+
+
+def _without_value(found: re.Match[str]) -> str:
+    """What a name and its value are shown as."""
+    if MARK in found["value"] or not is_secret_name(found["name"]) or _NO_VALUE.fullmatch(found["value"]):
+        return found[0]
+    return f"{found['before']}{_HIDDEN}{found['after']}"
 
 
 def _redacted(value: Any, clean: Callable[[str], str], room: list[int], levels: int) -> Any:

@@ -6,24 +6,19 @@ Whoever asks the world goes through `taped` or its likes.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError
-from agentkit.events import (
-    Approved,
-    Event,
-    Milestone,
-    ResponseReceived,
-    TextDelta,
-    deltas_of,
-)
+from agentkit.events import Approved, Event, Milestone, ResponseReceived, TextDelta, deltas_of
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
+from agentkit.usage import Charge
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +38,49 @@ Answer = Response | ModelError | ToolResult | Approved
 _Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved)
 
 
+class Account(Protocol):
+    """What the answering of a question is charged to."""
+
+    @property
+    def charged(self) -> Charge:
+        """What was charged so far."""
+        ...
+
+    def charge(self, charge: Charge, /) -> None:
+        """Charge what the answer of a recording has cost then."""
+        ...
+
+
+class Watch:
+    """Tells a run how the seconds pass, and whether its time is up."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        """The time in seconds."""
+        return self.now()
+
+    def left(self, seconds: float, /) -> float:
+        """How many seconds the run has left, by this clock `seconds`; with 0 or less its time is up."""
+        return seconds
+
+
 class Asked:
     """A question that is being put to the world. `tape` hears what the answering itself asks."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False) -> None:
-        """Take down the answer; one that `is_live` cannot be written down whole, so that a replay asks again."""
+    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
+        """Take down the answer; False when there was one already, which stays.
+
+        One that `is_live` cannot be written down whole, so that a replay asks again. `charge` is what it has cost.
+        """
+
+    def left(self, answer: Answer, /) -> None:
+        """Take down what came until nobody wanted to hear more."""
+        self.heard(answer)
 
 
 class Tape:
@@ -59,8 +89,11 @@ class Tape:
     is_replaying = False
     """Whether answers come from a recording, so that no model, tool or person is needed."""
 
-    def replayed(self, _question: Question, /) -> Answer | None:
-        """The recorded answer; None when the world is to be asked. Raises ReplayError when none was recorded."""
+    def replayed(self, _question: Question, _account: Account | None = None, /) -> Answer | None:
+        """The recorded answer; None when the world is to be asked. Raises ReplayError when none was recorded.
+
+        What it has cost then is charged to the account.
+        """
         return None
 
     def asked(self, _question: Question, /) -> Asked:
@@ -73,6 +106,10 @@ class Tape:
     def now(self) -> float:
         """The time in seconds since 1970, of the recording when it is replayed."""
         return time.time()
+
+    def watch(self, _part: str = "", /) -> Watch:
+        """The watch of a run that begins: the next one of this part of the program."""
+        return Watch(self.now)
 
 
 TAPE: ContextVar[Tape | None] = ContextVar("TAPE", default=None)
@@ -105,53 +142,166 @@ def told(run: str, milestone: Milestone) -> None:
 def clock() -> Callable[[], float]:
     """What tells how the seconds pass: this machine's clock, or the tape, which in a replay tells the recording's."""
     tape = TAPE.get()
-    return time.monotonic if tape is None else tape.now
+    return time.monotonic if tape is None else tape.watch()
+
+
+class Part(Tape):
+    """Passes everything on to another tape; with a name it has watches of its own beside those of other parts."""
+
+    def __init__(self, tape: Tape, name: str = "") -> None:
+        self._tape, self._name = tape, name
+        self.is_replaying = tape.is_replaying
+
+    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
+        """The other tape's answer."""
+        return self._tape.replayed(question, account)
+
+    def asked(self, question: Question, /) -> Asked:
+        """The question, for the other tape."""
+        return self._tape.asked(question)
+
+    def told(self, run: str, milestone: Milestone, /) -> None:
+        """Let the other tape know."""
+        self._tape.told(run, milestone)
+
+    def now(self) -> float:
+        """The other tape's time."""
+        return self._tape.now()
+
+    def watch(self, part: str = "", /) -> Watch:
+        """The next watch of this part."""
+        return self._tape.watch(f"{self._name}/{part}" if self._name else part)
+
+
+class Attempt(Part):
+    """What is asked here may be given up before it is answered; that is its answer then. Any thread may use it.
+
+    Once it is closed, what was left early is left.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape)
+        self.has_begun = threading.Event()
+        self._lock = threading.Lock()
+        self._questions: list[Asked] = []
+        self._left: list[tuple[Asked, Answer]] = []
+        self._error: ModelError | None = None
+        self._is_closed = False
+
+    def asked(self, question: Question, /) -> Asked:
+        """The question, which may be given up."""
+        asked = _Attempted(self._tape.asked(question), self)
+        with self._lock:
+            self._questions.append(asked)
+            error = self._error
+        self.has_begun.set()
+        if error is not None:
+            asked.heard(error)
+        return asked
+
+    def give_up(self, error: ModelError) -> bool:
+        """Take down the error as the answer; whether it is, rather than one that came just before."""
+        with self._lock:
+            self._error = error
+            questions = tuple(self._questions)
+        taken = [asked.heard(error) for asked in questions]
+        return False not in taken
+
+    def leave(self, asked: Asked, answer: Answer) -> None:
+        """Leave a question early, unless it will have been given up by the end of the attempt."""
+        with self._lock:
+            is_closed = self._is_closed
+            if not is_closed:
+                self._left.append((asked, answer))
+        if is_closed:
+            asked.heard(answer)
+
+    def close(self) -> None:
+        """The attempt is over."""
+        with self._lock:
+            self._is_closed = True
+        for asked, answer in self._left:
+            asked.heard(answer)
+
+
+class _Attempted(Asked):
+    """A question of an attempt."""
+
+    def __init__(self, asked: Asked, attempt: Attempt) -> None:
+        super().__init__(asked.tape)
+        self._asked, self._attempt = asked, attempt
+
+    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
+        return self._asked.heard(answer, is_live=is_live, charge=charge)
+
+    def left(self, answer: Answer, /) -> None:
+        self._attempt.leave(self._asked, answer)
+
+
+@contextmanager
+def attempted() -> Iterator[Attempt]:
+    """An attempt on the tape that is active here; closed at the end of the block."""
+    attempt = Attempt(TAPE.get() or _SILENCE)
+    try:
+        yield attempt
+    finally:
+        attempt.close()
+
+
+_SILENCE = Tape()
 
 
 def taped(
-    question: Question, ask: Callable[[], _Answer], is_live: Callable[[_Answer], bool] = lambda _: False
+    question: Question,
+    ask: Callable[[], _Answer],
+    is_live: Callable[[_Answer], bool] = lambda _: False,
+    account: Account | None = None,
 ) -> _Answer:
     """The recorded answer, or what `ask` gives, which is recorded. Raises what `ask` raises, and ReplayError.
 
     `is_live` says of an answer that it holds what no file can, such as the agent that a call hands over to: it is asked
-    for again in a replay.
+    for again in a replay. `account` is what the answering is charged to.
     """
     tape = TAPE.get()
     if tape is None:
         return ask()
-    known = tape.replayed(question)
+    known = tape.replayed(question, account)
     if known is not None:
         return cast("_Answer", _given(known))
     asked = tape.asked(question)
-    try:
-        with active(asked.tape):
-            answer = ask()
-    except ModelError as error:
-        asked.heard(error)
-        raise
-    asked.heard(answer, is_live=is_live(answer))
+    with _hearing_errors(asked), active(asked.tape):
+        answer = ask()
+    asked.heard(answer, is_live=is_live(answer), charge=None if account is None else account.charged)
     return answer
 
 
 async def ataped(
-    question: Question, ask: Callable[[], Awaitable[_Answer]], is_live: Callable[[_Answer], bool] = lambda _: False
+    question: Question,
+    ask: Callable[[], Awaitable[_Answer]],
+    is_live: Callable[[_Answer], bool] = lambda _: False,
+    account: Account | None = None,
 ) -> _Answer:
     """Like `taped`, awaiting."""
     tape = TAPE.get()
     if tape is None:
         return await ask()
-    known = tape.replayed(question)
+    known = tape.replayed(question, account)
     if known is not None:
         return cast("_Answer", _given(known))
     asked = tape.asked(question)
+    with _hearing_errors(asked), active(asked.tape):
+        answer = await ask()
+    asked.heard(answer, is_live=is_live(answer), charge=None if account is None else account.charged)
+    return answer
+
+
+@contextmanager
+def _hearing_errors(asked: Asked) -> Iterator[None]:
     try:
-        with active(asked.tape):
-            answer = await ask()
+        yield
     except ModelError as error:
         asked.heard(error)
         raise
-    asked.heard(answer, is_live=is_live(answer))
-    return answer
 
 
 def taped_stream(request: Request, ask: Callable[[], Iterator[Event]]) -> Iterator[Event]:
@@ -227,8 +377,10 @@ class _Hearing:
         """The stream is over; without an answer it was left early."""
         if not self._has_ended:
             self._has_ended = True
-            so_far = AssistantMessage("".join(self._texts))
-            self._asked.heard(answer or Response(so_far, finish_reason="length"))
+            if answer is not None:
+                self._asked.heard(answer)
+            else:
+                self._asked.left(Response(AssistantMessage("".join(self._texts)), finish_reason="length"))
 
 
 def _given(answer: Answer) -> Any:

@@ -88,6 +88,20 @@ class Usage:
         return _sum(self, other, parts=tuple(sorted(sums.values(), key=_order)))
 
 
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What some work has charged to limits: tokens, at their worst where nobody knows better, and tool calls.
+
+    `dollars` are those charged to each budget in turn, from the work's own upwards, as they may reckon with other
+    prices; the last stands for all that follow.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tool_calls: int = 0
+    dollars: tuple[float, ...] = ()
+
+
 _Counts = tuple[int, int, int, int, int, int, int]
 _counts: Callable[[Usage], _Counts] = attrgetter(*(name for name in Usage.__slots__ if name not in {"tariff", "parts"}))
 

@@ -1,6 +1,8 @@
 """What do agents and models say to each other?"""
 
 import base64
+import copy
+import pickle
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,9 @@ from agentkit.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    fault_in,
     reading_call,
+    with_distinct_calls,
     with_distinct_ids,
     without_extra,
 )
@@ -144,3 +148,44 @@ def test_response_speaks_for_its_message():
     """A response gives the text and the tool calls of its message."""
     response = Response(message_with("a"))
     assert (response.text, ids_of(response)) == ("Look.", ["a"])
+
+
+def told(call_id):
+    """The result of a call."""
+    return ToolMessage(call_id, "look", "seen")
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([], None),
+        ([UserMessage("Hi"), message_with("a", "b"), told("b"), told("a"), message_with("c"), told("c")], None),
+        ([told("a")], r"messages[0] is a result of 'a', and no such call waits for one."),
+        ([message_with("a"), told("a"), told("a")], r"messages[2] is a result of 'a', and no such call waits for one."),
+        ([message_with("a"), UserMessage("?")], "messages[1] stands where the result of the call 'a' of 'look' must"),
+        ([UserMessage("?"), message_with("a")], "No result follows the call 'a' of 'look' at its end."),
+        ([message_with("a"), told("a"), message_with("a")], "messages[2] has a call with the id 'a', which another"),
+        ([message_with("a", "a"), told("a")], "messages[0] has a call with the id 'a', which another call has."),
+    ],
+)
+def test_valid_conversation(messages, fault):
+    """In a valid conversation each call has an id of its own and one result, before anything else is said."""
+    found = fault_in(messages)
+    assert found == fault if fault is None else found.startswith(fault)
+
+
+def test_calls_get_ids_of_their_own():
+    """Where ids come twice, each call gets its own, and its result the same; the order tells which is which."""
+    messages = [message_with("a", "a"), told("a"), told("a"), message_with("a", ""), told(""), told("a")]
+    distinct = with_distinct_calls(messages)
+    assert fault_in(distinct) is None
+    assert [each.call_id for each in distinct if isinstance(each, ToolMessage)] == ["a", "a_2", "call_4", "a_3"]
+    assert with_distinct_calls([told("a")]) == [told("a")]
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_result_with_a_value_that_cannot_be_copied(duplicate):
+    """A tool result travels without a value that cannot; the text that the model was told is there."""
+    result = ToolResult("lend", "ok", "a generator", value=(number for number in range(3)))
+    assert (duplicate(result).value, duplicate(result).content) == (None, "a generator")
+    assert duplicate(ToolResult("look", "ok", "seen", value={"a": [1]})) == ToolResult("look", "ok", "seen", {"a": [1]})

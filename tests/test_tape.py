@@ -26,6 +26,7 @@ class Notebook(Tape):
     def __init__(self, depth=0, heard=None):
         self.depth = depth
         self.heard = [] if heard is None else heard
+        self.charges = []
 
     def asked(self, question, /):
         """A question that will be noted with its answer."""
@@ -47,9 +48,10 @@ class NotedQuestion(Asked):
         super().__init__(Notebook(notebook.depth + 1, notebook.heard))
         self.notebook, self.question = notebook, question
 
-    def heard(self, answer, /, *, is_live=False):
+    def heard(self, answer, /, *, is_live=False, charge=None):
         """Note question and answer."""
         self.notebook.heard.append((self.notebook.depth, self.question, answer, is_live))
+        self.notebook.charges.append(charge)
 
 
 class Record(Tape):
@@ -60,7 +62,7 @@ class Record(Tape):
     def __init__(self, answer):
         self.answer = answer
 
-    def replayed(self, _question, /):
+    def replayed(self, _question, _account=None, /):
         """The answer."""
         return self.answer
 
@@ -249,3 +251,53 @@ def test_a_recorded_error_is_raised():
     """A recorded ModelError is raised again."""
     with active(Record(RateLimited("Slow down."))), pytest.raises(RateLimited, match="Slow down"):
         tape.taped(REQUEST, refuse)
+
+
+def test_what_is_given_up_has_the_error_for_its_answer():
+    """A question that is given up is answered by the error, also when it is put only then; no later answer counts."""
+    recorder, error = Notebook(), RateLimited("Too late.")
+    with active(recorder), tape.attempted() as attempt:
+        before = attempt.asked(REQUEST)
+        assert attempt.give_up(error)
+        attempt.asked(REQUEST)
+        before.left(RESPONSE)
+    after = attempt.asked(REQUEST)
+    after.left(RESPONSE)
+    answers = [answer for _, _, answer, _ in recorder.heard]
+    assert answers == [error, error, RESPONSE, error, RESPONSE]
+
+
+def test_an_attempt_passes_everything_on():
+    """An attempt is the tape that is active where it is made, in all but what is given up."""
+    with active(Notebook()):
+        notebook = tape.TAPE.get()
+        with tape.attempted() as attempt:
+            attempt.told("run", RunResumed())
+            assert (attempt.replayed(CALL), attempt.now(), attempt.watch()()) == (None, 42.0, 42.0)
+            with pytest.raises(RateLimited), active(attempt):
+                list(tape.taped_stream(REQUEST, lambda: stream(TextDelta("a"), error=RateLimited("No."))))
+    assert (0, "run", RunResumed()) in notebook.heard
+    with tape.attempted() as attempt:
+        assert attempt.give_up(RateLimited("Nobody hears it."))
+
+
+def test_parts_of_a_program_have_watches_of_their_own():
+    """What goes on side by side is told apart by the names of its parts, however deep."""
+
+    class Named(Tape):
+        """A tape that notes for which part a watch was made."""
+
+        def __init__(self):
+            self.parts = []
+
+        def watch(self, part="", /):
+            """Note the part."""
+            self.parts.append(part)
+            return super().watch(part)
+
+    named = Named()
+    tape.Part(tape.Part(named, "map 3"), "5").watch()
+    tape.Part(named, "map 4").watch()
+    with active(named):
+        assert tape.clock().left(2.5) == 2.5
+    assert named.parts == ["map 3/5/", "map 4/", ""]

@@ -18,6 +18,9 @@ MISTAKES = {
     "Agent('helper', llm='gpt-5')": "call-overload",
     "Agent('helper', approve=lambda: True)": "arg-type",
     "Agent('helper', output_type=Invoice).run('Hi!').output.price": "attr-defined",
+    "[event.result.output.price for event in Agent('helper', output_type=Invoice).stream('') if isinstance(event, "
+    "RunFinished)]": "union-attr",
+    "Agent('helper', output_type=Invoice).run('Hi!').value.total": "union-attr",
     "Agent('helper').run('Hi!').resume(5)": "arg-type",
     "add('1', b=2)": "arg-type",
     "add(1)": "call-arg",

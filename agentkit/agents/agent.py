@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
@@ -12,12 +12,12 @@ from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.manifesto import read_manifesto
 from agentkit.agents.many.mapping import Many, OnProgress
-from agentkit.agents.result import Answers, Resumption, RunResult, result_in
+from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import Lead
 from agentkit.agents.running.room import Room
 from agentkit.agents.settings import Listener, Prompt, checked_listener
-from agentkit.errors import ConfigError, ToolError
+from agentkit.errors import ConfigError
 from agentkit.events import Event
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
@@ -56,6 +56,9 @@ class AgentOptions(TypedDict, total=False):
     checks: Iterable[Callable[[Any], Any]]
     dry_run: bool
     listeners: Iterable[Listener]
+
+
+_BY_NAME = (*AgentOptions.__annotations__, "output_type")
 
 
 class Agent(Runner, Generic[T]):
@@ -145,9 +148,12 @@ class Agent(Runner, Generic[T]):
         checks: Iterable[Callable[[Any], Any]] = (),
         dry_run: bool = False,
         listeners: Iterable[Listener] = (),
+        **unknown: object,
     ) -> None:
+        settings.refuse_unknown(unknown, ("name", "tools", "instruction", "max_iterations", *_BY_NAME))
         settings.check(name=name, instruction=instruction, max_iterations=max_iterations, llm=llm, model=model)
         settings.check(policy=policy, approve=approve, listeners=listeners, limits=limits, session=session)
+        settings.check(workspace=workspace, dry_run=dry_run)
         self.name, self.instruction, self.max_iterations = name, instruction, max_iterations
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self.policy = settings.policy_from(SafetyLevel.of(safety), policy)
@@ -164,7 +170,7 @@ class Agent(Runner, Generic[T]):
         """The agent that a plain text file describes: settings a line each, an empty line, the instruction.
 
         `tools` are tools of your own that the file may name; `options` come before what it says. Its runs are saved in
-        the session named after the file. Raises ConfigError, which tells the line.
+        a session of this very file, wherever a program finds it. Raises ConfigError, which tells the line.
         """
         return Agent(**read_manifesto(path, tools).arguments(options))
 
@@ -181,35 +187,46 @@ class Agent(Runner, Generic[T]):
         """Like `run`, awaiting."""
         return result_in([event async for event in self._aevents(prompt, streaming=False)])
 
-    def stream(self, prompt: Prompt | Resumption) -> Generator[Event, None, None]:
+    def stream(self, prompt: Prompt | Resumption) -> Generator[Event | RunFinished[T], None, None]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
 
-        Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, ends
-        the run; what was done is kept in the history.
+        Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, cuts
+        the run off: what was done is kept in the history, and `resume` goes on with it.
         """
         return self._events(prompt, streaming=True)
 
-    def astream(self, prompt: Prompt | Resumption) -> AsyncGenerator[Event, None]:
+    def astream(self, prompt: Prompt | Resumption) -> AsyncGenerator[Event | RunFinished[T], None]:
         """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
         return self._aevents(prompt, streaming=True)
 
     def resume(
-        self, saved: Saved = None, answers: Answers | None = None, *, limits: Limits | None = None
+        self,
+        saved: Saved = None,
+        answers: Answers | None = None,
+        *,
+        limits: Limits | None = None,
+        agents: Sequence[Lead] = (),
     ) -> RunResult[T]:
         """Go on with a run, blocking: a result, the text of `RunResult.to_json`, an id, or else the session's newest.
 
-        Ids are those in `session.unfinished`, the runs that were killed or are paused; its newest is the last.
+        Ids are those in `session.unfinished`, the runs that were cut off or are paused; its newest is the last.
         `answers` are what `RunResult.resume` takes; without any, and without an approver, nobody is asked, and the
-        result has what waits. Raises SessionError when there is nothing to go on with, and ConfigError, before anything
-        is answered, when a call that waits for approval was asked for in another folder, or its tool is not there.
+        result has what waits. `agents` are those that a tool returned, and that no handoff names. Raises SessionError
+        when there is nothing to go on with, and ConfigError, before anything is answered, when the agent that led the
+        run is not known, a call that waits for approval was asked for in another folder, or its tool is not there.
         """
-        return self.run(Resumption(saved, answers, limits))
+        return self.run(Resumption(saved, answers, limits, agents))
 
     async def aresume(
-        self, saved: Saved = None, answers: Answers | None = None, *, limits: Limits | None = None
+        self,
+        saved: Saved = None,
+        answers: Answers | None = None,
+        *,
+        limits: Limits | None = None,
+        agents: Sequence[Lead] = (),
     ) -> RunResult[T]:
         """Like `resume`, awaiting."""
-        return await self.arun(Resumption(saved, answers, limits))
+        return await self.arun(Resumption(saved, answers, limits, agents))
 
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool[[str], str]:
         """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""
@@ -289,22 +306,6 @@ class Agent(Runner, Generic[T]):
     def reset(self) -> None:
         """Forget the conversation; a stored one is kept, and begins anew."""
         self._session = self.session.anew()
-
-    def _answered_apart(self, request: str) -> str:
-        """The answer to a request in a conversation of its own. Raises ToolError when there is none."""
-        return self._told_apart(result_in(list(self._events(request, streaming=False, session=Session()))))
-
-    async def _aanswered_apart(self, request: str) -> str:
-        """Like `_answered_apart`, awaiting."""
-        events = self._aevents(request, streaming=False, session=Session())
-        return self._told_apart(result_in([event async for event in events]))
-
-    def _told_apart(self, result: RunResult[T]) -> str:
-        if result.status == "done":
-            return self._answers.encode(result.output)
-        so_far = f" It had said: {result.output}" if result.output else ""
-        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
-        raise ToolError(f"{self.name} did not get to an answer ({result.status}). {why}{so_far}")
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

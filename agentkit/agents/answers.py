@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -79,23 +78,23 @@ class Growing:
     def __init__(self, output: Callable[[], OutputType[Any] | None]) -> None:
         self._output = output
         self._growing: GrowingAnswer | None = None
-        self._told: Any = None
 
     def with_partial_output(self, event: Event) -> Iterator[Event]:
-        """The event, and behind a piece of text what the answer says with it, when that is more than before."""
+        """The event, and behind a piece of text what the answer says with it, when that is to be told."""
         yield event
         if isinstance(event, RequestStarted):
             output = self._output()
-            self._growing, self._told = None if output is None else output.growing(), None
+            self._growing = None if output is None else output.growing()
         elif isinstance(event, TextDelta) and self._growing is not None:
             value = self._growing.feed(event.text)
-            if value is not None and value != self._told:
-                self._told = copy.deepcopy(value)
+            if value is not None:
                 yield PartialOutput(value)
 
 
 def checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]:
     """Functions as checks. Raises ConfigError for one whose parameter does not say what it looks at."""
+    if not isinstance(functions, Iterable):
+        raise ConfigError(f"checks= takes a list of functions. Got {functions!r:.200}.")
     return tuple(_check(function) for function in functions)
 
 

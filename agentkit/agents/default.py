@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent
+from agentkit.agents.result import RunFinished
 from agentkit.agents.settings import Prompt
 from agentkit.events import Event
 from agentkit.llm.client import LLM
@@ -57,7 +58,7 @@ class QuickAgent:
         provider: str | None = None,
         api_key: str | None = None,
         **options: Any,
-    ) -> Generator[Event, None, None]:
+    ) -> Generator[Event | RunFinished[str], None, None]:
         """The answer as events while it is written; the last is RunFinished. Takes what a call takes."""
         chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
         return self._prepared(system_prompt, chosen).stream(message)
@@ -77,6 +78,8 @@ class QuickAgent:
         self._agent.reset()
 
     def _prepared(self, system_prompt: str | None, chosen: dict[str, Any]) -> Agent[str]:
+        if "tools" in chosen:
+            raise TypeError('agent() is for chat and has no tools; make one that has: Agent("helper", tools=...)')
         with self._lock:
             given = {name: value for name, value in chosen.items() if value is not None}
             options = _merged(self._options, given)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -50,7 +52,7 @@ class Manifesto:
 
 
 def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
-    """The agent in a file. Its name is by default the file's, and so is the session in which its runs are saved.
+    """The agent in a file. Its name is by default the file's; its runs are saved in a session of the file's own.
 
     `tools` are tools of your own, which the file may name beside those that are shipped. A workspace is meant from the
     file's own folder. Raises ConfigError, which tells the line, when the file cannot be read or understood.
@@ -73,8 +75,14 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
     if "tools" not in settings:
         _check_for_late_tools(lines, start)
     if path:
-        settings = {"name": path.stem, "session": path.stem, **settings}
+        settings = {"name": path.stem, "session": _session_of(path), **settings}
     return Manifesto(**{"name": "agent", "instruction": instruction, **settings})
+
+
+def _session_of(path: Path) -> str:
+    """The session of a file: its name, and what tells it from files of that name in other folders."""
+    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
+    return f"{path.stem[:100]}-{place}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, RunError, SessionError
@@ -12,8 +12,8 @@ from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
 from agentkit.llm.prices import cost_of
 from agentkit.memory.codec import decode, decode_message, encode, encode_part, from_line, to_line
 from agentkit.memory.progress import Progress, Step
-from agentkit.memory.session import SessionRun
-from agentkit.messages import Message
+from agentkit.memory.run import SessionRun, is_record_of
+from agentkit.messages import Message, fault_in
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, Approver, Said
 from agentkit.usage import Cost, Limits, Usage
@@ -47,15 +47,16 @@ class Resumption:
     """A run to go on with, in place of a prompt: what it was, what is said of its waiting calls, and its new limits.
 
     `saved` is a result, the text of one, or the id of a run in `session.unfinished`; None for the newest run of the
-    agent's session that was killed or is paused.
+    agent's session that was cut off or is paused. `agents` are those that a tool of the run may have returned.
     """
 
     saved: RunResult[Any] | str | None = None
     answers: Answers | None = None
     limits: Limits | None = None
+    agents: Sequence[Any] = ()
 
     @property
-    def leads(self) -> list[Any]:
+    def returned(self) -> list[Any]:
         """The agents that tools of the run have returned, as far as its result knows them."""
         used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
         return [each.result.value for each in used if each.result.lead and each.result.value is not None]
@@ -73,14 +74,17 @@ class Resumption:
 class RunResult(Generic[T]):
     """A run from its prompt to its end, whatever the end was.
 
-    `output` is the answer: the last text that the model wrote, or a value of the agent's output type; what it had said
-    when the run did not get to one. `messages` are those of this run; `tool_calls` holds each call with its result, in
-    the order asked; `error` says why the status is not `done`, `limit` which limit was hit; `pending` are the calls
-    that wait for a person; `agent` is the one that had the last word; `record` is what the run changed in its
-    workspace; `milestones` is all that happened, `history` the conversation before.
+    `value` is the answer, None when there is none: the last text that the model wrote, also when the run did not get to
+    an answer, or a value of the agent's output type; `output` is the same, and raises when there is none. `messages`
+    are those of this run; `tool_calls` holds each call with its result, in the order asked; `error` says why the status
+    is not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the one that
+    had the last word; `record` is what the run changed in its workspace; `milestones` is all that happened, `history`
+    the conversation before.
+
+    A result can be pickled and copied: it leaves its agent behind, and the values of tool calls that cannot be pickled.
     """
 
-    output: T
+    value: T | None
     status: RunStatus
     messages: tuple[Message, ...] = field(repr=False)
     tool_calls: tuple[ToolCallFinished, ...] = field(repr=False)
@@ -98,10 +102,10 @@ class RunResult(Generic[T]):
 
     @classmethod
     def of(
-        cls, run: SessionRun, lead: Any, record: Record | None, error: AgentKitError | None, value: T
+        cls, run: SessionRun, lead: Any, record: Record | None, error: AgentKitError | None, value: T | None
     ) -> RunResult[T]:
         """The result of a run that has ended."""
-        result = cls._told_by(run.progress, run.id, run.history, error, output=value, record=record, lead=lead)
+        result = cls._told_by(run.progress, run.id, run.history, error, value=value, record=record, lead=lead)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -115,7 +119,7 @@ class RunResult(Generic[T]):
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, output=progress.text)
+        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, value=progress.text)
 
     @classmethod
     def _told_by(
@@ -126,7 +130,7 @@ class RunResult(Generic[T]):
         error: AgentKitError | None,
         **known: Any,
     ) -> RunResult[T]:
-        """The result that progress tells of, with what else is known of it: its output, and perhaps record and lead."""
+        """The result that progress tells of, with what else is known of it: its value, and perhaps record and lead."""
         return cls(
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
@@ -150,6 +154,21 @@ class RunResult(Generic[T]):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name, value in {**state, "lead": None}.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def output(self) -> T:
+        """The answer. Of an agent without an output type it is a text, what it had said when it got to no answer.
+
+        Raises the run's error when there is no value of the output type; `value` is None then.
+        """
+        if self.value is None and self.status != "done":
+            self.raise_for_status()
+            raise RunError(f"The run has no answer: it is {self.status}.", self)
+        return cast(T, self.value)
+
+    def values(self, tool: str) -> list[Any]:
+        """What the tool of that name has returned in this run: the value of each call that succeeded, in order."""
+        return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -230,10 +249,10 @@ class RunResult(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished(Event):
+class RunFinished(Event, Generic[T]):
     """The run is over, or paused. The last event of every stream."""
 
-    result: RunResult[Any]
+    result: RunResult[T]
 
 
 def result_in(events: Sequence[Event]) -> RunResult[Any]:
@@ -258,9 +277,21 @@ def read_saved(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
     if version != _FORMAT:
         remedy = " Update agentkit." if isinstance(version, int) and version > _FORMAT else ""
         raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.{remedy}")
-    if not run_id or any(step.answer is not None and step.result is None for step in progress.steps.values()):
-        raise SessionError("This saved run was changed: it names no run, or says that calls that wait were approved.")
+    fault = _change_in(run_id, progress, history)
+    if fault is not None:
+        raise SessionError(f"This saved run was changed: {fault}")
     return run_id, progress, history
+
+
+def _change_in(run_id: str, progress: Progress, history: tuple[Message, ...]) -> str | None:
+    """What a saved run says that no run says, if it does."""
+    if not run_id:
+        return "it names no run."
+    if any(step.answer is not None and step.result is None for step in progress.steps.values()):
+        return "it says that calls that wait were approved."
+    if progress.record and not is_record_of(run_id, progress.record):
+        return "the record of its changes is another run's, which undo() would take back."
+    return fault_in([*history, *progress.valid_messages()])
 
 
 def _pending(step: Step) -> Pending:

@@ -11,7 +11,8 @@ from typing import Any
 from agentkit import tape
 from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
-from agentkit.agents.result import Resumption, RunFinished, pending_of
+from agentkit.agents.result import Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.running.batch import unknown_lead
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.drivers import adrive, drive
 from agentkit.agents.running.loop import Loop
@@ -21,7 +22,7 @@ from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
 from agentkit.agents.settings import Listener, Prompt
 from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
-from agentkit.errors import ConfigError, RunError, SessionError
+from agentkit.errors import RunError, SessionError, ToolError
 from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
 from agentkit.llm.client import LLM
 from agentkit.memory.progress import Progress
@@ -97,11 +98,11 @@ class Runner(Lead):
         depth, is_dry = LINEAGE.get().depth, bench.workspace.dry_run
         above = Lineage(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
         plan = self._plan(bench.workspace.record.id, above)
-        return replace(plan, answers=plan.answers.or_type_of(other.answers))
+        return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
 
-    def _plan(self, record: str | None, above: Lineage) -> Plan:
+    def _plan(self, record: str, above: Lineage, *, is_new: bool = False) -> Plan:
         is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
-        workspace = self.workspace.for_run(record, label=self.name, dry_run=is_dry)
+        workspace = self.workspace.for_run(record, self.name, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
         if self.leads:
             tools = tools + team.handoff_tools(self.leads.values())
@@ -169,18 +170,37 @@ class Runner(Lead):
         if isinstance(prompt, Resumption):
             run = _reopened(session, prompt)
             with _left_on_error(run):
-                plan = self._plan(run.progress.record or None, lineage)
-                plan = self._led_by(run.progress, plan, prompt.leads)
+                record = run.progress.record
+                plan = self._plan(record or run.new_record_id(), lineage, is_new=not record)
+                known = [*settings.checked_leads("agents", prompt.agents), *prompt.returned]
+                plan = self._led_by(run.progress, replace(plan, known=tuple(known)), known)
                 plan = with_answers(plan, prompt.answers, run.progress.waiting)
                 loop = Loop(plan, run, self._budget(prompt.limits, lineage), self)
                 check_waiting(run.progress.steps.values(), loop.asking.bench())
                 lineage.note(labels_of([*run.history, *run.progress.messages]))
                 return run, loop, loop.resume()
-        content, plan = settings.content_from(prompt), self._plan(None, lineage)
-        run = session.begin()
-        lineage.note(labels_of(run.history))
-        loop = Loop(plan, run, self._budget(None, lineage), self)
-        return run, loop, loop.begin(content)
+        content, run = settings.content_from(prompt), session.begin()
+        with _left_on_error(run):
+            plan = self._plan(run.new_record_id(), lineage, is_new=True)
+            lineage.note(labels_of(run.history))
+            loop = Loop(plan, run, self._budget(None, lineage), self)
+            return run, loop, loop.begin(content)
+
+    def _answered_apart(self, request: str) -> str:
+        """The answer to a request in a conversation of its own. Raises ToolError when there is none."""
+        return self._told_apart(result_in(list(self._events(request, streaming=False, session=Session()))))
+
+    async def _aanswered_apart(self, request: str) -> str:
+        """Like `_answered_apart`, awaiting."""
+        events = self._aevents(request, streaming=False, session=Session())
+        return self._told_apart(result_in([event async for event in events]))
+
+    def _told_apart(self, result: RunResult[Any]) -> str:
+        if result.status == "done":
+            return self._answers.encode(result.output)
+        so_far = f" It had said: {result.value}" if result.value else ""
+        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
+        raise ToolError(f"{self.name} did not get to an answer ({result.status}). {why}{so_far}")
 
     def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
         chosen = limits or self.limits
@@ -191,12 +211,10 @@ class Runner(Lead):
         name = progress.agent
         if name in ("", self.name):
             return plan
-        lead = team.find_lead(name, self.leads) or next((each for each in known if each.name == name), None)
+        named = {each.name: each for each in known}
+        lead = team.find_lead(name, self.leads) or team.find_lead(name, named)
         if lead is None:
-            raise ConfigError(
-                f"The run was led by {name!r}, which is none of the handoffs of {self.name!r}. "
-                "Give it handoffs= with that agent."
-            )
+            raise unknown_lead(name, self.name)
         return lead.plan_beside(plan)
 
     def _hear(self, event: Event, run: SessionRun) -> bool:

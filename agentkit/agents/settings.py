@@ -26,7 +26,7 @@ Listener = Callable[[Event], object]
 _Value = TypeVar("_Value")
 
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (lambda value: isinstance(value, str), "a text"),
+    "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
     "instruction": (lambda value: isinstance(value, str), "a text"),
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
     "llm": (lambda value: value is None or isinstance(value, LLM), "an LLM; a model's name goes into model="),
@@ -36,12 +36,42 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "listeners": (lambda value: isinstance(value, Iterable), "a list of functions of an event"),
     "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(...)"),
     "session": (lambda value: value is None or isinstance(value, str | Session), "a session's name, or a Session"),
+    "dry_run": (lambda value: isinstance(value, bool), "True or False"),
+    "workspace": (
+        lambda value: value is None or isinstance(value, str | Path | Workspace),
+        "the path of a folder, or a Workspace",
+    ),
 }
 """What each argument of Agent must be, as a test and in words."""
 
 
 _LIMITS, _WINDOW = Limits(), Window()
 """What holds where nothing is said: one for all agents, as they never change."""
+
+
+_MEANT = {
+    **dict.fromkeys(("instructions", "system", "system_prompt", "prompt"), "instruction="),
+    **dict.fromkeys(("max_turns", "max_steps", "max_iter"), "max_iterations="),
+    **dict.fromkeys(("api_key", "base_url", "provider", "temperature", "max_tokens"), "llm=LLM({0}=...)"),
+    **dict.fromkeys(("output_schema", "result_type", "response_format", "response_model"), "output_type="),
+    **dict.fromkeys(("timeout", "timeout_seconds", "max_seconds"), "limits=Limits(seconds=...)"),
+    **dict.fromkeys(("max_cost", "budget", "cost_limit"), "limits=Limits(cost=...)"),
+    **dict.fromkeys(("guardrails", "input_guardrails", "output_guardrails", "validators"), "checks="),
+    **dict.fromkeys(("callbacks", "callback_handler", "hooks", "tracer", "verbose"), "listeners="),
+    **dict.fromkeys(("memory", "history", "db", "session_id"), "session="),
+}
+"""What other toolkits call an argument, and what it is here."""
+
+
+def refuse_unknown(given: Iterable[str], takes: Iterable[str]) -> None:
+    """Raise TypeError for an argument that Agent does not take, with the one that was probably meant."""
+    for name in given:
+        import difflib
+
+        close = difflib.get_close_matches(name, takes, n=1)
+        meant = _MEANT.get(name, f"{close[0]}=" if close else "").format(name)
+        hint = f"Did you mean {meant}?" if meant else f"It takes: {', '.join(takes)}."
+        raise TypeError(f"Agent() takes no argument {name}=. {hint}")
 
 
 def check(**arguments: object) -> None:
@@ -100,12 +130,18 @@ def checked_listener(listener: _Value) -> _Value:
 def leads_from(agents: Iterable[Lead]) -> dict[str, Lead]:
     """Agents by name. Raises ConfigError for what is no agent, and for two of one name."""
     leads: dict[str, Lead] = {}
-    for agent in agents:
-        if not isinstance(agent, Lead):
-            raise ConfigError(f"handoffs= takes a list of agents. Got {agent!r:.200}.")
+    for agent in checked_leads("handoffs", agents):
         if agent.name in leads:
             raise ConfigError(f"Two agents to hand off to are called {agent.name!r}; give each its own name.")
         leads[agent.name] = agent
+    return leads
+
+
+def checked_leads(argument: str, agents: Iterable[Lead]) -> list[Lead]:
+    """The agents that an argument takes. Raises ConfigError for what is no list of agents."""
+    leads = list(agents) if isinstance(agents, Iterable) else None
+    if leads is None or not all(isinstance(agent, Lead) for agent in leads):
+        raise ConfigError(f"{argument}= takes a list of agents. Got {agents!r:.200}.")
     return leads
 
 

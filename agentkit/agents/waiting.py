@@ -15,7 +15,7 @@ from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import ConfigError
 from agentkit.memory.progress import Step
 from agentkit.messages import ToolCall
-from agentkit.safety.approval import Approval, ApprovalRequest, Approver
+from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver
 
 _CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."
 
@@ -36,16 +36,16 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
         if unknown:
             which = ", ".join(ids) or "none"
             raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.")
+        for step in waiting:
+            if step.call.id in answers and not _can_be_said(answers[step.call.id], step):
+                raise _no_answer(f" the call {step.call.id!r}", answers[step.call.id])
         return replace(plan, said=_Said(answers, waiting))
     if isinstance(answers, bool | str):
         of_all = {step.call.id: answers for step in waiting if _is_answer(answers, step)}
         return replace(plan, said=_Said(of_all, waiting))
     if callable(answers):
         return replace(plan, approve=answers)
-    raise ConfigError(
-        "Waiting calls are answered with True, False, an Approval, words, a function of an ApprovalRequest, "
-        f"or a dictionary of these by the ids in result.pending. Got {answers!r:.200}."
-    )
+    raise _no_answer("", answers)
 
 
 def check_waiting(steps: Iterable[Step], bench: Bench) -> None:
@@ -77,10 +77,28 @@ def _later(_request: ApprovalRequest) -> Approval:
     return Approval.LATER
 
 
+def _no_answer(to: str, said: object) -> ConfigError:
+    return ConfigError(
+        "Waiting calls are answered with True, False, an Approval or words; or by a dictionary from the ids in "
+        "result.pending to any of these, or to other arguments; or by a function of an ApprovalRequest. "
+        f"Got {said!r:.200}{' for' if to else ''}{to}. Nothing was answered."
+    )
+
+
+def _can_be_said(said: object, step: Step) -> bool:
+    """Whether it is an answer to this call: any value where the call waits for words, which it becomes."""
+    if _needs_words(step):
+        return said is not None and not callable(said)
+    return isinstance(said, bool | str | Approval | Answer | Mapping)
+
+
+def _needs_words(step: Step) -> bool:
+    return step.postponed is not None and step.postponed.decision is None
+
+
 def _is_answer(said: object, step: Step) -> bool:
     """Whether what was said of all is an answer to what this call waits for: a question wants words."""
-    needs_words = step.postponed is not None and step.postponed.decision is None
-    return not (needs_words and isinstance(said, bool | Approval))
+    return not (_needs_words(step) and isinstance(said, bool | Approval))
 
 
 class _Said:

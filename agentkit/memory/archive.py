@@ -34,9 +34,29 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.memory.codec import Data, decode_entry, encode_entry, from_line, to_line
+from agentkit.memory.codec import (
+    Data,
+    decode_entry,
+    decode_message,
+    encode_entry,
+    encode_part,
+    from_line,
+    to_line,
+)
+from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
-from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    fault_in,
+    with_distinct_calls,
+)
+from agentkit.redaction import redact_data, written_redactor
 
 FORMAT = 1
 _MOST_RESULT_CHARS = 1_000
@@ -59,7 +79,10 @@ _WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
     LimitReached: lambda reached: (f"Limit reached: {reached.limit}", reached.reason),
     Summarised: lambda told: (f"{count_text(told.messages, 'message')} were summarised", told.text),
     RunResumed: lambda resumed: ("The run goes on", resumed.prompt),
-    HistoryGiven: lambda given: (f"Begins with {count_text(len(given.messages), 'message')} said before", ""),
+    HistoryGiven: lambda given: (
+        f"Begins with {count_text(len(given.messages), 'message')} said before",
+        "\n".join(line for message in given.messages for line in _message_lines(message)),
+    ),
 }
 
 
@@ -75,13 +98,45 @@ def old_name(name: str) -> str:
 
 
 def entries_of(messages: Sequence[Message]) -> list[Entry]:
-    """Entries that make a conversation begin with messages that were said elsewhere."""
+    """Entries that make a conversation begin with messages that were said elsewhere, none for none."""
+    if not messages:
+        return []
     run, now = uuid.uuid4().hex, time.time()
     return [Entry(run, now, HistoryGiven(tuple(messages))), Entry(run, now, RunEnded("done"))]
 
 
+def given(messages: Sequence[Message]) -> list[Message]:
+    """Messages that were said elsewhere, as a store gives them back, each tool call with an id of its own.
+
+    Raises SessionError for what is no message, and when a call has not exactly one result right behind it.
+    """
+    if not isinstance(messages, Sequence):
+        raise SessionError(f"A session takes a list of messages. Got {messages!r:.200}.")
+    kept = with_distinct_calls([_as_kept(index, message) for index, message in enumerate(messages)])
+    fault = fault_in(kept)
+    if fault is not None:
+        raise SessionError(f"These messages are no conversation, and nothing of them was entered. {fault}")
+    return kept
+
+
+def _as_kept(index: int, message: Message) -> Message:
+    """The message as a store gives it back. Raises SessionError for what is none."""
+    error = ""
+    if isinstance(message, Message):
+        try:
+            return decode_message(encode_part(message))
+        except SessionError as fault:
+            error = f" {fault}"
+    raise SessionError(
+        f"messages[{index}] is no message that can be kept: {message!r:.200}. Use UserMessage, AssistantMessage and"
+        f" ToolMessage of agentkit.messages.{error}"
+    )
+
+
 def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     """The first `count` messages, None for all. Raises SessionError when a call would be parted from its result."""
+    if count is not None and type(count) is not int:
+        raise SessionError(f"A session is forked at a number of messages, or whole with None. Got {count!r:.100}.")
     places = [place for place in range(len(messages) + 1) if not _parts(messages, place)]
     if count is None or count in places:
         return messages[:count]
@@ -96,10 +151,14 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
 
 
 def write_export(file: str | PathLike[str], name: str, entries: Sequence[Entry]) -> None:
-    """Write a line that says what follows, and then a line for each entry, to a new file for the owner only."""
+    """Write a line that says what follows, and then a line for each entry, to a new file for the owner only.
+
+    What is or looks like a secret is left out.
+    """
     path = Path(file)
     header = to_line({"session": FORMAT, "name": name, "entries": len(entries)})
-    lines = [header, *(to_line(encode_entry(entry)) for entry in entries)]
+    clean = written_redactor()
+    lines = [header, *(to_line(redact_data(encode_entry(entry), clean)) for entry in entries)]
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -131,21 +190,30 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[Entry]]:
             raise SessionError(f"Line {number} of {str(path)!r} is not as it was written. {error}") from None
     if not entries or len(entries) != header.get("entries", len(entries)):
         raise SessionError(f"{str(path)!r} is cut off: it holds {len(entries)} entries of {header.get('entries')}.")
+    for run, some in _by_run(entries).items():
+        fault = fault_in(Progress.of(entry.milestone for entry in some).valid_messages())
+        if fault is not None:
+            raise SessionError(f"{str(path)!r} was changed: its run {run!r} is no conversation. {fault}")
     return header["name"], entries
 
 
 def shown(name: str, entries: Sequence[Entry]) -> str:
     """A session as text: run by run, what was said and done."""
-    runs: dict[str, list[Entry]] = {}
-    for entry in entries:
-        runs.setdefault(entry.run, []).append(entry)
+    runs = _by_run(entries)
     lines = [f"Session {name}: {count_text(len(runs), 'run')}"]
     for number, (run, some) in enumerate(runs.items(), 1):
         began = datetime.fromtimestamp(some[0].at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         lines += ["", f"Run {number}, {began} UTC, {run}"]
         for entry in some:
             lines += _lines(entry.milestone)
-    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], "\n".join(lines))
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], written_redactor()("\n".join(lines)))
+
+
+def _by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    runs: dict[str, list[Entry]] = {}
+    for entry in entries:
+        runs.setdefault(entry.run, []).append(entry)
+    return runs
 
 
 def _header(path: Path, lines: Sequence[bytes]) -> Data:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agentkit.events import Milestone, ResponseReceived, RunEnded, RunResumed
-from agentkit.memory.progress import Progress
+from agentkit.memory.progress import Progress, Summary
 from agentkit.memory.store import Entry
 from agentkit.messages import (
     AssistantMessage,
@@ -27,7 +27,7 @@ class Conversation:
 
     `unended` are the runs that go on, are paused or were killed; one that has ended is let go, but for its messages.
     `count` is the number of entries taken in; `wholes` are the newest whole texts of results that were shown in part,
-    by the ids of their calls.
+    by the ids of their calls; `summary` is the newest that a model has written of the conversation.
     """
 
     def __init__(self) -> None:
@@ -41,11 +41,21 @@ class Conversation:
         self._owners: dict[str, str] = {}
         self._foreign: dict[str, tuple[Message, ...]] = {}
         self.wholes: dict[str, str] = {}
+        self.summary: Summary | None = None
 
-    @property
-    def usage(self) -> Usage:
-        """What all runs that were entered have spent."""
-        return sum(self._usages.values(), Usage())
+    def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
+        """The messages, and behind them those of runs that were left before their end, as they would be entered."""
+        messages, owners = list(self.messages), dict(self._owners)
+        for run in left:
+            new, ids = _new_messages(run, self.unended[run], self._entered.get(run, 0), owners)
+            messages += new
+            owners.update((call_id, run) for call_id in ids.values())
+        return tuple(messages)
+
+    def usage_with(self, left: Iterable[str]) -> Usage:
+        """What all runs that were entered have spent, and those that were left."""
+        usages = self._usages | {run: self.unended[run].usage for run in left}
+        return sum(usages.values(), Usage())
 
     def has_entered(self, run: str) -> bool:
         """Whether the run has ended, perhaps to go on since."""
@@ -68,12 +78,14 @@ class Conversation:
 
     def enter(self, run: str, progress: Progress) -> None:
         """Enter what a run that has ended said since it was last entered."""
-        said = progress.valid_messages()
-        ids = self._own_ids(run, said)
-        new = said[self._entered.get(run, 0) :]
-        self.messages += with_new_ids(_with_new_handles(new, ids), ids) if ids else new
+        new, ids = _new_messages(run, progress, self._entered.get(run, 0), self._owners)
+        self.summary = progress.summary_of(self.before(run, progress.history)) or self.summary
+        self.messages += new
         self.unended.pop(run, None)
-        self._entered[run], self._usages[run] = len(said), progress.usage
+        self._entered[run] = self._entered.get(run, 0) + len(new)
+        self._usages[run] = progress.usage
+        self._ids.update(ids.values())
+        self._owners.update((call_id, run) for call_id in ids.values())
         for used in progress.tool_calls:
             if used.result.whole is not None:
                 self.wholes[ids.get(used.call.id, used.call.id)] = used.result.whole
@@ -97,13 +109,20 @@ class Conversation:
         """The message with an id on each tool call that no other call has, not even one of a run still going on."""
         return with_distinct_ids(message, self._ids)
 
-    def _own_ids(self, run: str, messages: Sequence[Message]) -> dict[str, str]:
-        """Other ids for the calls whose id a run in another process has used meanwhile."""
-        ids = [call.id for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls]
-        clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in ids if self._owners.get(call_id, run) != run}
-        self._ids.update(ids, clashing.values())
-        self._owners.update((clashing.get(call_id, call_id), run) for call_id in ids)
-        return clashing
+
+def _new_messages(
+    run: str, progress: Progress, entered: int, owners: Mapping[str, str]
+) -> tuple[Sequence[Message], dict[str, str]]:
+    """What a run said after its first `entered` messages, and by which ids the conversation knows its calls.
+
+    A call whose id a run in another process has used meanwhile, as `owners` tells, has another one.
+    """
+    said = progress.valid_messages()
+    own = [call.id for message in said if isinstance(message, AssistantMessage) for call in message.tool_calls]
+    clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
+    new: Sequence[Message] = said[entered:]
+    new = with_new_ids(_with_new_handles(new, clashing), clashing) if clashing else new
+    return new, {call_id: clashing.get(call_id, call_id) for call_id in own}
 
 
 def _with_new_handles(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:

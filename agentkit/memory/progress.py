@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentkit.decisions import Decision
@@ -62,6 +62,19 @@ class Step:
         return self.postponed is not None and self.answer is None and self.result is None
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a model has written of the first `count` messages of a conversation, the last of which was `last`."""
+
+    count: int
+    last: Message
+    text: str
+
+    def covers(self, messages: Sequence[Message]) -> bool:
+        """Whether these are messages of the conversation that it tells of."""
+        return len(messages) > self.count and messages[self.count - 1] == self.last
+
+
 @dataclass(slots=True)
 class Progress:
     """A run as its milestones tell it: `apply` is the only thing that changes it.
@@ -85,6 +98,7 @@ class Progress:
     usage: Usage = field(default_factory=Usage)
     finish_reason: FinishReason = "stop"
     text: str = ""
+    summarised: Summarised | None = None
     limit: LimitReached | None = None
     ended: RunEnded | None = None
 
@@ -127,13 +141,18 @@ class Progress:
         """What would give each call without a result one that says that it was interrupted."""
         for step in self.steps.values():
             if step.result is None:
-                began = step.decision is not None and step.decision.allowed and not step.is_waiting
-                yield ToolCallFinished(step.call, _interrupted(step, INTERRUPTED if began else _NOT_BEGUN))
+                yield ToolCallFinished(step.call, _interrupted(step))
 
     def valid_messages(self) -> tuple[Message, ...]:
         """The messages, each tool call with exactly one result: those that have none yet, with a word for it."""
-        rest = [_told(step) for step in self.steps.values()]
-        return (*self.messages, *rest)
+        return (*self.messages, *map(_told, self.steps.values()))
+
+    def summary_of(self, history: Sequence[Message]) -> Summary | None:
+        """The newest summary that its model has written, of a conversation that began with `history`."""
+        summarised, known = self.summarised, (*history, *self.messages)
+        if summarised is None or summarised.messages > len(known):
+            return None
+        return Summary(summarised.messages, known[summarised.messages - 1], summarised.text)
 
     def _bound(self, milestone: RunStarted | RunResumed | LimitReached | RunEnded) -> None:
         """Begin, go on or end."""
@@ -166,8 +185,11 @@ class Progress:
                 self._amend(text)
             case HandedOff(agent):
                 self.agent, self.results = agent, ()
-            case Summarised(_, _, usage) | RequestFailed(_, _, usage):
+            case Summarised(_, count, usage):
                 self.usage += usage
+                self.summarised = milestone if count else self.summarised
+            case _:
+                self.usage += milestone.usage if isinstance(milestone, RequestFailed) else Usage()
 
     def _take(self, response: Response) -> None:
         if self.prompt is not None:
@@ -198,8 +220,13 @@ class Progress:
             self._close()
 
     def _close(self) -> None:
-        """Enter the results of all calls, in the order asked."""
+        """Enter the results of all calls, in the order asked. Of several handoffs the first one counts."""
         steps = self.steps.values()
+        lead = ""
+        for step in steps:
+            if step.result is not None and step.result.lead:
+                step.result = _passed_over(step.result, lead) if lead else step.result
+                lead = lead or step.result.lead
         self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
         self.messages += map(_told, steps)
@@ -213,11 +240,25 @@ class Progress:
 
 def _told(step: Step) -> ToolMessage:
     """What the model is told of a call."""
-    if step.result is None:
-        return ToolMessage(step.call.id, step.call.name, _WAITS if step.is_waiting else INTERRUPTED)
-    return ToolMessage(step.call.id, step.call.name, step.result.content, step.result.labels)
+    if step.is_waiting:
+        return ToolMessage(step.call.id, step.call.name, _WAITS)
+    result = step.result or _interrupted(step)
+    return ToolMessage(step.call.id, step.call.name, result.content, result.labels)
 
 
-def _interrupted(step: Step, error: str) -> ToolResult:
+def _interrupted(step: Step) -> ToolResult:
+    """The result of a call that was cut off, or had not begun by then."""
+    began = step.decision is not None and step.decision.allowed and not step.is_waiting
+    error = INTERRUPTED if began else _NOT_BEGUN
     content = json.dumps({"error": error, "tool": step.call.name}, ensure_ascii=False)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
+
+
+def _passed_over(result: ToolResult, lead: str) -> ToolResult:
+    """What became of a handoff beside another one, to `lead`, that was asked for before it."""
+    error = (
+        f"The conversation was passed to {lead} by another call of the same response, and only the first handoff of a"
+        f" response counts; {result.lead} was not asked."
+    )
+    content = json.dumps({"error": error, "tool": result.tool}, ensure_ascii=False)
+    return replace(result, status="denied", content=content, value=None, error=error, lead="")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import copy
 import secrets
 import threading
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
 from agentkit.errors import SessionError
-from agentkit.events import Milestone, RunEnded, RunResumed, ToolCallFinished
 from agentkit.memory import archive
 from agentkit.memory.conversation import Conversation
 from agentkit.memory.progress import Progress
+from agentkit.memory.run import OwnHolds, SessionRun, entries_of_run, resumptions
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, Store, checked_name
 from agentkit.memory.stores.opening import Place, store_at
-from agentkit.messages import AssistantMessage, Message, ToolMessage
+from agentkit.messages import AssistantMessage, Message
 from agentkit.usage import Usage
+
+__all__ = ["Session", "SessionRun"]
 
 
 class Session:
@@ -33,6 +33,7 @@ class Session:
         self.name = name if store is None else checked_name(name)
         self.store = store
         self._lock = threading.RLock()
+        self._holds = OwnHolds() if store is None else store
         self._resumed: dict[str, int] = {}  # how often runs went on, also those forgotten since
         self._forget()
 
@@ -65,21 +66,21 @@ class Session:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation so far: what the runs that have ended have said, in the order of their ends."""
+        """What the runs have said, in the order of their ends; at last those that were cut off, until they go on."""
         with self._lock:
             self._refresh()
-            return tuple(self._conversation.messages)
+            return self._conversation.messages_with(self._cut_off)
 
     @property
     def usage(self) -> Usage:
-        """What all runs that have ended have spent."""
+        """What all runs have spent that have ended or were cut off."""
         with self._lock:
             self._refresh()
-            return self._conversation.usage
+            return self._conversation.usage_with(self._cut_off)
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        """The ids of the runs that were killed or are paused, oldest first."""
+        """The ids of the runs that were cut off or are paused, oldest first."""
         with self._lock:
             self._refresh()
             return tuple(filter(self._is_left, self._conversation.unended))
@@ -87,23 +88,20 @@ class Session:
     @property
     def entries(self) -> list[Entry]:
         """All that was kept, in order; without a store, the messages as if they came from elsewhere."""
-        if self.store is None:
-            return archive.entries_of(self.messages) if self._conversation.messages else []
-        return self.store.read(self.name)[0]
+        return archive.entries_of(self.messages) if self.store is None else self.store.read(self.name)[0]
 
     def begin(self) -> SessionRun:
-        """A new run. Those that were killed are entered first, as interrupted."""
+        """A new run. Those that were cut off are entered first, as interrupted."""
         with self._lock:
             self._refresh()
-            for run, progress in tuple(self._conversation.unended.items()):
-                if progress.ended is None and self._is_left(run):
-                    self._interrupt(run)
+            for run in self._cut_off:
+                self._interrupt(run)
             run = secrets.token_hex(16)
             history = tuple(self._conversation.messages)
             return SessionRun(self, run, Progress(history=len(history)), history, self._claim(run))
 
     def reopen(self, run: str = "", progress: Progress | None = None, history: Sequence[Message] = ()) -> SessionRun:
-        """A run to go on with: the one of that id, else the newest that was killed or is paused.
+        """A run to go on with: the one of that id, else the newest that was cut off or is paused.
 
         `progress` is how far the caller knows it to have come; a run that this session does not know is entered with
         it, and in an empty session also `history`, the conversation before it. Raises SessionError when there is no
@@ -120,12 +118,15 @@ class Session:
                 raise
 
     def append(self, messages: Sequence[Message]) -> None:
-        """Enter messages that were said elsewhere."""
+        """Enter messages that were said elsewhere; none are entered when there are none.
+
+        Raises SessionError, and enters nothing, for what is no message, and when a call has not exactly one result.
+        """
+        entries = archive.entries_of(archive.given(messages))
         with self._lock:
-            entries = archive.entries_of(messages)
             if self.store is not None:
                 self.store.append(self.name, entries)
-            else:
+            elif entries:
                 self._enter(entries[0].run, Progress.of(entry.milestone for entry in entries))
 
     def fork(self, name: str, at: int | None = None) -> Session:
@@ -180,16 +181,11 @@ class Session:
                 self._refresh()
             return self._conversation.tell_apart(message)
 
-    @property
-    def _wholes(self) -> Mapping[str, str]:
-        """The newest whole texts of results that the model was shown in part, by the ids of their calls."""
-        return self._conversation.wholes
-
     def _enter(self, run: str, progress: Progress) -> None:
-        """Remember, without a store, how far a run has come; what it said is entered unless it is paused."""
+        """Remember, without a store, how far a run has come; what it said is entered when it has ended."""
         with self._lock:
-            self._conversation.resumptions[run] = _resumptions(progress.milestones)
-            if progress.status == "paused":
+            self._conversation.resumptions[run] = resumptions(progress.milestones)
+            if progress.status in (None, "paused"):
                 self._conversation.unended[run] = progress
             else:
                 self._conversation.enter(run, progress)
@@ -206,7 +202,6 @@ class Session:
     def _forget(self) -> None:
         """Know nothing of what the store holds."""
         self._conversation = Conversation()
-        self._claimed: set[str] = set()
         self._position: Position = START
 
     def _refresh(self) -> None:
@@ -228,7 +223,7 @@ class Session:
     def _reopen(self, run: str, progress: Progress | None, history: Sequence[Message], release: Release) -> SessionRun:
         """A run that was claimed, with a state of its own: what it tells the store comes back to ours."""
         resumed = max(self._conversation.resumptions.get(run, 0), self._resumed.get(run, 0))
-        if progress is not None and _resumptions(progress.milestones) < resumed:
+        if progress is not None and resumptions(progress.milestones) < resumed:
             raise _gone_on(run)
         known = self._conversation.unended.get(run)
         if known is None and self.store is not None and self._conversation.has_entered(run):
@@ -238,8 +233,8 @@ class Session:
             known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to go on with.")
-        before = self._conversation.before(run, known.history)
-        return SessionRun(self, run, Progress.of(known.milestones), before, release)
+        history = self._conversation.before(run, known.history)
+        return SessionRun(self, run, Progress.of(known.milestones), history, release)
 
     def _adopt(self, run: str, progress: Progress, history: Sequence[Message]) -> None:
         """Enter a run that may be from elsewhere; an empty conversation begins with what was said before it."""
@@ -247,124 +242,34 @@ class Session:
             self.append(history)
         self._conversation.adopt(run, history, progress.milestones)
         if self.store is not None:
-            self.store.append(self.name, _entries(run, progress.milestones))
+            self.store.append(self.name, entries_of_run(run, progress.milestones))
 
     def _interrupt(self, run: str) -> None:
-        """End a run that was killed, unless somebody else is just doing so."""
-        release = self.store.hold(self.name, run) if self.store is not None else None
-        if release is None:
-            return
-        self._refresh()
-        known = self._conversation.unended.get(run)
-        milestones = known.milestones if known is not None and known.ended is None else ()
-        SessionRun(self, run, Progress.of(milestones), (), release).close()
-        self._refresh()
+        """End a run that was cut off, unless somebody else is just doing so."""
+        release = self._holds.hold(self.name, run)
+        if release is not None:
+            self._refresh()
+            known = self._conversation.unended.get(run)
+            milestones = known.milestones if known is not None and known.ended is None else ()
+            SessionRun(self, run, Progress.of(milestones), (), release).interrupt()
+            self._refresh()
 
     def _claim(self, run: str) -> Release:
         """Keep others from a run."""
-        if not run:
-            raise _no_run(self)
-        release = _claimed(self._claimed, run) if self.store is None else self.store.hold(self.name, run)
+        release = self._holds.hold(self.name, run) if run else None
         if release is None:
-            raise _going_on(run, self.name)
+            raise _going_on(run, self.name) if run else _no_run(self)
         return release
+
+    @property
+    def _cut_off(self) -> list[str]:
+        """The runs that have not ended, and that nobody is at."""
+        unended = self._conversation.unended.items()
+        return [run for run, progress in unended if progress.ended is None and self._is_left(run)]
 
     def _is_left(self, run: str) -> bool:
         """Whether nobody is at a run that has not ended or is paused."""
-        return run not in self._claimed if self.store is None else not self.store.is_held(self.name, run)
-
-
-class SessionRun:
-    """A run that is going on: nobody else may go on with it until it is closed.
-
-    `history` is the conversation it began with. The loop applies milestones to `progress`; `keep` writes each down, and
-    `close` what was not kept when the run was cut off.
-    """
-
-    def __init__(
-        self, session: Session, run: str, progress: Progress, history: tuple[Message, ...], release: Release
-    ) -> None:
-        self.id, self.progress, self.history = run, progress, history
-        self._session = session
-        self._release = release
-        self._kept = {_key(milestone): milestone for milestone in progress.milestones}
-        self._has_failed = self._is_closed = self._has_wholes = False
-        self._looked_at = 0
-        told = {message.call_id for message in history if isinstance(message, ToolMessage)}
-        self._told_before = frozenset(told)
-
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
-        """The message with an id on each tool call that no other call of the session has."""
-        return self._session._tell_apart(message)
-
-    @property
-    def has_wholes(self) -> bool:
-        """Whether the model was shown only a part of some result."""
-        calls, looked_at = self.progress.tool_calls, self._looked_at
-        self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
-        self._looked_at = len(calls)
-        return self._has_wholes or not self._told_before.isdisjoint(tuple(self._session._wholes))
-
-    def whole(self, call_id: str) -> str | None:
-        """The whole text of the result of a tool call, of this run or one that it knows from its history."""
-        for used in self.progress.tool_calls:
-            if used.call.id == call_id and used.result.whole is not None:
-                return used.result.whole
-        told = (message for message in (*self.progress.messages, *self.history) if isinstance(message, ToolMessage))
-        shown = next((message.content for message in told if message.call_id == call_id), None)
-        return (self._session._wholes.get(call_id) if call_id in self._told_before else None) or shown
-
-    def keep(self, milestone: Milestone) -> None:
-        """Write a milestone down: once this returns, it outlives the process.
-
-        Raises SessionError when that fails, and from then on, so that nothing is kept behind a gap.
-        """
-        if self._has_failed:
-            raise SessionError("An earlier part of this run could not be kept, so that it must be given up.")
-        self._write([milestone])
-
-    def leave(self) -> None:
-        """Give the run back as it is, for somebody else to go on with."""
-        self._is_closed = True
-        self._release()
-
-    def close(self) -> None:
-        """End the run, as interrupted when it has not ended, and enter what it said unless it is paused."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        progress = self.progress
-        try:
-            if progress.ended is None and progress.milestones:
-                for finished in tuple(progress.interruptions()):
-                    progress.apply(self._kept.get(_key(finished), finished))
-                progress.apply(RunEnded("interrupted", progress.text))
-            if not self._has_failed:
-                self._write([milestone for milestone in progress.milestones if _key(milestone) not in self._kept])
-        finally:
-            self._release()
-        if self._session.store is None and progress.ended is not None:
-            self._session._enter(self.id, progress)
-
-    def _write(self, milestones: Sequence[Milestone]) -> None:
-        self._kept.update((_key(milestone), milestone) for milestone in milestones)
-        store = self._session.store
-        if store is not None:
-            try:
-                store.append(self._session.name, _entries(self.id, milestones))
-            except BaseException:
-                self._has_failed = True
-                raise
-        if any(isinstance(milestone, RunResumed) for milestone in milestones):
-            self._session._resumed[self.id] = _resumptions(self._kept.values())
-
-
-def _claimed(claimed: set[str], run: str) -> Release | None:
-    """Claim a run where there is no store; None when it is claimed already."""
-    if run in claimed:
-        return None
-    claimed.add(run)
-    return partial(claimed.discard, run)
+        return not self._holds.is_held(self.name, run)
 
 
 def _no_run(session: Session) -> SessionError:
@@ -381,16 +286,3 @@ def _going_on(run: str, session: str) -> SessionError:
 def _gone_on(run: str) -> SessionError:
     remedy = "Go on with agent.resume(), which takes the newest."
     return SessionError(f"The run {run!r} has gone on since, and cannot go on from here once more. {remedy}")
-
-
-def _key(milestone: Milestone) -> object:
-    """What tells milestones apart; the driver and the loop each tell of a finished call."""
-    return ("finished", milestone.call.id) if isinstance(milestone, ToolCallFinished) else id(milestone)
-
-
-def _entries(run: str, milestones: Sequence[Milestone]) -> list[Entry]:
-    return [Entry(run, time.time(), milestone) for milestone in milestones]
-
-
-def _resumptions(milestones: Iterable[Milestone]) -> int:
-    return sum(isinstance(milestone, RunResumed) for milestone in milestones)

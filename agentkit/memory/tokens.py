@@ -10,7 +10,20 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
-from agentkit.messages import AssistantMessage, Content, Image, Message, ToolCall, ToolMessage, ToolSpec, UserMessage
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Image,
+    Message,
+    OutputSchema,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+
+Entry = Message | ToolSpec | OutputSchema
+"""What takes tokens in a request."""
 
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 12
@@ -35,10 +48,13 @@ _COSTS: tuple[tuple[str, float, tuple[tuple[int, int], ...]], ...] = (
     ("z", 0.5, ((0xE3, 0xEF),)),  # Chinese, Japanese, Korean
     ("w", 2.0, ((0xF0, 0xF4),)),  # emoji
 )
-"""What a character costs in tokens, by the first byte of its UTF-8; a space costs nothing.
+"""What a character costs in tokens, by the first byte of its UTF-8; a space alone costs nothing.
 
 Measured: English has 5.2 characters a token, Vietnamese 3.8, Python 3.4, Chinese 2.0, JSON 1.9.
 """
+
+_BLANKS, _BLANKS_COST = b" " * 8, 0.25
+"""Spaces in a row, such as those that a page or a program is indented with, are a token in four of these."""
 
 
 def _kinds() -> bytes:
@@ -59,14 +75,14 @@ _COUNTED_IN_ASCII = [(kind.encode(), cost) for kind, cost, ranges in _COSTS if r
 def tokens_in(text: str) -> float:
     """About how many tokens a text has."""
     kinds = text.encode("utf-8", "surrogatepass").translate(_KINDS)
-    tokens = 0.0
+    tokens = kinds.count(_BLANKS) * _BLANKS_COST
     for kind, cost in _COUNTED_IN_ASCII if text.isascii() else _COUNTED:
         tokens += kinds.count(kind) * cost
     return tokens
 
 
-def tokens_of(entry: Message | ToolSpec) -> int:
-    """About how many tokens a message, or a tool that is offered, takes in a request."""
+def tokens_of(entry: Entry) -> int:
+    """About how many tokens a message, a tool that is offered, or the schema of the answer takes in a request."""
     match entry:
         case UserMessage(content):
             tokens = _content_tokens(content)
@@ -74,11 +90,17 @@ def tokens_of(entry: Message | ToolSpec) -> int:
             tokens = tokens_in(text) + sum(map(_call_tokens, calls)) + _kept_tokens(entry.extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(call_id) + tokens_in(name) + tokens_in(content)
-        case ToolSpec(name, description, parameters):
-            tokens = tokens_in(name) + tokens_in(description) + tokens_in(json.dumps(parameters, default=str))
+        case ToolSpec(name, description, parameters, strict_parameters):
+            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(strict_parameters or parameters)
+        case OutputSchema(name, schema):
+            tokens = tokens_in(name) + _schema_tokens(schema)
         case _:
             tokens = tokens_in(entry.text)
     return math.ceil(tokens) + _MESSAGE_TOKENS
+
+
+def _schema_tokens(schema: Mapping[str, Any]) -> float:
+    return tokens_in(json.dumps(schema, default=str, ensure_ascii=False))
 
 
 def _content_tokens(content: Content) -> float:
@@ -98,14 +120,16 @@ def _kept_tokens(extra: Mapping[str, Any]) -> float:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
+    """Every text inside a value, however deep."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, Mapping):
+            waiting.extend(each.values())
+        elif isinstance(each, list | tuple):
+            waiting.extend(each)
 
 
 class Estimates:
@@ -115,13 +139,13 @@ class Estimates:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Message | ToolSpec, int]] = {}
+        self._known: dict[int, tuple[Entry, int]] = {}
         self._made: dict[tuple[int, Hashable], tuple[Message, Message]] = {}
-        self._ordered: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
+        self._ordered: tuple[str, tuple[ToolSpec, ...], OutputSchema | None, int] = ("", (), None, 0)
         self._said: tuple[list[Message], int] = ([], 0)
 
-    def of(self, entry: Message | ToolSpec) -> int:
-        """About how many tokens a message, or a tool that is offered, takes."""
+    def of(self, entry: Entry) -> int:
+        """About how many tokens a message, a tool that is offered, or the schema of the answer takes."""
         # The entry is kept beside its tokens, so that its id cannot become another's.
         known = self._known.get(id(entry))
         if known is not None:
@@ -143,17 +167,23 @@ class Estimates:
         self._made[id(message), way] = message, other
         return other
 
-    def total(self, messages: Iterable[Message], instruction: str = "", tools: Iterable[ToolSpec] = ()) -> int:
+    def total(
+        self,
+        messages: Iterable[Message],
+        instruction: str = "",
+        tools: Iterable[ToolSpec] = (),
+        output: OutputSchema | None = None,
+    ) -> int:
         """About how many tokens a request takes."""
-        return self._total_ordered(instruction, tuple(tools)) + self._total_said(list(messages))
+        return self._total_ordered(instruction, tuple(tools), output) + self._total_said(list(messages))
 
-    def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...]) -> int:
+    def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
         """The tokens of what stands before a conversation, which mostly is that of the request before."""
-        known, offered, tokens = self._ordered
-        if known != instruction or offered != tools:
+        known, offered, wanted, tokens = self._ordered
+        if known != instruction or offered != tools or wanted != output:
             said = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
-            tokens = said + sum(map(self.of, tools))
-            self._ordered = instruction, tools, tokens
+            tokens = said + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
+            self._ordered = instruction, tools, output, tokens
         return tokens
 
     def _total_said(self, messages: list[Message]) -> int:

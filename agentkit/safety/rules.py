@@ -50,6 +50,8 @@ class Rule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", _checked_verdict(self.verdict))
+        if not isinstance(self.tool, str):
+            raise ConfigError(f"A rule names its tool by a text, such as 'run_shell'. Got {self.tool!r:.200}.")
         for wanted in self.where.values():
             for test, operand in _tests(wanted):
                 _check_test(test, operand)

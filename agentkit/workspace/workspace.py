@@ -95,12 +95,17 @@ class Workspace:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
 
-    def for_run(self, run_id: str | None = None, label: str = "", *, dry_run: bool | None = None) -> Workspace:
-        """The same folder and journal for one run, whose changes are recorded and undone together."""
+    def for_run(
+        self, run_id: str | None = None, label: str = "", *, dry_run: bool | None = None, is_new: bool = False
+    ) -> Workspace:
+        """The same folder and journal for one run, whose changes are recorded and undone together.
+
+        Of a run that is new nothing was recorded before under that id.
+        """
         is_dry = self.dry_run if dry_run is None else dry_run
         workspace = Workspace(journal=self.journal, dry_run=is_dry, opener=self._opener)
         workspace._fixed, workspace._lock = self._fixed, self._lock
-        workspace._run = workspace._new_record(label, run_id)
+        workspace._run = workspace._new_record(label, run_id, is_new=is_new)
         return workspace
 
     @property
@@ -219,9 +224,10 @@ class Workspace:
                 self._roots[folder] = Overlay(folder) if self.dry_run else Root(folder, opener=self._opener)
             return self._roots[folder]
 
-    def _new_record(self, label: str, run_id: str | None) -> Record:
+    def _new_record(self, label: str, run_id: str | None, *, is_new: bool = True) -> Record:
         if not self.dry_run:
-            return self.journal.begin(label) if run_id is None else self.journal.continued(label, run_id)
+            is_begun = run_id is not None and not is_new
+            return self.journal.continued(label, run_id or "") if is_begun else self.journal.begin(label, run_id)
         return Record(run_id or "dry-run", label, MemoryStore(), roots=lambda folder: self._roots[folder])
 
 

@@ -183,7 +183,7 @@ def test_last_answer_is_checked(way, drive):
             "helper", [add], "", 1, llm=ScriptedLLM(*calls(1), f'{{"result": {text}}}'), output_type=list[int]
         )
         result = drive(typed, way)
-        assert (result.status, result.limit, result.output) == ("limit", "iterations", value)
+        assert (result.status, result.limit, result.value) == ("limit", "iterations", value)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -137,7 +137,9 @@ def test_agent_goes_on_awaiting(form):
     assert (done.output, done.status, desk.erased) == ("Done.", "done", ["it"])
 
 
-@pytest.mark.parametrize("answers", [1, ["yes"], object(), {"call_9": True}])
+@pytest.mark.parametrize(
+    "answers", [1, ["yes"], object(), {"call_9": True}, *({"call_1_1": said} for said in (None, 5, print))]
+)
 def test_what_is_no_answer_is_an_error(answers):
     """What is no answer, or names a call that does not wait, changes nothing; the run can be resumed after it."""
     desk = Desk()

@@ -166,10 +166,62 @@ def test_pause_under_an_agent_that_a_tool_returned():
 
     desk = Agent("desk", [find_expert], llm=ScriptedLLM(call("find_expert")))
     paused = desk.run("go")
-    with pytest.raises(ConfigError, match="none of the handoffs"):
-        Agent("desk", [find_expert], llm=ScriptedLLM()).resume(paused.to_json(), True)
+    elsewhere = Agent("desk", [find_expert], llm=ScriptedLLM())
+    with pytest.raises(ConfigError, match=r"none of the handoffs .* agents=\[...\]"):
+        elsewhere.resume(paused.to_json(), True)
+    with pytest.raises(ConfigError, match="agents= takes a list of agents"):
+        elsewhere.resume(paused.to_json(), True, agents=expert)
     assert paused.resume(True).output == "Done."
     assert ran == ["it"]
+
+
+@pytest.mark.parametrize("how", ["named", "behind the named", "named, awaiting"])
+def test_agent_that_a_tool_returned_is_named_elsewhere(how):
+    """After a restart the program names the agent that a tool returned, or one that it hands to; no tool runs again."""
+    tool, ran = erasing()
+    expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(call("erase", name="it"), "Done."))
+    clerk = Agent("clerk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT))
+    returned = clerk if how == "behind the named" else expert
+    found = []
+
+    def find_expert() -> Agent:
+        """Find somebody who knows."""
+        found.append(returned)
+        return returned
+
+    text = Agent("desk", [find_expert], llm=ScriptedLLM(call("find_expert"))).run("go").to_json()
+    elsewhere = Agent("desk", [find_expert], llm=ScriptedLLM())
+    if how == "named, awaiting":
+        result = asyncio.run(elsewhere.aresume(text, True, agents=[returned]))
+    else:
+        result = elsewhere.resume(text, True, agents=[returned])
+    assert (result.output, result.agent, ran, len(found)) == ("Done.", "expert", ["it"], 1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("how", ["handoffs", "tools"])
+def test_two_handoffs_in_one_response(how, way, drive, find_faults):
+    """The first handoff of a response counts, and the second is told why it does not."""
+    one, two = Agent("one", llm=ScriptedLLM("I am one.")), Agent("two", llm=ScriptedLLM())
+
+    def find_one() -> Agent:
+        """Find one."""
+        return one
+
+    def find_two() -> Agent:
+        """Find two."""
+        return two
+
+    if how == "handoffs":
+        lines = [call("hand_off_to_one"), call("hand_off_to_two")]
+        desk = Agent("desk", handoffs=[one, two], llm=ScriptedLLM(lines))
+    else:
+        desk = Agent("desk", [find_one, find_two], llm=ScriptedLLM([call("find_one"), call("find_two")]))
+    result = drive(desk, way)
+    assert (result.output, result.agent) == ("I am one.", "one")
+    assert [used.result.status for used in result.tool_calls] == ["ok", "denied"]
+    assert "two was not asked" in one.llm.requests[0].messages[-1].content
+    assert find_faults(desk.history) == []
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentkit import LLM, Agent, Approval, RunError, Tool
+from agentkit.errors import Rejected
 from agentkit.events import AnswerRefused, PartialOutput
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.dialogue import finish_tool
@@ -84,7 +85,7 @@ def test_wrong_answers_fail(way, drive, find_faults):
     llm = ScriptedLLM(BAD, BAD, BAD, GOOD)
     agent = Agent("helper", output_type=Invoice, llm=llm)
     result = drive(agent, way)
-    assert (result.output, result.status, len(llm.requests)) == (None, "failed", 3)
+    assert (result.value, result.status, len(llm.requests)) == (None, "failed", 3)
     assert "refused 3 times" in str(result.error)
     assert "'total' should be a valid number" in str(result.error)
     assert find_faults(agent.history) == []
@@ -166,7 +167,9 @@ def test_paused_typed_run():
         approve=lambda _: Approval.LATER,
     )
     paused = agent.run("go")
-    assert (paused.status, paused.output) == ("paused", None)
+    assert (paused.status, paused.value) == ("paused", None)
+    with pytest.raises(RunError, match="waits for a person"):
+        _ = paused.output
     assert paused.resume(True).output == Invoice("A1", 30)
 
 
@@ -180,4 +183,6 @@ def test_failed_request_of_a_typed_run():
     """Without an answer there is no output."""
     with FakeServer(fail(400, "Bad question.")) as server:
         result = Agent("helper", output_type=Invoice, llm=LLM(base_url=server.base_url, model="any")).run("go")
-        assert (result.output, result.status) == (None, "failed")
+        assert (result.value, result.status) == (None, "failed")
+        with pytest.raises(Rejected, match="Bad question"):
+            _ = result.output

@@ -127,6 +127,25 @@ def test_summary_is_asked_for_once(way, drive):
     assert len(agent.messages) == 86
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_summary_is_known_in_another_process(is_killed, tmp_path):
+    """Whoever goes on with the conversation, or with a run that was cut off, is told the summary that there is."""
+    place, window = tmp_path / "trips.db", Window(tokens=2_000, summarise=True)
+    session = Session.open(place, "trip")
+    session.append(conversation(40).messages)
+    first = Agent("helper", llm=ScriptedLLM("They spoke of words.", "One."), session=session, window=window)
+    if is_killed:
+        stream = first.stream("Newest")
+        next(event for event in stream if isinstance(event, Summarised))
+        stream.close()
+    else:
+        first("Newest")
+    second = Agent("helper", llm=ScriptedLLM("Two."), session=Session.open(place, "trip"), window=window)
+    result = second.resume() if is_killed else second.run("And now?")
+    assert result.output == "Two."
+    assert "They spoke of words." in second.llm.requests[0].messages[0].content
+
+
 def test_summary_is_written_anew_from_the_old_one():
     """When the conversation has grown again, the next summary is made of the last one and what came since."""
     llm = ScriptedLLM(*counted("First.", *["Word. " * 150] * 5, "Second.", "Last."))

@@ -1,5 +1,7 @@
 """What does a plain text file say about an agent?"""
 
+import re
+
 import pytest
 
 from agentkit.agents.manifesto import Manifesto, parse_manifesto, read_manifesto
@@ -77,12 +79,18 @@ def test_a_text_without_settings(text):
 
 
 def test_a_file(tmp_path):
-    """Name and session are by default the file's name; the workspace is meant from the file's folder."""
+    """The name is by default the file's, and the session the file's own; the workspace is meant from its folder."""
     path = tmp_path / "trip.txt"
     path.write_text("\ufefftools: none\nworkspace: notes\n\nPlan trips.", "utf-8")
     manifesto = read_manifesto(str(path))
-    assert (manifesto.name, manifesto.session, manifesto.workspace) == ("trip", "trip", tmp_path / "notes")
+    assert (manifesto.name, manifesto.workspace) == ("trip", tmp_path / "notes")
+    assert re.fullmatch("trip-[0-9a-f]{8}", manifesto.session)
     assert manifesto.tools.names == ()
+    other = tmp_path / "elsewhere" / "trip.txt"
+    other.parent.mkdir()
+    other.write_text("Plan other trips.", "utf-8")
+    assert read_manifesto(other).session != manifesto.session
+    assert read_manifesto(other.parent / ".." / "trip.txt").session == manifesto.session
 
 
 @pytest.mark.parametrize("word", ["none", "Off", "no", ""])

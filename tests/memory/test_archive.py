@@ -30,6 +30,7 @@ from agentkit.memory.archive import (
     count_text,
     entries_of,
     first,
+    given,
     milestone_words,
     read_export,
     shown,
@@ -230,7 +231,7 @@ def test_a_session_reads_like_a_story():
     [
         (HandedOff("writer"), ("Handed off to writer", "")),
         (LimitReached("cost", "Too dear."), ("Limit reached: cost", "Too dear.")),
-        (HistoryGiven(MESSAGES), ("Begins with 5 messages said before", "")),
+        (HistoryGiven(MESSAGES[4:]), ("Begins with 1 message said before", "assistant: It is 42.")),
         (RunResumed("Go on."), ("The run goes on", "Go on.")),
         (RunStarted("helper", "Go."), ("RunStarted", "")),
     ],
@@ -258,3 +259,45 @@ def test_what_is_shown_gives_a_terminal_no_orders():
     """Control characters and changes of direction are shown as what they are."""
     text = shown("trip", [Entry("run-1", 0.0, RunStarted("helper", "a\x1b[31m\u202eb\ttab\r\ud800"))])
     assert "a\\x1b[31m\\u202eb\ttab\\r\\ud800" in text
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        (5, "takes a list of messages. Got 5."),
+        ([UserMessage("Hi"), {"role": "user", "content": "Hi"}], r"messages\[1\] is no message .* Use UserMessage"),
+        ([UserMessage(5)], r"messages\[0\] is no message that can be kept: UserMessage\(content=5\)"),
+        ([AssistantMessage(None)], r"messages\[0\] is no message .* should be of type str"),
+        (MESSAGES[:3], r"nothing of them was entered. No result follows the call '2' of 'clock'"),
+        (MESSAGES[2:], r"messages\[0\] is a result of '1'"),
+    ],
+)
+def test_what_is_no_conversation_is_refused(messages, told):
+    """What is said to have been said elsewhere must be messages, and each tool call must have one result."""
+    with pytest.raises(SessionError, match=told):
+        given(messages)
+
+
+def test_what_is_given_is_as_a_store_gives_it_back():
+    """Messages from elsewhere are the same whether they were stored or not, each call with an id of its own."""
+    assert given(MESSAGES) == list(MESSAGES)
+    assert given([UserMessage(["Look:", Image("data:,")])]) == [UserMessage(("Look:", Image("data:,")))]
+    assert [message.call_id for message in given([*MESSAGES, *MESSAGES]) if isinstance(message, ToolMessage)] == [
+        *("1", "2", "1_3", "2_4")
+    ]
+
+
+@pytest.mark.parametrize("count", ["1", 1.0, True])
+def test_cut_is_at_a_number(count):
+    """A conversation is cut behind a number of messages, and at nothing else."""
+    with pytest.raises(SessionError, match="forked at a number of messages"):
+        first(MESSAGES, count)
+
+
+def test_export_that_is_no_conversation_is_refused(tmp_path):
+    """A file in which somebody has taken a result away, or changed the id of a call, is refused whole."""
+    file = tmp_path / "trip.jsonl"
+    write_export(file, "trip", [Entry("run-1", 0.0, HistoryGiven(MESSAGES)), Entry("run-1", 0.0, RunEnded("done"))])
+    file.write_text(file.read_text("utf-8").replace('"call_id":"1"', '"call_id":"9"'), "utf-8")
+    with pytest.raises(SessionError, match=r"its run 'run-1' is no conversation. messages\[2\] is a result"):
+        read_export(file)

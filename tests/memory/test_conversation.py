@@ -2,15 +2,24 @@
 
 import json
 
-from agentkit.events import HistoryGiven, ResponseReceived, RunEnded, RunResumed, RunStarted, ToolCallFinished
+from agentkit.events import (
+    HistoryGiven,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+)
 from agentkit.memory.conversation import Conversation
-from agentkit.memory.progress import Progress
+from agentkit.memory.progress import Progress, Summary
 from agentkit.memory.store import Entry
 from agentkit.messages import (
     READ_MORE,
     AssistantMessage,
     Response,
     ToolCall,
+    ToolMessage,
     ToolResult,
     UserMessage,
     reading_call,
@@ -47,7 +56,7 @@ def test_a_paused_run_is_unended():
 
 def test_what_is_spent_is_summed_over_runs():
     """The usage is that of all runs, each counted once."""
-    assert told(HELLO, RunEnded("done"), runs=("1", "2", "3")).usage.requests == 3
+    assert told(HELLO, RunEnded("done"), runs=("1", "2", "3")).usage_with(()).requests == 3
 
 
 def test_a_run_that_was_let_go_is_read_again():
@@ -65,7 +74,32 @@ def test_a_run_that_was_let_go_is_read_again():
     assert len(conversation.messages) == 3
     assert conversation.resumptions == {"run-1": 1}
     assert conversation.count == 6
-    assert conversation.usage.requests == 2
+    assert conversation.usage_with(()).requests == 2
+
+
+def test_runs_that_were_cut_off_stand_behind_the_others():
+    """What a run said that has not ended can be read as it would be entered, and each call with an id of its own."""
+    called = ResponseReceived(Response(AssistantMessage("", (ToolCall("call_0", "clock", "{}"),)), usage=Usage(5)))
+    conversation = told(RunStarted("helper", "Hi"), called, runs=("one", "two"))
+    assert conversation.messages == []
+    messages = conversation.messages_with(["one", "two"])
+    assert [message.call_id for message in messages if isinstance(message, ToolMessage)] == ["call_0", "call_0_two"]
+    assert "has not taken effect" in messages[2].content
+    assert conversation.usage_with(["one"]).input_tokens == 5
+    assert conversation.messages == []
+
+
+def test_newest_summary_is_known():
+    """A summary is known with the last message that it tells of; one that tells of none changes nothing."""
+    conversation = told(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
+    assert conversation.summary is None
+    asked = (RunStarted("helper", "Go on", 2), Summarised("They met.", 2), Summarised("", 0), HELLO, RunEnded("done"))
+    for milestone in asked:
+        conversation.take_in(Entry("run-2", 2.0, milestone), Progress)
+    assert conversation.summary == Summary(2, AssistantMessage("Hello"), "They met.")
+    for milestone in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
+        conversation.take_in(Entry("run-3", 3.0, milestone), Progress)
+    assert conversation.summary.text == "They met."
 
 
 def test_ids_of_all_runs_are_known():

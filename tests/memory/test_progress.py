@@ -114,9 +114,9 @@ def test_calls_that_wait_are_told_as_waiting():
     progress = Progress.of([BEGUN, says("", ONE, TWO), ToolCallPostponed(ONE, "May it?", ASKED), RunEnded("paused")])
     assert [step.call for step in progress.waiting] == [ONE]
     assert progress.status == "paused"
-    waiting, begun = (message.content for message in progress.valid_messages()[2:])
+    waiting, wished = (message.content for message in progress.valid_messages()[2:])
     assert "waits for a person" in waiting
-    assert "is unknown" in begun
+    assert "it has not taken effect" in wished
     progress.apply(Approved("call_1", "once"))
     assert progress.waiting == ()
     progress.apply(ToolCallPostponed(ONE, "Really?", ASKED))
@@ -150,3 +150,16 @@ def test_a_run_goes_on_after_its_end():
     progress.apply(RunResumed())
     assert len(progress.messages) == 3
     assert len(progress.milestones) == 9
+
+
+def test_first_handoff_of_a_response_counts():
+    """Of several handoffs in one response the first that was asked for counts; the others are told why they do not."""
+    first = ToolCallFinished(ONE, ToolResult("calculator", "ok", "The conversation is passed to Ann.", lead="Ann"))
+    second = ToolCallFinished(TWO, ToolResult("clock", "ok", "The conversation is passed to Bob.", lead="Bob"))
+    progress = Progress.of([BEGUN, says("", ONE, TWO), second, first])
+    assert [used.result.lead for used in progress.results] == ["Ann", ""]
+    kept, passed_over = progress.messages[2:]
+    assert kept.content == "The conversation is passed to Ann."
+    assert "passed to Ann by another call" in passed_over.content
+    assert "Bob was not asked" in progress.tool_calls[1].result.error
+    assert progress.tool_calls[1].result.status == "denied"

@@ -162,15 +162,39 @@ def test_runs_side_by_side_are_entered_in_the_order_of_their_ends(session):
     assert list(other(session).messages) == texts
 
 
-def test_a_run_that_is_cut_off_is_interrupted(session):
-    """A run that is closed before its end is entered, and its calls say that they were interrupted."""
+def test_a_run_that_is_cut_off_goes_on(session):
+    """A run that is closed before its end stands in the conversation as it is, and goes on like one that was killed."""
     run, used = session.begin(), call()
     tell(run, RunStarted("helper", "Hi"), says("Wait", used), ToolCallStarted(used, ALLOWED))
     run.close()
-    assert run.progress.status == "interrupted"
+    assert session.unfinished == (run.id,)
     assert is_valid(session.messages)
     assert "whether it took effect is unknown" in session.messages[-1].content
+    assert session.usage == SPENT
     assert other(session).messages == session.messages
+    again = session.reopen()
+    assert again.id == run.id
+    assert session.messages == ()
+    assert [step.result for step in again.progress.steps.values()] == [None]
+    tell(again, RunResumed(), result(used), says("Done"), RunEnded("done", "Done"))
+    again.close()
+    assert session.unfinished == ()
+    assert session.messages[2:] == (ToolMessage(used.id, used.name, "42"), AssistantMessage("Done"))
+    assert other(session).messages == session.messages
+
+
+def test_a_run_that_is_cut_off_is_interrupted_by_the_next(session):
+    """When something else is asked first, a run that was cut off is entered as it stood, and cannot go on any more."""
+    run, used = session.begin(), call()
+    tell(run, RunStarted("helper", "Hi"), says("Wait", used), ToolCallStarted(used, ALLOWED))
+    run.close()
+    before = session.messages
+    follower = session.begin()
+    assert follower.history == before
+    follower.close()
+    assert session.unfinished == ()
+    assert session.messages == before
+    assert other(session).messages == before
 
 
 def test_a_result_that_is_known_is_not_lost_by_a_cut(session):
@@ -205,8 +229,9 @@ def test_a_killed_run_is_entered_by_the_next(session):
         ToolCallStarted(begun, ALLOWED),
     )
     assert session.unfinished == (killed,)
-    assert session.messages == ()
+    before = session.messages
     run = session.begin()
+    assert run.history == before
     assert is_valid(run.history)
     contents = [message.content for message in run.history if isinstance(message, ToolMessage)]
     assert contents[0] == "42"
@@ -329,6 +354,15 @@ def test_a_run_from_elsewhere_is_entered_whole(session):
     assert len(session.messages) == 4
     assert other(session).messages == session.messages
     assert paused.progress.status == "paused"
+
+
+def test_what_is_no_conversation_is_not_entered(session):
+    """Messages that are no valid conversation are refused, and leave nothing; no messages are nothing to enter."""
+    for messages in ([ToolMessage("a", "clock", "12:00")], [AssistantMessage("", (call(),))], ["Hi"]):
+        with pytest.raises(SessionError):
+            session.append(messages)
+    session.append([])
+    assert (session.messages, session.entries) == ((), [])
 
 
 def test_there_must_be_a_run_to_go_on_with(session):

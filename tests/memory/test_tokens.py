@@ -12,6 +12,7 @@ from agentkit.memory.tokens import Calibration, Estimates, tokens_in, tokens_of
 from agentkit.messages import (
     AssistantMessage,
     Image,
+    OutputSchema,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -75,10 +76,13 @@ def test_tokens_add_up(one: str, other: str) -> None:
         (AssistantMessage("", extra={"reasoning": [{"encrypted_content": "x" * 5_000, "index": 1}]}), 1_000),
         (ToolMessage("call_1", "add", "x" * 1_000), 200),
         (ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}}), 30),
+        (ToolSpec("add", "Add.", {}, {"type": "object", "properties": {"a": {"type": "integer"}}}), 25),
+        (OutputSchema("sum", {"type": "object", "properties": {"total": {"type": "integer"}}}), 25),
+        (UserMessage(" " * 8_000), 250),
     ],
 )
 def test_everything_in_a_request_counts(entry: object, least: int) -> None:
-    """Texts, pictures, calls, results, tools and what a provider wants back all have their tokens."""
+    """Texts, long gaps, pictures, calls, results, tools, schemas and what a provider wants back have their tokens."""
     assert least <= tokens_of(entry) <= 2 * least + 20
 
 
@@ -97,6 +101,21 @@ def test_a_request_is_its_instruction_tools_and_messages() -> None:
     assert Estimates().total([UserMessage("hello")], "Be brief.", [tool]) == alone + tokens_of(tool) + tokens_of(
         SystemMessage("Be brief.")
     )
+
+
+def test_the_schema_of_the_answer_counts() -> None:
+    """What an answer must be is part of the request, and so of its estimate."""
+    output = OutputSchema("sum", {"type": "object", "properties": {"total": {"type": "integer"}}})
+    estimates, messages = Estimates(), [UserMessage("hello")]
+    assert estimates.total(messages, output=output) == estimates.total(messages) + tokens_of(output)
+
+
+def test_what_a_provider_wants_back_may_be_nested_deeply() -> None:
+    """However deep the fields that go back to a provider are nested, their texts are counted."""
+    deep: object = "x" * 5_000
+    for _ in range(50_000):
+        deep = [deep]
+    assert tokens_of(AssistantMessage("", extra={"reasoning": deep})) >= 1_000
 
 
 def test_what_was_measured_before_changes_no_estimate() -> None:

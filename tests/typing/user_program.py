@@ -160,7 +160,7 @@ def use_agent() -> None:
         if isinstance(event, TextDelta):
             assert_type(event.text, str)
         if isinstance(event, RunFinished):
-            assert_type(event.result, RunResult[Any])
+            assert_type(event.result, RunResult[Any] | RunResult[str])
     assert_type(helper.history, list[dict[str, Any]])
     assert helper.usage.requests == 4
     helper.reset()

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentkit import tape
@@ -20,8 +20,8 @@ from agentkit.agents.many.single import (
     as_error,
     earlier_result,
     failed,
-    left_of,
     made_error,
+    part_of,
     price_teller,
     rebuilt,
     session_of,
@@ -30,11 +30,11 @@ from agentkit.agents.many.single import (
 from agentkit.agents.many.travelling import Report, has_killed_workers, packed, run_elsewhere
 from agentkit.agents.result import RunFinished, RunResult, read_saved
 from agentkit.agents.runner import Runner, spent_in
-from agentkit.agents.running.budget import UNLIMITED, Budget, Reservation
+from agentkit.agents.running.budget import UNLIMITED, Budget
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
-from agentkit.events import RunEnded, ToolCallStarted
+from agentkit.events import RunEnded
 from agentkit.messages import Image
 from agentkit.usage import Limits
 
@@ -43,6 +43,14 @@ MOST_LOSSES = 2
 
 OnProgress = Callable[[int, int | None, RunResult[Any]], object]
 """Called with how many prompts are done, how many there are (None when nobody knows), and the newest result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was set aside for a run elsewhere, and whether nothing was left for any other."""
+
+    limits: Limits
+    is_all: bool
 
 
 class Many:
@@ -70,6 +78,7 @@ class Many:
         self._jobs = (Job(index, prompt) for index, prompt in enumerate(prompts))
         self._again: deque[Job] = deque()
         self._results: dict[int, RunResult[Any]] = {}
+        self._parts: dict[int, Part] = {}
         self._budget = _budget(limits)
         self._is_stopping = threading.Event()
         self._is_stored = agent.session.store is not None
@@ -122,7 +131,26 @@ class Many:
             job = self._again.popleft() if self._again else next(self._jobs, None)
             if job is None:
                 return
+            if self._data is not None and not self._has_part(job):
+                self._again.appendleft(job)
+                return
             yield job
+
+    def _has_part(self, job: Job) -> bool:
+        """Set aside what a run elsewhere may take; whether it can begin now, if only to hear that nothing is left."""
+        part, is_all = None, False
+        if used_up(self._budget, self._price) is None:
+            free = self._slots - len(self._parts)
+            to_come = free if self._total is None else self._total - len(self._results) - len(self._parts)
+            part = part_of(self._budget, max(min(free, to_come), 1))
+            is_all = not self._parts and (part is None or self._slots == 1)
+            part = part_of(self._budget, 1) if is_all and part is None else part
+        if part is not None:
+            self._parts[job.index] = Part(part, is_all)
+        elif self._parts:  # what the others leave of theirs comes back
+            self._slots = len(self._parts)
+            return False
+        return True
 
     def _in_order(self) -> list[RunResult[Any]]:
         return [self._results[index] for index in sorted(self._results)]
@@ -141,20 +169,24 @@ class Many:
         try:
             if self._data is None:
                 return pool.submit(copy_context().run, self._single(job).run)
-            if used_up(self._budget, self._price) is None:
-                return pool.submit(run_elsewhere, self._data, job, left_of(self._budget))
+            if job.index in self._parts:
+                sent = replace(job, earlier=None, saved=job.earlier.to_json()) if job.earlier else job
+                return pool.submit(run_elsewhere, self._data, sent, self._parts[job.index].limits)
         except Exception as error:
+            if job.index in self._parts:
+                self._budget.hold(self._parts.pop(job.index).limits, -1)
             return _done(error)
         return _done(copy_context().run(self._single(job).run))
 
     def _enter(self, job: Job, future: Future[Any] | asyncio.Future[Any]) -> None:
         """Take in what has come of a job, and tell of it unless the job must be done again."""
+        part = self._parts.pop(job.index, None)  # of a run that is lost nobody knows what it took: all, at worst
         lost = RunError("The executor has cancelled the run.") if future.cancelled() else future.exception()
         if isinstance(lost, Exception):
             result = self._lost(job, lost)
         else:
             outcome = future.result()  # raises what must end the whole map, such as SystemExit
-            result = self._arrived(job, outcome) if isinstance(outcome, Report) else self._ended(job, outcome)
+            result = self._ended(job, outcome) if part is None else self._arrived(job, outcome, part)
         if result is not None:
             self._results[job.index] = result
             if self._progress is not None:
@@ -169,23 +201,35 @@ class Many:
         self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
         return None
 
-    def _arrived(self, job: Job, report: Report) -> RunResult[Any]:
-        """The result of a run elsewhere: its spending counted, its milestones told to the listeners."""
+    def _arrived(self, job: Job, report: Report, part: Part) -> RunResult[Any] | None:
+        """The result of a run elsewhere: its spending counted, its milestones told to the listeners.
+
+        None when its part was too little for it, and it must wait for others to end.
+        """
+        is_all = self._count(report, part)
         try:
             run, progress, _ = read_saved(report.saved)
             error = made_error(report.kind, report.error) if report.kind else None
             result = rebuilt(self.agent, session_of(self.agent, job), run, progress, error=error)
             new = result.milestones[report.known :]
-            begun = [each for each in new if isinstance(each, ToolCallStarted) and each.decision.allowed]
-            self._budget.take_tool_calls(len(begun))
             for usage in filter(None, map(spent_in, new)):
-                self._budget.settle(Reservation(), usage, self._price)
+                self._budget.note(usage)
             for event in (*new, RunFinished(result)) if new else ():
                 if not isinstance(event, RunEnded):
                     self.agent.tell(event)
         except Exception as fault:
             return failed(self.agent, job, as_error(fault))
-        return result
+        if not report.must_wait or is_all:
+            return result
+        self._slots = max(self._slots - 1, 1)
+        self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
+        return None
+
+    def _count(self, report: Report, part: Part) -> bool:
+        """Put what a run has taken in the place of what was set aside for it; whether that was all there was."""
+        self._budget.hold(part.limits, -1)
+        self._budget.charge(report.charge)
+        return part.is_all
 
     def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:
         """What is known of a run from which nothing came back; None when it is worth another try."""

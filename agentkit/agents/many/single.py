@@ -22,27 +22,35 @@ from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEn
 from agentkit.llm.prices import price_under
 from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
+from agentkit.tape import TAPE, Part, clock
 from agentkit.usage import Limits, Price
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One prompt: which it is, counted from 0; how often an executor lost it; how far it came before it had to wait."""
+    """One prompt: which it is, counted from 0; how often an executor lost it; how far it came before it had to wait.
+
+    `saved` is how far it came, as text for another process.
+    """
 
     index: int
     prompt: Prompt
     losses: int = 0
     earlier: RunResult[Any] | None = None
+    saved: str = ""
 
 
 @dataclass(slots=True)
 class Share(Budget):
     """The budget that all runs share, as one of them sees it.
 
-    `is_refused` says whether the newest request was too much for what the others, at worst, leave of it.
+    `is_refused` says whether the newest request was too much for what the others, at worst, leave of it; `is_short`
+    whether any was; `is_narrowed` whether the newest had room for a shorter answer than it would have had.
     """
 
     is_refused: bool = False
+    is_short: bool = False
+    is_narrowed: bool = False
 
     @classmethod
     def of(cls, shared: Budget) -> Share:
@@ -52,9 +60,21 @@ class Share(Budget):
         return share
 
     def _room(self, *arguments: Any) -> Any:
+        self.is_narrowed = False
         left: object = Budget._room(self, *arguments)
         self.is_refused = isinstance(left, LimitReached)
+        self.is_short = self.is_short or self.is_refused
         return left
+
+    def _reached(self, name: str, what: str) -> LimitReached:
+        self.is_narrowed = True
+        return Budget._reached(self, name, what)
+
+    def is_too_little(self, limit: str) -> bool:
+        """Whether a run that met the limit of that name would have come further with more than this."""
+        if limit == "tool_calls":
+            return self.limits.tool_calls is not None and self.spent.tool_calls >= self.limits.tool_calls
+        return limit in SHARED and (self.is_short or self.is_narrowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +130,10 @@ class Single:
     def _start(self) -> Prompt | Resumption | RunResult[Any]:
         """The prompt; the run of it that was left, to go on with; or the result of the one that got to its answer."""
         LINEAGE.set(replace(LINEAGE.get(), budget=self.share))
+        heard = TAPE.get()
+        if heard is not None:  # the others run at the same time, and whose time is up is told of each by itself
+            TAPE.set(Part(heard, f"map {self.job.index}"))
+            self.share.clock = clock()
         self.session = session_of(self.agent, self.job)
         earlier = self.job.earlier or earlier_result(self.agent, self.session, self.job.prompt)
         if earlier is not None:
@@ -278,9 +302,9 @@ def left_of(budget: Budget) -> Limits:
     left: dict[str, Any] = {}
     each: Budget | None = budget
     while each is not None:
-        tokens = each.spent.input_tokens + each.spent.output_tokens
-        spent = (each.spent.tool_calls, each.spent.input_tokens, each.spent.output_tokens, tokens, each.spent.dollars)
-        for name, taken in zip(_SHARED, spent, strict=True):
+        spent = each.spent
+        taken_so_far = (spent.tool_calls, spent.input_tokens, spent.output_tokens, spent.total_tokens, spent.dollars)
+        for name, taken in zip(SHARED, taken_so_far, strict=True):
             limit = getattr(each.limits, name)
             if limit is not None:
                 least = _LEAST_DOLLARS if name == "cost" else 1
@@ -290,7 +314,22 @@ def left_of(budget: Budget) -> Limits:
     return replace(UNLIMITED, **left, seconds=seconds, unknown_price=budget.limits.unknown_price)
 
 
-_SHARED = ("tool_calls", "input_tokens", "output_tokens", "total_tokens", "cost")
+def part_of(budget: Budget, runs: int) -> Limits | None:
+    """One of so many equal parts of what is left, set aside; None when it is too little to be parted so."""
+    with budget.lock:
+        left = left_of(budget)
+        limited = {name: getattr(left, name) for name in SHARED if getattr(left, name) is not None}
+        parts = {name: limit / runs if name == "cost" else limit // runs for name, limit in limited.items()}
+        if not all(parts.values()):
+            return None
+        part = replace(left, **parts)
+        budget.hold(part)
+        return part
+
+
+SHARED = ("tool_calls", "input_tokens", "output_tokens", "total_tokens", "cost")
+"""The limits that can be parted; time passes for all at once."""
+
 _LEAST_DOLLARS, _LEAST_SECONDS = 1e-9, 1e-3
 
 

@@ -6,16 +6,17 @@ import copy
 import pickle
 from collections.abc import Iterator
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from agentkit.agents.many.single import Job, Share, Single
+from agentkit.agents.many.single import Job, Share, Single, rebuilt, session_of
+from agentkit.agents.result import read_saved
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import LINEAGE, Lineage
 from agentkit.errors import ConfigError
 from agentkit.tooling.signature import WITHOUT_MAIN
-from agentkit.usage import Limits
+from agentkit.usage import Charge, Limits
 
 _MOST_AGENTS = 4
 """How many agents a worker process keeps, with their connections."""
@@ -33,13 +34,16 @@ class Traveller:
 class Report:
     """What a run elsewhere has come to: `saved` is its result as text, of whose milestones `known` are older.
 
-    `kind` is the name of its error's class, empty when there is none.
+    `kind` is the name of its error's class, empty when there is none. `charge` is what it took of its part;
+    `must_wait` says that the part was too little for it.
     """
 
     saved: str
     known: int
     kind: str
     error: str
+    charge: Charge = field(default_factory=Charge)
+    must_wait: bool = False
 
 
 def packed(agent: Runner) -> bytes:
@@ -59,7 +63,7 @@ def packed(agent: Runner) -> bytes:
 
 
 def run_elsewhere(data: bytes, job: Job, limits: Limits) -> Report:
-    """Run a job here for another process. `limits` is what is left for all runs together.
+    """Run a job here for another process. `limits` is its part of what is left for all runs together.
 
     What binds it binds nothing that this thread does afterwards.
     """
@@ -69,10 +73,21 @@ def run_elsewhere(data: bytes, job: Job, limits: Limits) -> Report:
 def _run_here(data: bytes, job: Job, limits: Limits) -> Report:
     traveller = _unpacked(data)
     LINEAGE.set(traveller.lineage)
-    single = Single(traveller.agent, job, Share(limits))
+    single = Single(traveller.agent, _unpacked_job(traveller.agent, job), Share(limits))
     result = single.run().result
     kind = "" if result.error is None else type(result.error).__name__
-    return Report(result.to_json(), single.known, kind, str(result.error or ""))
+    must_wait = result.status == "limit" and single.share.is_too_little(result.limit or "")
+    return Report(
+        result.to_json(), single.known, kind, str(result.error or ""), single.share.charged, must_wait=must_wait
+    )
+
+
+def _unpacked_job(agent: Runner, job: Job) -> Job:
+    """The job with what it came to so far."""
+    if not job.saved:
+        return job
+    run, progress, _ = read_saved(job.saved)
+    return replace(job, earlier=rebuilt(agent, session_of(agent, job), run, progress), saved="")
 
 
 def has_killed_workers(error: Exception) -> bool:

@@ -9,11 +9,11 @@ from typing import Any
 from agentkit.agents.running.budget import FEWEST_TOKENS, Budget, Reservation
 from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import ABANDONED, AskModel, Question, Steps, tell
-from agentkit.agents.running.room import Covered
 from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import BadResponse, ModelError
 from agentkit.events import Event, LimitReached, RequestFailed, Summarised
 from agentkit.llm.prices import price_under
+from agentkit.memory.progress import Summary
 from agentkit.memory.session import SessionRun
 from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage
 from agentkit.tooling.tool import Tool
@@ -82,7 +82,10 @@ class Asking:
             self.plan.room.refused(request, reservation.max_tokens, answer.limit_tokens)
             shorter = yield from self.request(self._order)
             again = self.reserve(shorter)
-            if isinstance(again, LimitReached) or not _is_shorter(shorter, again, request, reservation):
+            if isinstance(again, LimitReached):
+                break
+            if not _is_shorter(shorter, again, request, reservation):
+                self.budget.release(again)
                 break
             request, reservation = shorter, again
             answer = yield from self._asked(request, reservation)
@@ -101,6 +104,7 @@ class Asking:
             if answer.status is not None:  # it was refused; otherwise the server may have been at work, and charge it
                 self.budget.release(reservation)
             spent = Usage(requests=1, unreported=1).under(self.plan.llm().tariff) if _has_begun(answer) else Usage()
+            self.budget.note(spent)
             yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
             return answer
         self.plan.room.learn(request, answer.usage.input_tokens)
@@ -119,7 +123,7 @@ class Asking:
         if isinstance(response, Response):
             covered = len(old) if response.text else 0
             if covered:
-                self.plan.room.summary = Covered(covered, old[-1], response.text)
+                self.plan.room.summary = Summary(covered, old[-1], response.text)
             yield from tell(self.run, Summarised(response.text, covered, response.usage))
 
     def _specs(self) -> tuple[ToolSpec, ...]:

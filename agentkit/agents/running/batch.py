@@ -152,7 +152,11 @@ class Batch:
         yield from tell(self.run, ToolCallFinished(step.call, result))
 
     def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
-        question = AskPerson(request, self.plan.said(step.call) or self.plan.approve)
+        approve, left = self.plan.said(step.call) or self.plan.approve, self.budget.seconds_left
+        late = self.budget.out_of_time() if left <= 0 else None
+        if late is not None:  # nobody is asked what cannot happen any more
+            return Approved(request.call_id, Approval.NO.value, late.reason)
+        question = AskPerson(request, approve, seconds_left=left)
         yield question
         nobody = Approved(request.call_id, NOBODY.approval, NOBODY.text)
         return question.answer or nobody
@@ -204,16 +208,22 @@ class Batch:
             return False
 
     def _lead_of(self, result: ToolResult) -> Lead:
-        """The agent that the conversation is passed to. Raises ConfigError when a recording names one not at hand."""
+        """The agent that the conversation is passed to. Raises ConfigError when only another process has known it."""
         if isinstance(result.value, Lead):
             return result.value
-        lead = self.plan.lead.leads.get(result.lead)
+        known = [*self.plan.lead.leads.values(), *self.plan.known]
+        lead = next((each for each in known if each.name == result.lead), None)
         if lead is None:
-            raise ConfigError(
-                f"The conversation was passed to {result.lead!r}, which is none of the handoffs here. "
-                "Give the agent handoffs= as when it was recorded."
-            )
+            raise unknown_lead(result.lead, self.plan.agent)
         return lead
+
+
+def unknown_lead(name: str, agent: str) -> ConfigError:
+    """What is raised when a run that goes on is led by an agent that this program has not named."""
+    return ConfigError(
+        f"The run is led by {name!r}, which is none of the handoffs of {agent!r}; a tool that returned it is not used "
+        "again. Name that agent with resume(..., agents=[...]), or give handoffs= with it."
+    )
 
 
 def _lasting(approval: Approval) -> Approval:

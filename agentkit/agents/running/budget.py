@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from agentkit.events import LimitReached
-from agentkit.usage import Limits, Price, Usage
+from agentkit.tape import Watch
+from agentkit.usage import Charge, Limits, Price, Usage
 
 FEWEST_TOKENS = 16
 """With less room than this no answer is asked for."""
 
 _MOST_RESERVED_TOKENS, _MOST_TOKENS = 16_384, 10_000_000
+_PLACES = 12
 _NO_LIMITS = (None, None, None, None)
 
 UNLIMITED = Limits(tool_calls=None, seconds=None, repeated_calls=None)
@@ -39,18 +42,31 @@ class Reservation:
 
 @dataclass(slots=True)
 class Spent:
-    """What was taken so far, with what is reserved."""
+    """What was taken so far, with what is reserved.
+
+    `above` are the dollars that the same has cost the budgets above; `overlap` counts tokens that are held for input or
+    output, whichever they will be.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float = 0.0
     tool_calls: int = 0
+    above: tuple[float, ...] = ()
+    overlap: int = 0
 
-    def add(self, input_tokens: int, output_tokens: int, dollars: float) -> None:
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens - self.overlap
+
+    def add(self, input_tokens: int, output_tokens: int, dollars: float, above: Sequence[float] = ()) -> None:
         """Count so much more."""
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
-        self.dollars += dollars
+        self.dollars = _sum(self.dollars, dollars)
+        if any(above):
+            self.above = tuple(_sum(*pair) for pair in zip_longest(self.above, above, fillvalue=0.0))
 
 
 @dataclass(slots=True)
@@ -78,7 +94,25 @@ class Budget:
     @property
     def seconds_left(self) -> float:
         """How long the run may still take; infinite without a limit."""
-        return min(budget._own_seconds_left for budget in self._chain())
+        left = min(budget._own_seconds_left for budget in self._chain())
+        return self.clock.left(left) if isinstance(self.clock, Watch) and left < math.inf else left
+
+    @property
+    def charged(self) -> Charge:
+        """What was charged through this budget to it and those above."""
+        with self.lock:
+            spent = self.spent
+            return Charge(spent.input_tokens, spent.output_tokens, spent.tool_calls, (spent.dollars, *spent.above))
+
+    def charge(self, charge: Charge) -> None:
+        """Charge what work has cost that was done before, and is only told of now."""
+        chain = list(self._chain())
+        with self.lock:
+            told = charge.dollars or (0.0,)
+            dollars = [*told, *[told[-1]] * len(chain)][: len(chain)]
+            _book(chain, charge.input_tokens, charge.output_tokens, dollars)
+            for budget in chain:
+                budget.spent.tool_calls += charge.tool_calls
 
     def reserve(
         self,
@@ -110,8 +144,7 @@ class Budget:
                 if tokens < room:
                     room, narrowed = tokens, budget._reached(limit, "The answer was cut at")
             dollars = tuple(known.worst_case(input_tokens, room) if known else 0.0 for known in prices)
-            for budget, worst in zip(chain, dollars, strict=True):
-                budget.spent.add(input_tokens, room if is_limited else 0, worst)
+            _book(chain, input_tokens, room if is_limited else 0, dollars)
         return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
 
     def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Price | None]) -> None:
@@ -120,13 +153,15 @@ class Budget:
         held = reservation.input_tokens if reservation.dollars else 0
         reserved = reservation.max_tokens or 0
         with self.lock:
-            for budget, worst in zip(chain, reservation.dollars or (0.0,) * len(chain), strict=True):
+            for budget in chain:
                 budget.usage += usage
-                if usage.unreported and reservation.dollars:
-                    continue
-                known = budget._price(price)
-                dollars = known.dollars_of(usage) if known else 0.0
-                budget.spent.add(usage.input_tokens - held, usage.output_tokens - reserved, dollars - worst)
+            if usage.unreported and reservation.dollars:
+                return
+            prices = [budget._price(price) for budget in chain]
+            worst = reservation.dollars or (0.0,) * len(chain)
+            taken = [known.dollars_of(usage) if known else 0.0 for known in prices]
+            more = [dollars - most for dollars, most in zip(taken, worst, strict=True)]
+            _book(chain, usage.input_tokens - held, usage.output_tokens - reserved, more)
 
     def release(self, reservation: Reservation) -> None:
         """Give back what was reserved for a request that came to nothing."""
@@ -141,6 +176,22 @@ class Budget:
             for budget in chain:
                 budget.spent.tool_calls += granted
         return granted
+
+    def hold(self, part: Limits, sign: int = 1) -> None:
+        """Set aside a part of what is left, for somebody elsewhere who keeps to it; a sign of -1 gives it back."""
+        input_tokens, output_tokens, overlap = _held(part)
+        chain = list(self._chain())
+        with self.lock:
+            _book(chain, sign * input_tokens, sign * output_tokens, [sign * (part.cost or 0.0)] * len(chain))
+            for budget in chain:
+                budget.spent.overlap += sign * overlap
+                budget.spent.tool_calls += sign * (part.tool_calls or 0)
+
+    def note(self, usage: Usage) -> None:
+        """Enter what was used, and has been charged already."""
+        with self.lock:
+            for budget in self._chain():
+                budget.usage += usage
 
     def out_of_time(self) -> LimitReached | None:
         """The limit of time that holds, in words, once it is hit."""
@@ -209,12 +260,36 @@ class Budget:
         if limits.output_tokens is not None:
             yield "output_tokens", limits.output_tokens - spent.output_tokens
         if limits.total_tokens is not None:
-            yield "total_tokens", limits.total_tokens - spent.input_tokens - spent.output_tokens - input_tokens
+            yield "total_tokens", limits.total_tokens - spent.total_tokens - input_tokens
         if limits.cost is not None and price is not None and not price.is_free:
             worst = price.worst(input_tokens)
             left = limits.cost - spent.dollars - worst.dollars(input_tokens, 0)
             affordable = left * 1_000_000 / worst.output if worst.output else math.inf
             yield "cost", affordable if left > 0 else 0
+
+
+def _sum(one: float, two: float) -> float:
+    """A sum of dollars, the same in whatever order it is made: a replay charges all that a call has cost at once."""
+    return round(one + round(two, _PLACES), _PLACES)
+
+
+def _held(part: Limits) -> tuple[int, int, int]:
+    """The input and output tokens to hold for a part, and how many of them are held twice."""
+    total, least_input, least_output = part.total_tokens, part.input_tokens or 0, part.output_tokens or 0
+    if total is None:
+        return least_input, least_output, 0
+    if part.input_tokens is None:
+        least_input = total - min(least_output, total)
+    elif part.output_tokens is None:
+        least_output = total - min(least_input, total)
+    held = min(least_input, total), min(least_output, total)
+    return *held, max(sum(held) - total, 0)
+
+
+def _book(chain: Sequence[Budget], input_tokens: int, output_tokens: int, dollars: Sequence[float]) -> None:
+    """Count so much more in each budget, from the lowest upwards."""
+    for place, budget in enumerate(chain):
+        budget.spent.add(input_tokens, output_tokens, dollars[place], dollars[place + 1 :])
 
 
 _UNKNOWN_PRICE = (

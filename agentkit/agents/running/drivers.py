@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, nullcontext
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from agentkit.errors import ReplayError, Unreachable
 from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
 from agentkit.messages import ToolResult
 from agentkit.safety.approval import Approver
-from agentkit.tape import TAPE, ataped, is_replaying, taped
+from agentkit.tape import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.tooling import running
 from agentkit.tooling.signature import is_asynchronous
 
@@ -33,6 +33,9 @@ MOST_THREADS = 32
 
 _FAR_SECONDS = 600.0
 """A run that may take longer than this does not watch over a single answer: the connection's own limits are shorter."""
+
+_ASKED_SECONDS = 2.0
+"""How long a recording waits, at most, for a question to be put that is given up already: else nobody knows of it."""
 
 _Value = TypeVar("_Value")
 
@@ -66,12 +69,12 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
     """Enter the world's answer in the question; yields what happens meanwhile."""
     match question:
         case AskModel(request, llm, seconds_left) if streaming:
-            with question.asking():
-                for event in _in_time_each(partial(llm().stream, request), seconds_left):
+            with question.asking(), closing(_in_time_each(partial(llm().stream, request), seconds_left)) as events:
+                for event in events:
                     if isinstance(event, ResponseReceived):
                         question.answer = event.response
-                    else:
-                        yield event
+                        break  # what is the answer cannot be too late any more
+                    yield event
         case AskModel(request, llm, seconds_left):
             with question.asking():
                 question.answer = _in_time(partial(llm().complete, request), seconds_left)
@@ -79,7 +82,7 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
             question.answer = taped(question.asked, partial(_approved, question, question.approve))
         case RunCheck(check, value):
             with question.asking():
-                question.answer = running.call(partial(check, value), None)
+                question.answer = _called(check, value, question.seconds_left)
         case UseTools():
             yield from _use_tools(question)
 
@@ -93,14 +96,14 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
                     async for event in events:
                         yield event
         case AskModel(request, llm, seconds_left):
-            with question.asking():
-                async with _abandoned(seconds_left):
+            with question.asking(), attempted() as attempt:
+                async with _abandoned(seconds_left, attempt):
                     question.answer = await llm().acomplete(request)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
         case RunCheck(check, value):
             with question.asking():
-                question.answer = await _called(check, value)
+                question.answer = await _acalled(check, value, question.seconds_left)
         case UseTools():
             async with aclosing(_ause_tools(question)) as finished:
                 async for event in finished:
@@ -109,36 +112,51 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
 
 async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
     ends = time.monotonic() + question.seconds_left
-    async with _closed(question.llm().astream(question.request)) as events:
-        while True:
-            async with _abandoned(ends - time.monotonic()):  # not across a yield: that would strike whoever is reading
-                event = await anext(events, None)
-            if event is None:
-                return
-            if isinstance(event, ResponseReceived):
-                question.answer = event.response
-            else:
-                yield event
+    with attempted() as attempt:
+        with _on(attempt):
+            events = question.llm().astream(question.request)
+        async with _closed(events):
+            while question.answer is None:
+                # not across a yield: that would strike whoever is reading
+                async with _abandoned(ends - time.monotonic(), attempt):
+                    event = await anext(events, None)
+                if event is None:
+                    return
+                if isinstance(event, ResponseReceived):
+                    question.answer = event.response
+                else:
+                    yield event
 
 
 def _approved(question: AskPerson, approve: Approver | None) -> Approved:
     """What the approver has said or raised."""
     with question.asking():
         if approve is not None:
-            question.answer = question.approved(running.call(partial(approve, question.request), None))
+            question.answer = question.approved(_called(approve, question.request, question.seconds_left))
     return question.answer or question.nobody
 
 
 async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
     with question.asking():
         if approve is not None:
-            question.answer = question.approved(await _called(approve, question.request))
+            question.answer = question.approved(await _acalled(approve, question.request, question.seconds_left))
     return question.answer or question.nobody
 
 
-async def _called(function: Callable[[Any], Any], value: Any) -> Any:
-    """The value of a user's function, sync or async, without blocking the event loop."""
-    return await running.acall(partial(function, value), None, is_async=is_asynchronous(function))
+def _called(function: Callable[[Any], Any], value: Any, seconds_left: float) -> Any:
+    """The value of a user's function, sync or async. Raises ToolTimeout when it does not come in time.
+
+    One that blocks runs in the caller's thread, where it cannot be left, unless the end is near.
+    """
+    is_async = is_asynchronous(function)
+    is_watched = seconds_left < math.inf and (is_async or seconds_left <= _FAR_SECONDS)
+    return running.call(partial(function, value), max(seconds_left, 0.0) if is_watched else None, is_async=is_async)
+
+
+async def _acalled(function: Callable[[Any], Any], value: Any, seconds_left: float) -> Any:
+    """The same without blocking the event loop: what is awaited is cancelled in time, a thread is left behind."""
+    timeout_seconds = None if math.isinf(seconds_left) else max(seconds_left, 0.0)
+    return await running.acall(partial(function, value), timeout_seconds, is_async=is_asynchronous(function))
 
 
 @asynccontextmanager
@@ -170,7 +188,7 @@ def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> T
         _refuse_unknown(judged)
         return _with_usage(judged.run(timeout_seconds), budget)
 
-    return run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent)
+    return run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
 
 
 async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
@@ -178,7 +196,7 @@ async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budge
         _refuse_unknown(judged)
         return _with_usage(await judged.arun(timeout_seconds), budget)
 
-    return await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent))
+    return await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
 
 
 def _holds_an_agent(result: ToolResult) -> bool:
@@ -236,7 +254,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
         for _ in range(min(len(functions), MOST_THREADS)):
-            threading.Thread(target=_work, args=(waiting, ended), daemon=True).start()
+            running.start(partial(_work, waiting, ended))
         for _ in functions:
             outcome = ended.get()
             if isinstance(outcome, BaseException):
@@ -290,7 +308,7 @@ def _in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
     return value
 
 
-def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Iterator[_Value]:
+def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Generator[_Value, None, None]:
     """What `ask()` yields, as it comes. Raises Unreachable when the rest does not come in time."""
     ends = time.monotonic() + seconds_left
     if seconds_left > _FAR_SECONDS:
@@ -298,15 +316,22 @@ def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> I
         return
     came: queue.SimpleQueue[tuple[_Value] | BaseException | None] = queue.SimpleQueue()
     is_given_up = threading.Event()
-    context = copy_context()
-    threading.Thread(target=context.run, args=(_pump, ask, came, is_given_up), daemon=True).start()
-    try:
-        while (item := _next(came, ends - time.monotonic())) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item[0]
-    finally:
-        is_given_up.set()
+    with attempted() as attempt:
+        with _on(attempt):
+            context = copy_context()
+        running.start(partial(context.run, _pump, ask, came, is_given_up))
+        try:
+            while (item := _next(came, ends - time.monotonic(), attempt)) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item[0]
+        finally:
+            is_given_up.set()
+
+
+def _on(attempt: Attempt) -> AbstractContextManager[None]:
+    """The attempt is the tape in the block, where there is a tape at all."""
+    return nullcontext() if TAPE.get() is None else active(attempt)
 
 
 def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
@@ -318,12 +343,15 @@ def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
 
 
 def _next(
-    came: queue.SimpleQueue[tuple[_Value] | BaseException | None], seconds: float
+    came: queue.SimpleQueue[tuple[_Value] | BaseException | None], seconds: float, attempt: Attempt
 ) -> tuple[_Value] | BaseException | None:
     try:
         return came.get(timeout=max(seconds, 0))
     except queue.Empty:
-        return _too_late()
+        error = _too_late()
+        if TAPE.get() is not None:
+            attempt.has_begun.wait(_ASKED_SECONDS)
+        return error if attempt.give_up(error) else came.get()  # the answer came just now, and is on its way
 
 
 def _pump(
@@ -344,16 +372,19 @@ def _pump(
 
 
 @asynccontextmanager
-async def _abandoned(seconds_left: float) -> AsyncIterator[None]:
+async def _abandoned(seconds_left: float, attempt: Attempt) -> AsyncIterator[None]:
     """Give up what is awaited within, in time. Raises Unreachable."""
-    if seconds_left > _FAR_SECONDS:
-        yield
-        return
-    try:
-        async with asyncio.timeout(max(seconds_left, 0)):
+    with _on(attempt):
+        if seconds_left > _FAR_SECONDS:
             yield
-    except TimeoutError:
-        raise _too_late() from None
+            return
+        try:
+            async with asyncio.timeout(max(seconds_left, 0)):
+                yield
+        except TimeoutError:
+            error = _too_late()
+            attempt.give_up(error)
+            raise error from None
 
 
 def _too_late() -> Unreachable:

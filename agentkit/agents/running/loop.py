@@ -55,6 +55,7 @@ class Loop:
 
     def __init__(self, plan: Plan, run: SessionRun, budget: Budget, lead: Lead | None = None) -> None:
         self.plan, self.run, self.budget = plan, run, budget
+        plan.room.recall(run.summary, run.history)
         self.asking = Asking(plan, run, budget)
         self.lead = plan.lead if lead is None else lead
         self.progress = run.progress
@@ -137,6 +138,7 @@ class Loop:
         """The plan of the agent that leads from here on; one that led before finds what was approved for this run."""
         self.grants[id(self.plan.lead)] = self.plan.bench.grants
         plan = lead.plan_beside(self.plan)
+        plan.room.recall(self.run.summary, self.run.history)
         grants = self.grants.get(id(lead), plan.bench.grants)
         return replace(plan, bench=replace(plan.bench, grants=grants))
 
@@ -226,10 +228,12 @@ class Loop:
         return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
 
     def _judged(self, check: Check, value: Any) -> Generator[Event | Question, None, Any]:
-        """What a check makes of a value. Raises what it refuses with, and RunError when it fails."""
-        question = RunCheck(check.function, value)
+        """What a check makes of a value. Raises what it refuses with, and RunError when it fails or ends too late."""
+        question = RunCheck(check.function, value, seconds_left=self.budget.seconds_left)
         yield question
-        answer = question.answer
+        answer, late = question.answer, self.budget.out_of_time()
+        if late is not None:
+            raise LimitExceeded(late.reason)
         if isinstance(value, str) and not isinstance(answer, str | Exception | None):
             kind = type(answer).__name__
             raise RunError(f"The check {check.name} gave {kind} for a text; it returns None to pass, or another text.")
@@ -245,6 +249,9 @@ class Loop:
         self.value, self.withheld = None, True
 
     def _fail(self, error: AgentKitError) -> Steps:
+        if isinstance(error, LimitExceeded):  # the time was up before a check had ended
+            yield from self._land(LimitReached("seconds", str(error)))
+            return
         self.error = error
         yield from self.end("failed")
 

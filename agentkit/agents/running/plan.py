@@ -55,7 +55,8 @@ class HandOff:
 class Plan:
     """An agent as its run knows it; `lead` is the agent itself.
 
-    `said` gives what was said of a call that waited when the run went on, once; no other run inherits it.
+    `said` gives what was said of a call that waited when the run went on, once; no other run inherits it. `known` are
+    agents that the program has named, beside those that may be handed to.
     """
 
     lead: Lead
@@ -68,6 +69,7 @@ class Plan:
     room: Room
     approve: Approver | None = None
     said: Callable[[ToolCall], Approver | None] = _nothing_said
+    known: tuple[Lead, ...] = ()
 
     def price(self) -> Price | None:
         """What the model costs; None when nobody knows."""

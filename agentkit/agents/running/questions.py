@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from agentkit.agents.running.plan import Lineage
 from agentkit.agents.running.tool_call import JudgedCall, recorded
-from agentkit.errors import ModelError
+from agentkit.errors import ModelError, ToolTimeout
 from agentkit.events import Approved, Event, Milestone
 from agentkit.llm.client import LLM
 from agentkit.memory.session import SessionRun
@@ -20,6 +21,8 @@ from agentkit.tape import PersonAsked
 
 ABANDONED = "abandoned"
 """The code of the error that takes the place of an answer which came too late for its run."""
+
+_NOT_ANSWERED = "The time of the run is up, and nobody has answered."
 
 WORDS = "question"
 """The rule of what is asked when a tool waits for words."""
@@ -48,11 +51,15 @@ class AskModel:
 
 @dataclass(slots=True)
 class AskPerson:
-    """Ask the approver and enter what it said or raised; None when there is no approver."""
+    """Ask the approver and enter what it said or raised; None when there is no approver.
+
+    No answer later than `seconds_left` counts.
+    """
 
     request: ApprovalRequest
     approve: Approver | None = None
     answer: Approved | None = None
+    seconds_left: float = math.inf
 
     @property
     def needs_words(self) -> bool:
@@ -61,11 +68,13 @@ class AskPerson:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Take an exception for the answer: an approver that fails has not approved."""
+        """Take an exception for the answer: an approver that fails, or is too late, has not approved."""
         try:
             yield
         except Exception as error:
-            self.answer = self.approved(error)
+            is_late = isinstance(error, ToolTimeout) and self.seconds_left < math.inf
+            no = Approved(self.request.call_id, Approval.NO.value, _NOT_ANSWERED)
+            self.answer = no if is_late else self.approved(error)
 
     def approved(self, said: object) -> Approved:
         """What an approver said, or raised, as it is kept."""
@@ -107,11 +116,12 @@ class UseTools:
 
 @dataclass(slots=True)
 class RunCheck:
-    """Call a check with a prompt or an answer, and enter what it returned or raised."""
+    """Call a check with a prompt or an answer, and enter what it returned or raised, in the time that is left."""
 
     check: Callable[[Any], Any]
     value: Any
     answer: object | None = None
+    seconds_left: float = math.inf
 
     @contextmanager
     def asking(self) -> Iterator[None]:

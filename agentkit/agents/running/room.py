@@ -8,6 +8,7 @@ from functools import partial
 
 from agentkit.llm.client import LLM
 from agentkit.llm.prices import context_window
+from agentkit.memory.progress import Summary
 from agentkit.memory.summary import SUMMARY_INSTRUCTION, summary_prompt, to_summarise, with_summary
 from agentkit.memory.tokens import Calibration, Estimates
 from agentkit.memory.window import Fitted, Window, fit
@@ -16,18 +17,8 @@ from agentkit.messages import Message, Request, SystemMessage, UserMessage
 _SHORT_TOKENS = 24_000
 """Shorter requests fit any model that a list of windows knows, so nobody looks."""
 
-
-@dataclass(frozen=True, slots=True)
-class Covered:
-    """A summary of the first `count` messages of a conversation, the last of which was `last`."""
-
-    count: int
-    last: Message
-    text: str
-
-    def covers(self, messages: Sequence[Message]) -> bool:
-        """Whether these are messages of the conversation that it tells of."""
-        return len(messages) > self.count and messages[self.count - 1] == self.last
+_TO_COME = UserMessage("")
+"""Stands for the prompt that follows."""
 
 
 @dataclass(slots=True)
@@ -37,7 +28,7 @@ class Room:
     window: Window
     estimates: Estimates = field(default_factory=Estimates)
     calibration: Calibration = field(default_factory=Calibration)
-    summary: Covered | None = None
+    summary: Summary | None = None
     is_learnt: bool = False
 
     def tokens(self, request: Request) -> int:
@@ -65,9 +56,17 @@ class Room:
             if self.tokens(request) <= _SHORT_TOKENS:
                 return None
             known = context_window(llm().provider, llm().model)
-        taken = self.calibration.counted(self.estimates.total((), request.instruction, request.tools))
+        ordered = self.estimates.total((), request.instruction, request.tools, request.output_schema)
+        taken = self.calibration.counted(ordered)
         room = self.window.room(known, taken)
         return None if room is None else self.calibration.estimated(room)
+
+    def recall(self, summary: Summary | None, history: Sequence[Message]) -> None:
+        """Take in a summary that another agent or process had written of the conversation that `history` begins."""
+        told = [*history, _TO_COME]
+        own = self.summary.count if self.summary is not None and self.summary.covers(told) else 0
+        if summary is not None and summary.covers(told) and summary.count > own:
+            self.summary = summary
 
     def to_summarise(self, messages: Sequence[Message], room: int, newest: int) -> Sequence[Message]:
         """The beginning of the conversation that a summary should stand for; empty when it has room."""
@@ -104,4 +103,4 @@ class Room:
         return fit(told, room, self.window, self.estimates, begins, with_handles=with_handles)
 
     def _estimated(self, request: Request) -> int:
-        return self.estimates.total(request.messages, request.instruction, request.tools)
+        return self.estimates.total(request.messages, request.instruction, request.tools, request.output_schema)

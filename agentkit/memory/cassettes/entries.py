@@ -17,6 +17,7 @@ from agentkit.memory.cassettes.numbering import Numbered, Numbers
 from agentkit.memory.codec import Data, decode, decode_message, decode_part, decode_seconds, encode, encode_part
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolCall, ToolResult, ToolSpec
 from agentkit.tape import Answer, PersonAsked, Question
+from agentkit.usage import Charge
 
 _MOST_VALUE_CHARS = 100_000
 _MOST_QUESTIONS = 10**12
@@ -33,7 +34,7 @@ class RecordedAnswer:
     """A question with its answer, as a cassette has it. `at` is when the answer was there, in seconds since 1970.
 
     `number` tells it from others, `inside` is the number of the question in whose answering it was asked, or 0. One
-    that `is_live` is asked again in a replay.
+    that `is_live` is asked again in a replay. `charge` is what the answering has cost, where that is written down.
     """
 
     number: int
@@ -44,6 +45,7 @@ class RecordedAnswer:
     inside: int = 0
     is_live: bool = False
     parts: tuple[str, ...] | None = None
+    charge: Charge | None = None
 
     @cached_property
     def form(self) -> Form:
@@ -51,6 +53,15 @@ class RecordedAnswer:
         if isinstance(self.question, Request) and self.parts is not None:
             return request_form(self.question, self.parts)
         return question_form(self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUp:
+    """The time of a run was up at that reading of its watch, counted from 1."""
+
+    watch: str
+    reading: int
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,9 @@ class Told:
     milestone: Milestone
     asking: RecordedAnswer | None = None
     inside: int = 0
+
+
+Entry = RecordedAnswer | Told | TimeUp
 
 
 def encode_question(question: Question, numbers: Numbers) -> Data:
@@ -108,6 +122,14 @@ def encode_told(run: str, at: float, milestone: Milestone, question: int) -> Dat
     return {"run": run, "at": at, "event": event, "of": question}
 
 
+def encode_charge(charge: Charge | None) -> Data:
+    """What an answer has cost, when it has cost anything."""
+    if charge is None:
+        return {}
+    counts = charge.input_tokens, charge.output_tokens, charge.tool_calls, *charge.dollars
+    return {"charge": list(counts)} if any(counts) else {}
+
+
 class Reader:
     """Reads the lines of a cassette, or of an exported session, in their order."""
 
@@ -116,9 +138,11 @@ class Reader:
         self._messages: dict[int, tuple[Message, str]] = {}
         self._askings: dict[int, RecordedAnswer] = {}
 
-    def read(self, data: Data) -> RecordedAnswer | Told:
+    def read(self, data: Data) -> Entry:
         """A line. Raises SessionError for what is none."""
         try:
+            if "watch" in data:
+                return TimeUp(str(data["watch"]), _number(data["up"]), decode_seconds(data["at"]))
             return self._asking(data) if "ask" in data else self._told(data)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
             raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
@@ -144,6 +168,7 @@ class Reader:
             _number(data.get("inside", 0)),
             data.get("live") is True and isinstance(question, ToolCall),
             parts,
+            _decode_charge(data.get("charge")),
         )
         self._askings[asking.number] = asking
         return asking
@@ -193,6 +218,15 @@ def _number(data: Any) -> int:
     if type(data) is not int or not 0 <= data < _MOST_QUESTIONS:
         raise SessionError("A cassette is damaged: what should be the number of a question is none.")
     return data
+
+
+def _decode_charge(data: Any) -> Charge | None:
+    """What an answer has cost; None where it does not say so."""
+    if data is None:
+        return None
+    input_tokens, output_tokens, tool_calls, *dollars = data
+    counts = [_number(count) for count in (input_tokens, output_tokens, tool_calls)]
+    return Charge(counts[0], counts[1], counts[2], tuple(decode_seconds(max(part, 0)) for part in dollars))
 
 
 def _milestone_of(asking: RecordedAnswer) -> Milestone:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from agentkit.errors import SessionError
 from agentkit.memory.archive import FORMAT
-from agentkit.memory.cassettes.entries import Reader, RecordedAnswer, Told
+from agentkit.memory.cassettes.entries import Entry, Reader
 from agentkit.memory.cassettes.hiding import Hiding
-from agentkit.memory.codec import Data, from_line, to_line
+from agentkit.memory.codec import Data, from_line
 
-VERSION = 1
+VERSION = 2
+"""2 says when the time of a run was up, and what an answer has cost; 1 did not."""
+
 _VERSIONS: Mapping[str, int] = {"cassette": VERSION, "session": FORMAT}
 """The newest version that is read of each kind of file, by the key that its header has."""
 
@@ -34,8 +36,7 @@ class CassetteWriter:
     def __init__(self, path: Path, at: float) -> None:
         self.path = path
         self._part = path.with_name(path.name + _PART)
-        self._hiding = Hiding()
-        self._hiding.refresh()
+        self._hiding, self._held = Hiding(), ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._part.unlink(missing_ok=True)
@@ -48,9 +49,16 @@ class CassetteWriter:
 
     def write(self, data: Data) -> None:
         """Add a line, without what is or looks like a secret."""
-        if "messages" in data:  # before each request is often enough, and looking takes its time
-            self._hiding.refresh()
-        rest = memoryview(f"{to_line(self._hiding.hidden(data))}\n".encode())
+        self._hiding.refresh()
+        self._put(self._held + self._hiding.line(data) + "\n")
+        self._held = ""
+
+    def hold(self, data: Data) -> None:
+        """Add a line that can wait for the next: one that tells what can be told from those before and behind it."""
+        self._held += self._hiding.line(data) + "\n"
+
+    def _put(self, lines: str) -> None:
+        rest = memoryview(lines.encode())
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
@@ -60,6 +68,7 @@ class CassetteWriter:
     def finish(self, *, keep: bool) -> None:
         """Put the cassette in its place when it is to be kept; otherwise it stays beside it, as `NAME.part`."""
         try:
+            self._put(self._held)
             if keep:
                 if not os.path.samestat(os.fstat(self._file), self._part.stat()):
                     raise SessionError(f"{self.path} was recorded by somebody else at the same time; record it again.")
@@ -73,9 +82,10 @@ class CassetteWriter:
         return SessionError(f"The cassette {self.path} cannot be written: {error.strerror}. Is its folder writable?")
 
 
-def read_cassette(path: Path) -> tuple[Data, list[RecordedAnswer | Told]]:
-    """The header and the entries of a cassette, or of an exported session.
+def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]:
+    """The header and the entries of a cassette, or of an exported session; with `hide` for people to look at.
 
+    Then also what an older version wrote that would not be written today is hidden.
     The last line may be cut off, as a crash leaves it. Raises SessionError when there is none, or it cannot be read.
     """
     try:
@@ -86,15 +96,22 @@ def read_cassette(path: Path) -> tuple[Data, list[RecordedAnswer | Told]]:
         raise SessionError(f"The cassette {path} cannot be read: {error.strerror or error}.") from error
     header = _header(path, lines[0])
     reader = Reader()
-    return header, list(_entries(path, reader, lines[1:]))
+    return header, list(_entries(path, reader, lines[1:], Hiding() if hide else None))
 
 
-def _entries(path: Path, reader: Reader, lines: Sequence[bytes]) -> Iterator[RecordedAnswer | Told]:
+def is_before(header: Data, version: int) -> bool:
+    """Whether a cassette is older than that version of the format; exported sessions are no cassettes."""
+    known = header.get("cassette")
+    return type(known) is int and known < version
+
+
+def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: Hiding | None) -> Iterator[Entry]:
     whole = lines[:-1]  # what stands behind the last line break was cut off
     for number, line in enumerate(whole, 2):
         try:
             if line.strip():
-                yield reader.read(from_line(line))
+                data = from_line(line)
+                yield reader.read(data if hiding is None else hiding.hidden(data))
         except SessionError as error:
             raise SessionError(f"{path}, line {number}: {error}") from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 from agentkit.errors import SessionError
@@ -15,6 +16,7 @@ from agentkit.memory.codec import Data, encode_part
 
 _Span = tuple[int, int]
 _MOST_ROWS = 16
+_MOST_IN_ROW = 100_000
 
 
 class Numbers:
@@ -90,8 +92,11 @@ class Numbered:
             raise SessionError(f"A cassette is damaged: it names number {number}, which nothing has.") from None
 
     def row(self, row: Sequence[Any]) -> list[int]:
-        """The numbers of a row."""
-        return [number for part in row for number in self._numbers(part)]
+        """The numbers of a row. Raises SessionError for one that is longer than any conversation."""
+        numbers = list(islice((number for part in row for number in self._numbers(part)), _MOST_IN_ROW + 1))
+        if len(numbers) > _MOST_IN_ROW:
+            raise SessionError(f"A cassette is damaged: it sends more than {_MOST_IN_ROW:,} messages at once.")
+        return numbers
 
     def _numbers(self, part: Any) -> Iterator[int]:
         if isinstance(part, dict):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.memory.cassettes.entries import RecordedAnswer
-from agentkit.memory.cassettes.file import read_cassette
+from agentkit.memory.cassettes.entries import RecordedAnswer, TimeUp
+from agentkit.memory.cassettes.file import is_before, read_cassette
 from agentkit.memory.cassettes.forms import Form, difference, message_form, question_form, request_form
-from agentkit.messages import Message, Request
+from agentkit.messages import Message, Request, ToolCall, ToolResult
 from agentkit.redaction import redact
-from agentkit.tape import Answer, Question, Tape
+from agentkit.tape import Account, Answer, Asked, Part, Question, Tape, Watch
+from agentkit.usage import Charge
 
 _ASKS: Mapping[str, str] = {
     "model": "the model is asked",
@@ -35,8 +39,13 @@ class Player(Tape):
     def __init__(self, path: str | PathLike[str], *, partial: bool = False) -> None:
         self.path = Path(path)
         self._partial = partial
-        _, entries = read_cassette(self.path)
+        header, entries = read_cassette(self.path)
         askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
+        self._knows_time = not is_before(header, 2)
+        self._charges = {} if self._knows_time else _charges(askings)
+        self._up = {entry.watch: entry.reading for entry in entries if isinstance(entry, TimeUp)}
+        self._watches: Counter[str] = Counter()
+        self._asked_again: dict[int, tuple[Question, int]] = {}
         live = {0, *(asking.number for asking in askings if asking.is_live)}
         self._unused = [asking for asking in askings if asking.inside in live]
         self._now = min((asking.at - asking.seconds for asking in askings), default=0.0)
@@ -45,18 +54,44 @@ class Player(Tape):
         self.divergence: ReplayError | None = None
         """The first question that had no recorded answer, even when its error was caught on the way."""
 
-    def replayed(self, question: Question, /) -> Answer | None:
+    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
         """The recorded answer; None for one that is live. Raises ReplayError, with what differs, when there is none."""
         with self._lock:
-            form = self._form(question)
-            for place, asking in enumerate(self._unused):
-                if asking.form.fits(form):
-                    del self._unused[place]
-                    self._now = max(self._now, asking.at)
-                    return None if asking.is_live else asking.answer
-            error = ReplayError(self._tell_difference(form))
-            self.divergence = self.divergence or error
-            raise error
+            asking = self._taken(question)
+            if asking.is_live:
+                self._asked_again[id(question)] = question, asking.number
+                return None
+        charge = asking.charge or self._charges.get(asking.number)
+        if account is not None and charge is not None:
+            account.charge(charge)
+        return asking.answer
+
+    def asked(self, question: Question, /) -> Asked:
+        """A question that is live; what it asks in turn is a part of its own."""
+        with self._lock:
+            _, number = self._asked_again.pop(id(question), (question, 0))
+        return Asked(Part(self, str(number)))
+
+    def watch(self, part: str = "", /) -> Watch:
+        """A watch that says that the time is up when it was in the recording."""
+        with self._lock:
+            self._watches[part] += 1
+            name = f"{part}{self._watches[part]}"
+        return _Recorded(self, self._up.get(name)) if self._knows_time else Watch(self.now)
+
+    def _taken(self, question: Question) -> RecordedAnswer:
+        """The recorded question that this one is, which is used up with it: that of the same call, else the first."""
+        form, call = self._form(question), _call_id(question)
+        fitting = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
+        first = next(fitting, None)
+        if first is not None:
+            same = (place for place in chain([first], fitting) if _call_id(self._unused[place].question) == call)
+            asking = self._unused.pop(first if call is None else next(same, first))
+            self._now = max(self._now, asking.at)
+            return asking
+        error = ReplayError(self._tell_difference(form))
+        self.divergence = self.divergence or error
+        raise error
 
     def now(self) -> float:
         """When the newest of the answers given so far was recorded, in seconds since 1970."""
@@ -101,3 +136,35 @@ class Player(Tape):
         answers = "one answer that nobody" if count == 1 else f"{count} answers that nobody"
         asked = redact(difference(first, Form(first.kind, "")))
         return f"The cassette {self.path} has {answers} asked for. First, {_ASKS[first.kind]}:\n{asked}\n{_REMEDY}"
+
+
+class _Recorded(Watch):
+    """A watch that stands still until the reading at which the time was up; None when it never was."""
+
+    def __init__(self, player: Player, up: int | None) -> None:
+        super().__init__(player.now)
+        self._up, self._readings = up, 0
+
+    def left(self, _seconds: float, /) -> float:
+        self._readings += 1
+        return math.inf if self._up is None or self._readings < self._up else 0.0
+
+
+def _call_id(question: Question) -> str | None:
+    """The id of the call that a question is about: calls that are made at the same time may be alike otherwise."""
+    if isinstance(question, Request):
+        return None
+    return question.id if isinstance(question, ToolCall) else question.call.id
+
+
+def _charges(askings: Sequence[RecordedAnswer]) -> dict[int, Charge]:
+    """What tool calls have cost in a cassette that does not say so, as far as their results and what is inside tell."""
+    outer = {asking.number: asking.inside for asking in askings if asking.inside < asking.number}  # so that it ends
+    calls: Counter[int] = Counter()
+    for asking in askings:
+        number = asking.inside if isinstance(asking.question, ToolCall) else 0
+        while number:
+            calls[number] += 1
+            number = outer.get(number, 0)
+    usages = {asking.number: asking.answer.usage for asking in askings if isinstance(asking.answer, ToolResult)}
+    return {number: Charge(usage.input_tokens, usage.output_tokens, calls[number]) for number, usage in usages.items()}

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.events import Milestone, ResponseReceived, ToolCallFinished
-from agentkit.memory.cassettes.entries import encode_answer, encode_question, encode_told
+from agentkit.events import Milestone, ResponseReceived, RunEnded, ToolCallFinished
+from agentkit.memory.cassettes.entries import encode_answer, encode_charge, encode_question, encode_told
 from agentkit.memory.cassettes.file import CassetteWriter
 from agentkit.memory.cassettes.numbering import Numbers
 from agentkit.memory.codec import Data
 from agentkit.messages import ToolCall
-from agentkit.tape import Answer, Asked, Question, Tape
+from agentkit.tape import Answer, Asked, Question, Tape, Watch
+from agentkit.usage import Charge
 
 
 class Recorder(Tape):
@@ -40,6 +42,10 @@ class Recorder(Tape):
         """Write down what a run has done."""
         self._notes.tell(run, milestone)
 
+    def watch(self, part: str = "", /) -> Watch:
+        """A watch of which it is written down when it says that the time is up."""
+        return self._notes.watch(part)
+
     def finish(self, *, keep: bool = True) -> None:
         """End the recording: keep it in the place of an older one, or leave that as it was. Once is enough."""
         self._notes.finish(keep=keep)
@@ -52,6 +58,7 @@ class _Notes:
         self._writer = writer
         self._numbers = Numbers()
         self._answers: dict[int | str, tuple[int, Answer]] = {}
+        self._watches: Counter[str] = Counter()
         self._questions = 0
         self._has_ended = False
         self._lock = threading.Lock()
@@ -66,6 +73,16 @@ class _Notes:
             self._questions += 1
             return self._questions
 
+    def watch(self, part: str) -> Watch:
+        """The next watch of a part of the program."""
+        with self._lock:
+            self._watches[part] += 1
+            return _Noting(self, f"{part}{self._watches[part]}")
+
+    def note_up(self, watch: str, reading: int) -> None:
+        """The time of a run was up at that reading of its watch."""
+        self._write(lambda: {"watch": watch, "up": reading, "at": time.time()})
+
     def enter(self, head: Data, question: Question, answer: Answer) -> None:
         def line() -> Data:
             asked, answered = encode_question(question, self._numbers), encode_answer(answer, self._numbers)
@@ -79,7 +96,7 @@ class _Notes:
             number = self._number_of(milestone)
             return {**encode_told(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
 
-        self._write(line)
+        self._write(line, can_wait=not isinstance(milestone, RunEnded))
 
     def _number_of(self, milestone: Milestone) -> int:
         """The number of the question whose answer a milestone tells as it came; else 0."""
@@ -98,11 +115,12 @@ class _Notes:
                 self._has_ended = True
                 self._writer.finish(keep=keep)
 
-    def _write(self, line: Callable[[], Data]) -> None:
+    def _write(self, line: Callable[[], Data], *, can_wait: bool = False) -> None:
         """Write the line, unless the recording is over, as it may be when a thread outlives it."""
         with self._lock:
             if not self._has_ended:
-                self._writer.write(line())
+                write = self._writer.hold if can_wait else self._writer.write
+                write(line())
 
 
 class _Recorded(Asked):
@@ -112,10 +130,15 @@ class _Recorded(Asked):
         self._notes, self._question, self._inside = notes, question, inside
         self._number = notes.begin()
         self._began = time.perf_counter()
+        self._unheard = [True]
         super().__init__(_Inside(notes, self._number))
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False) -> None:
-        """Write down question and answer."""
+    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
+        """Write down question and answer, once; whether it was this time."""
+        try:
+            self._unheard.pop()  # which succeeds once, in whatever thread
+        except IndexError:
+            return False
         head: Data = {
             "id": self._number,
             "at": round(time.time(), 6),
@@ -125,7 +148,8 @@ class _Recorded(Asked):
             head["inside"] = self._inside
         if is_live:
             head["live"] = True
-        self._notes.enter(head, self._question, answer)
+        self._notes.enter({**head, **encode_charge(charge)}, self._question, answer)
+        return True
 
 
 class _Inside(Tape):
@@ -141,6 +165,26 @@ class _Inside(Tape):
     def told(self, run: str, milestone: Milestone, /) -> None:
         """Write down what a run has done that the answering set off."""
         self._notes.tell(run, milestone, self._number)
+
+    def watch(self, part: str = "", /) -> Watch:
+        """A watch of the question's own: in a replay it is only needed when the question is asked again."""
+        return self._notes.watch(f"{self._number}/{part}")
+
+
+class _Noting(Watch):
+    """Notes at which of its readings the time was up."""
+
+    def __init__(self, notes: _Notes, name: str) -> None:
+        super().__init__(time.monotonic)
+        self._notes, self._name = notes, name
+        self._readings, self._is_up = 0, False
+
+    def left(self, seconds: float, /) -> float:
+        self._readings += 1
+        if seconds <= 0 and not self._is_up:
+            self._is_up = True
+            self._notes.note_up(self._name, self._readings)
+        return seconds
 
 
 def _key(question: Question, answer: Answer) -> int | str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import struct
 import sys
 import time
@@ -102,10 +103,9 @@ class _Files:
         os.register_at_fork(after_in_child=partial(_close_all, weakref.ref(self._open)))
 
     def open(self, path: Path) -> BinaryIO:
-        """The file, made when there is none, readable for its owner only. Raises SessionError."""
+        """The file, made when there is none, readable for its owner only. Raises SessionError, also for a link."""
         try:
-            path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+            file = os.fdopen(_descriptor(path), "r+b", buffering=0)
         except OSError as error:
             raise _cannot_lock(path, error) from None
         self._open.add(file)
@@ -165,6 +165,37 @@ class FileLocks:
         if release is not None:
             release()
         return release is None
+
+
+def refuse_others(path: Path, found: os.stat_result) -> None:
+    """Raise SessionError for a symbolic link, and for what belongs to another user, who could read along."""
+    if stat.S_ISLNK(found.st_mode):
+        raise SessionError(f"{path} is a symbolic link, which sessions are not kept behind; name the file itself.")
+    if found.st_uid != os.geteuid():
+        raise SessionError(
+            f"{path} belongs to another user (id {found.st_uid}), who could read and change what is kept in it;"
+            " name a file of your own, or check its owner."
+        )
+
+
+def _descriptor(path: Path) -> int:
+    """The file, opened. Raises SessionError and OSError."""
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        if path.is_symlink():
+            refuse_others(path, path.lstat())
+        raise
+    try:
+        found = os.fstat(descriptor)
+        refuse_others(path, found)
+        if found.st_mode & 0o077:
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _got(file: BinaryIO, lock: Callable[..., object], *wishes: object) -> bool:

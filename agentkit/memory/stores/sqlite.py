@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from agentkit.errors import SessionError
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, no_session, taken
-from agentkit.memory.stores.locks import Holds, locks_beside
+from agentkit.memory.stores.locks import Holds, locks_beside, refuse_others
 from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
 
 SCHEMA_VERSION = 1
@@ -24,7 +26,7 @@ _APPLICATION = 0x41_4B_49_54
 
 _SCHEMA = (
     "CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
-    "CREATE TABLE entries (position INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL REFERENCES sessions,"
+    "CREATE TABLE entries (position INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions,"
     " run TEXT NOT NULL, at REAL NOT NULL, milestone TEXT NOT NULL)",
     "CREATE INDEX entries_of_session ON entries (session)",
     f"PRAGMA application_id = {_APPLICATION}",
@@ -36,6 +38,7 @@ _READ = (
     " WHERE name = ? ORDER BY position"
 )
 _ADD = "INSERT INTO entries (session, run, at, milestone) VALUES (?, ?, ?, ?)"
+_ADD_BY_NAME = "INSERT INTO entries (session, run, at, milestone) SELECT id, ?, ?, ? FROM sessions WHERE name = ?"
 _SUMMARIES = (
     "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM entries JOIN sessions ON session = sessions.id"
     " GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"
@@ -57,17 +60,22 @@ class SQLiteStore:
 
     What was appended survives the death of the process at any instant; of what was appended in the last moments before
     a loss of power, the newest may be missing, never a part of an entry. One connection serves all threads;
-    `wait_seconds` is how long it waits for other processes that are just writing.
+    `wait_seconds` is how long it waits for other processes that are just writing. When the file is removed or replaced,
+    a run that is going on is refused from then on, so that no file holds a part of it; what begins later is kept in the
+    file that is there then.
     """
 
     def __init__(self, path: str | PathLike[str], wait_seconds: float = 30.0) -> None:
         self.path = Path(path).absolute()
+        self._text = str(self.path)
         self._wait_seconds = wait_seconds
         self._holds = Holds(locks_beside(self.path))
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int, int] | None = None
         self._inherited: list[sqlite3.Connection] = []
+        self._held: set[tuple[str, str]] = set()
+        self._lost: set[tuple[str, str]] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self._wait_seconds)
@@ -86,10 +94,17 @@ class SQLiteStore:
     def append(self, session: str, entries: Sequence[Entry]) -> None:
         """Add all of them or none."""
         rows = rows_of(entries)
+        if len(rows) == 1 and self._append_one(session, rows[0]):
+            return
         if rows:
-            with self._writing() as connection:
+            with self._writing(session, rows) as connection:
                 found = _find(connection, session)
                 _add(connection, _make(connection, session) if found is None else found, rows)
+
+    def _append_one(self, session: str, row: Row) -> bool:
+        """Add an entry to a session that is there, by the one statement that is most often needed."""
+        with self._using(session, [row]) as connection:
+            return connection.execute(_ADD_BY_NAME, (*row, session)).rowcount == 1
 
     def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
         """The entries behind `after`, and the position behind the last."""
@@ -99,7 +114,18 @@ class SQLiteStore:
 
     def hold(self, session: str, run: str) -> Release | None:
         """Claim a run until it is released or the process dies."""
-        return self._holds.hold(session, run)
+        release = self._holds.hold(session, run)
+        if release is None:
+            return None
+        with self._lock:
+            self._held.add((session, run))
+        return partial(self._let_go, (session, run), release)
+
+    def _let_go(self, key: tuple[str, str], release: Release) -> None:
+        with self._lock:
+            self._held.discard(key)
+            self._lost.discard(key)
+        release()
 
     def is_held(self, session: str, run: str) -> bool:
         """Whether anybody alive holds the run."""
@@ -139,10 +165,16 @@ class SQLiteStore:
                 connection.close()
 
     @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone; its errors as ours."""
+    def _using(self, session: str = "", rows: Sequence[Row] = ()) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone; its errors as ours. `rows` are those that are about to be added.
+
+        Raises SessionError when they are of a run whose beginning is in another file.
+        """
         with self._lock:
             try:
+                self._notice()
+                if self._lost and not self._lost.isdisjoint((session, run) for run, _, _ in rows):
+                    raise _removed(self.path)
                 yield self._connected()
             except sqlite3.Error as error:
                 raise _told(self.path, error) from None
@@ -150,25 +182,32 @@ class SQLiteStore:
                 raise SessionError(f"The sessions in {self.path} cannot be kept: {error.strerror}.") from None
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, session: str = "", rows: Sequence[Row] = ()) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it or nothing."""
-        with self._using() as connection, _transaction(connection):
+        with self._using(session, rows) as connection, _transaction(connection):
             yield connection
+
+    def _notice(self) -> None:
+        """Let go of a connection to a file that is not there any more, and of one that is a parent's."""
+        opened, found = self._opened, _identity(self._text)
+        if self._connection is None or opened is None or opened == found:
+            return
+        if opened[0] == os.getpid():
+            self._lost.update(self._held)  # the file was removed, or another put in its place
+            if found is None:  # a file that was moved takes along what is in its log, which SQLite leaves behind
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.close()
+        else:
+            self._inherited.append(self._connection)  # closing it here would harm the parent
+            self._connection = None
 
     def _connected(self) -> sqlite3.Connection:
         """The connection of this process to the file that is there now."""
-        opened = self._opened
-        if self._connection is not None and opened is not None:
-            if opened == _identity(self.path):
-                return self._connection
-            if opened[0] == os.getpid():
-                self.close()  # the file was removed, or another put in its place
-            else:
-                self._inherited.append(self._connection)  # a parent's; closing it here would harm the parent
+        if self._connection is not None:
+            return self._connection
         _make_file(self.path)
-        self._connection = None
         connection = _connect(self.path, self._wait_seconds)
-        self._connection, self._opened = connection, _identity(self.path)
+        self._connection, self._opened = connection, _identity(self._text)
         weakref.finalize(self, _close, connection, os.getpid())
         return connection
 
@@ -243,16 +282,22 @@ def _use_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) ->
 
 
 def _make_file(path: Path) -> None:
-    """Make the file, and its folder, for the owner only; what is there already stays as it is."""
+    """Make the file, and its folder, for the owner only. Raises SessionError for a link, and for a file of others."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        return
+    refuse_others(path, found)  # it must not be opened to see: closing it again would give up locks on it
+    if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
 
 
-def _identity(path: Path) -> tuple[int, int, int] | None:
+def _identity(path: str) -> tuple[int, int, int] | None:
     """Which process, and which file."""
     try:
-        found = path.stat()
+        found = os.lstat(path)  # before each use: a third of what path.lstat() takes
     except FileNotFoundError:
         return None
     return os.getpid(), found.st_dev, found.st_ino
@@ -277,6 +322,13 @@ def _make(connection: sqlite3.Connection, session: str) -> int:
 
 def _add(connection: sqlite3.Connection, session: int, rows: Sequence[Row]) -> None:
     connection.executemany(_ADD, [(session, *row) for row in rows])
+
+
+def _removed(path: Path) -> SessionError:
+    return SessionError(
+        f"The file {path} was removed or replaced while this run was going on, so that the run cannot be kept. What it"
+        " had done until then is in the file that was there; put that back to go on, or ask anew."
+    )
 
 
 def _told(path: Path, error: sqlite3.Error) -> SessionError:

@@ -311,7 +311,7 @@ def test_answers_are_typed_again(tmp_path):
     assert [result.output for result in agent.map(["2+2", "2+3"], 1)] == [4, 5]
     other = Agent("lister", llm=lines, output_type=list[str], session=session)
     result = other.map(["2+2"])[0]
-    assert (result.status, result.output, type(result.error)) == ("failed", None, SessionError)
+    assert (result.status, result.value, type(result.error)) == ("failed", None, SessionError)
 
 
 def test_answer_of_another_agent_is_typed_again(tmp_path):

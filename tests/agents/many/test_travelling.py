@@ -24,6 +24,7 @@ from agentkit.messages import Image, UserMessage
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
+from agentkit.usage import Price
 
 NUMBERS = [str(number) for number in range(4)]
 
@@ -374,3 +375,35 @@ def test_images_travel():
         agent = Agent("viewer", llm=client_of(server))
         result = agent.map([["What is this?", picture]], executor=executor)[0]
         assert (result.error, result.output) == (None, "A picture.")
+
+
+def many_words(request):
+    """Calls a tool as often as the prompt says, and then answers."""
+    messages = request.json["messages"]
+    wanted = int(next(message["content"] for message in messages if message["role"] == "user"))
+    used = sum(message["role"] == "tool" for message in messages)
+    return call("string_length", text="x" * used) if used < wanted and request.json.get("tools") else "Done."
+
+
+def test_runs_elsewhere_keep_their_limits_together():
+    """However many run at the same time in other processes, together they take no more than the limits say."""
+    with FakeServer(many_words, repeat=True) as server, pool() as executor:
+        agent = Agent("a", core_tools, llm=client_of(server), max_iterations=50)
+        limits = Limits(tool_calls=10)
+        results = agent.map(["6"] * 4, 4, executor=executor, limits=limits)
+        assert sum(used.result.ok for result in results for used in result.tool_calls) == 10
+        assert {result.limit for result in results} == {"tool_calls"}
+        few = agent.map(["2"] * 4, 4, executor=executor, limits=limits)
+        assert [result.status for result in few] == ["done"] * 4
+
+
+@pytest.mark.parametrize("limits", [Limits(total_tokens=150), Limits(cost=0.00015, unknown_price=Price(1, 1))])
+def test_tokens_and_money_elsewhere_are_parted(limits):
+    """Requests elsewhere are paid from parts of what is left; what a run leaves of its part others get."""
+    with FakeServer(many_words, repeat=True) as server, pool() as executor:
+        agent = Agent("a", core_tools.only("string_length"), llm=client_of(server), max_iterations=50)
+        results = agent.map(["1"] * 8, 3, executor=executor, limits=limits)
+        spent = sum(result.usage.total_tokens for result in results)
+        assert 0 < spent <= 150
+        assert {"done", "limit"} == {result.status for result in results}
+        assert len(server.requests) == sum(result.usage.requests for result in results)

@@ -234,3 +234,45 @@ def test_threads_never_spend_more_than_there_is(seed):
         list(threads.map(spend, range(8)))
     assert beyond == []
     assert sum(granted) == top.spent.tool_calls == 200
+
+
+def test_what_work_has_cost_can_be_charged_again():
+    """What was charged through a budget is charged to another chain as it was, whatever each of them reckons with."""
+
+    def chain():
+        top = budget(cost=1.0, unknown_price=Price(5.0, 5.0))
+        return [top, run := budget(top, cost=1.0, unknown_price=Price(1.0, 2.0)), Budget(UNLIMITED, run)]
+
+    recorded, replayed = chain(), chain()
+    for _ in range(3):
+        settle(recorded[-1], reserve(recorded[-1], price=None), used(90, 50), price=None)
+    reserve(recorded[-1], max_tokens=100, price=None)
+    recorded[-1].take_tool_calls(2)
+    replayed[-1].charge(recorded[-1].charged)
+    assert [each.spent for each in replayed] == [each.spent for each in recorded]
+    assert replayed[0].spent.dollars > replayed[1].spent.dollars > replayed[2].spent.dollars == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "left"),
+    [
+        (Limits(total_tokens=100), (900, None, None)),
+        (Limits(total_tokens=100, input_tokens=70), (900, 930, None)),
+        (Limits(total_tokens=100, output_tokens=400), (900, None, 900)),
+        (Limits(total_tokens=100, input_tokens=70, output_tokens=90), (900, 930, 910)),
+        (Limits(input_tokens=70, output_tokens=90), (None, 930, 910)),
+    ],
+)
+def test_a_part_is_held_and_given_back(part, left):
+    """What is held for somebody elsewhere is missing in each limit that it is a part of, and there again afterwards."""
+    limits = ("total_tokens", "input_tokens", "output_tokens")
+    top = budget(**{name: 1_000 for name in limits if getattr(part, name)})
+    inside = budget(top)
+    inside.hold(part)
+    spent = top.spent.total_tokens, top.spent.input_tokens, top.spent.output_tokens
+    rooms = [None if room is None else 1_000 - taken for room, taken in zip(left, spent, strict=True)]
+    assert rooms == list(left)
+    inside.hold(part, -1)
+    assert (top.spent.total_tokens, top.spent.input_tokens, top.spent.output_tokens, top.spent.overlap) == (0, 0, 0, 0)
+    inside.note(used(5, 5))
+    assert (top.usage, top.spent.input_tokens) == (used(5, 5), 0)

@@ -1,7 +1,8 @@
 """How much of the conversation does the model read, and what has its server taught about that?"""
 
-from agentkit.agents.running.room import Covered, Room
+from agentkit.agents.running.room import Room
 from agentkit.llm.client import LLM
+from agentkit.memory.progress import Summary
 from agentkit.memory.window import Window
 from agentkit.messages import AssistantMessage, Request, SystemMessage, UserMessage
 
@@ -74,7 +75,7 @@ def test_summary_stands_for_the_oldest_exchanges():
     old = room.to_summarise(messages, 500, 20)
     assert list(old) == messages[: len(old)]
     assert isinstance(messages[len(old)], UserMessage)
-    room.summary = Covered(len(old), old[-1], "They spoke.")
+    room.summary = Summary(len(old), old[-1], "They spoke.")
     told = room.told(messages)
     assert "They spoke." in told[0].content
     assert told[1:] == messages[len(old) + 1 :]
@@ -85,7 +86,7 @@ def test_summary_stands_for_the_oldest_exchanges():
 def test_next_summary_covers_the_last_one():
     """A summary that is written later stands for all that the earlier one stood for, and for what came since."""
     room, messages = Room(Window(tokens=500, summarise=True)), conversation(10)
-    room.summary = Covered(6, messages[5], "They spoke.")
+    room.summary = Summary(6, messages[5], "They spoke.")
     old = room.to_summarise(messages, 300, 20)
     assert len(old) > 6
     assert list(old) == messages[: len(old)]
@@ -105,7 +106,7 @@ def test_newest_exchange_is_never_summarised():
 def test_summary_of_another_conversation_is_not_told():
     """A summary is told only where it belongs: not in a conversation that began otherwise."""
     room, messages = Room(Window(summarise=True)), conversation()
-    room.summary = Covered(6, messages[5], "They spoke.")
+    room.summary = Summary(6, messages[5], "They spoke.")
     other = [UserMessage("Hello."), *messages]
     assert room.told(other) is other
     assert room.told(messages[:6]) == messages[:6]
@@ -116,7 +117,7 @@ def test_standing_orders_are_told_beside_the_summary():
     order = SystemMessage("Speak like a pirate.")
     room, messages = Room(Window(tokens=500, summarise=True)), [order, *conversation()]
     old = room.to_summarise(messages, 500, 21)
-    room.summary = Covered(len(old), old[-1], "They spoke.")
+    room.summary = Summary(len(old), old[-1], "They spoke.")
     told = room.told(messages)
     assert told[0] == order
     assert f"A summary of {len(old) - 1} earlier messages" in told[1].content
@@ -126,7 +127,7 @@ def test_standing_orders_are_told_beside_the_summary():
 def test_fitted_part_keeps_the_newest_exchange():
     """What has room is the newest part, beginning with the summary where there is one."""
     room, messages = Room(Window(tokens=500, summarise=True)), conversation()
-    room.summary = Covered(16, messages[15], "They spoke.")
+    room.summary = Summary(16, messages[15], "They spoke.")
     fitted = room.fitted(messages, 500, 20, with_handles=False)
     assert fitted.fits
     assert fitted.messages[-1] == PROMPT

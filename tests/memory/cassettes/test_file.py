@@ -30,7 +30,7 @@ def test_lines_come_back(path):
     writer.write({**LINE, "run": "s", "note": "héllo \ud800"})
     writer.finish(keep=True)
     header, entries = read_cassette(path)
-    assert header == {"cassette": 1, "agentkit": agentkit.__version__, "recorded": "1970-01-01T00:00:00+00:00"}
+    assert header == {"cassette": 2, "agentkit": agentkit.__version__, "recorded": "1970-01-01T00:00:00+00:00"}
     assert [(entry.run, entry.milestone) for entry in entries] == [("r", RunResumed()), ("s", RunResumed())]
     assert list(path.parent.iterdir()) == [path]
 
@@ -127,8 +127,8 @@ def test_a_version_that_is_not_known_is_not_told(tmp_path):
     command = [sys.executable, "-I", "-S", "-c", WITHOUT_METADATA, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     header, error = done.stdout.splitlines()
-    assert header == "{'cassette': 1, 'recorded': '1970-01-01T00:00:00+00:00'}"
-    assert "this agentkit (version unknown) reads up to 1" in error
+    assert header == "{'cassette': 2, 'recorded': '1970-01-01T00:00:00+00:00'}"
+    assert "this agentkit (version unknown) reads up to 2" in error
 
 
 WRITE_UNTIL_FULL = """
@@ -170,7 +170,7 @@ def test_a_full_disk_is_an_error(path):
         (b"[1]\n", "no cassette"),
         (b"\xff\xfe\n", "no cassette"),
         (b'{"other": 1}\n', "no cassette"),
-        (b'{"cassette": 2, "agentkit": "9.9"}\n', "version 2.*agentkit 9.9.*upgrade"),
+        (b'{"cassette": 3, "agentkit": "9.9"}\n', "version 3.*agentkit 9.9.*upgrade"),
         (b'{"session": 2, "name": "x"}\n', "version 2.*reads up to 1.*by a newer agentkit; upgrade"),
         (b'{"cassette": 1}\nnonsense\n', "line 2.*not JSON"),
         (b'{"cassette": 1}\n\n{"event": "x"}\n', "line 3.*unknown"),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from agentkit.memory.cassettes.hiding import Hiding
+from agentkit.memory.codec import to_line
 
 KEY = "sk-" + "a1b2" * 8
 
@@ -30,7 +31,8 @@ def hiding():
 )
 def test_secrets_are_redacted_wherever_they_stand(hiding, data):
     """A key is redacted in any text of an entry, however deep."""
-    shown = json.dumps(hiding.hidden(data))
+    shown = hiding.line(data)
+    assert json.loads(shown) == hiding.hidden(data)
     assert KEY not in shown
     assert "Zx9Zx9" not in shown
     assert "[redacted: " in shown
@@ -44,10 +46,10 @@ def test_arguments_stay_json(hiding):
 
 
 def test_what_holds_no_secret_is_left_as_it_is(hiding):
-    """An entry without a secret is the same object, and its arguments keep their spelling."""
+    """An entry without a secret is written as it is, and its arguments keep their spelling."""
     data = {"arguments": '{"b":1,  "a":2}', "text": "long " * 100, "image": "data:image/png;base64,AKIA", "n": 1}
-    assert hiding.hidden(data) is data
-    assert hiding.hidden(data) is data
+    assert hiding.line(data) == to_line(data)
+    assert hiding.hidden(data) == data
     other = hiding.hidden({**data, "key": KEY})
     assert other["arguments"] == data["arguments"]
 
@@ -94,3 +96,42 @@ def test_pictures_are_left_as_they_are(hiding):
     picture = {"url": "data:image/png;base64,AKIA" + "A1B2" * 4 + "/", "detail": "low"}
     assert hiding.hidden({"content": [picture]}) == {"content": [picture]}
     assert hiding.hidden({"content": [picture, KEY]}) == {"content": [picture, "[redacted: API key]"]}
+
+
+NAMED = [
+    ({"settings": {"headers": {"X-Api-Key": "tulip"}}}, "tulip"),
+    ({"settings": {"passwords": "fine", "password": ["tulip", "rose"]}}, "tulip"),
+    ({"arguments": json.dumps({"user": "ann", "password": "tulip"})}, "tulip"),
+    ({"arguments": json.dumps({"body": json.dumps({"dbPassword": 'tu"lip'})})}, "lip"),
+    ({"arguments": '{"pass\\u0077ord": "tulip"}'}, "tulip"),
+    ({"content": json.dumps({"client_secret": "tulip"}, indent=2)}, "tulip"),
+    ({"content": "{'token': 'tulip', 'n': 1}"}, "tulip"),
+    ({"content": "curl -H 'Authorization: Basic dHVsaXA=' https://x.example/"}, "dHVsaXA"),
+    ({"content": "Cookie: session=tulip; b=c"}, "tulip"),
+    ({"content": "mysql --password=tulip --host=x"}, "tulip"),
+    ({"content": "GET https://x.example/?access_token=tulip&page=2"}, "tulip"),
+]
+
+
+@pytest.mark.parametrize(("data", "secret"), NAMED)
+def test_what_its_name_calls_secret_is_redacted(hiding, data, secret):
+    """The value of an argument, a key or a header whose name says that it is secret is not written, short as it be."""
+    line = hiding.line(data)
+    assert secret not in line
+    assert "[redacted: secret]" in line
+    arguments = json.loads(line).get("arguments")
+    assert arguments is None or json.loads(arguments)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"usage": {"input_tokens": 5}, "arguments": '{"next_page_token": "abc", "max_tokens": "7"}'},
+        {"output_schema": {"properties": {"password": {"type": "string"}}}},
+        {"arguments": '{"password": 1234, "token": null, "secret": "", "key": "name"}'},
+        {"text": "password: ask your administrator; token=tokenizer.next; password=$PASSWORD; secret=read()"},
+    ],
+)
+def test_what_only_sounds_secret_is_left(hiding, data):
+    """Numbers, schemas, tokens of pages and of texts, and places that are to be filled in are written as they are."""
+    assert json.loads(hiding.line(data)) == data

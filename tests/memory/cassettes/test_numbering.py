@@ -94,3 +94,11 @@ def test_absurd_spans_end_where_nothing_is():
     numbered.row([{"number": 1, "text": "a"}])
     with pytest.raises(SessionError, match="number 2"):
         numbered.row(["1-999999999999"])
+
+
+def test_a_row_longer_than_any_conversation_is_refused():
+    """A short row of spans does not become a hundred thousand messages and more."""
+    numbered = Numbered()
+    numbered.row([{"number": number, "text": ""} for number in range(1, 1001)])
+    with pytest.raises(SessionError, match="more than 100,000 messages"):
+        numbered.row(["1-1000"] * 101)

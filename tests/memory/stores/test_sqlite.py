@@ -1,11 +1,13 @@
 """What happens to sessions in a file when the file, the disk or the process is not as it should be?"""
 
 import gc
+import os
 import sqlite3
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +16,7 @@ import pytest
 from agentkit.errors import SessionError
 from agentkit.events import AnswerRefused, RunEnded
 from agentkit.memory.store import Entry
+from agentkit.memory.stores.locks import RangeLocks
 from agentkit.memory.stores.sqlite import SQLiteStore
 
 ENTRY = Entry("run-1", 1.0, RunEnded("done"))
@@ -174,6 +177,8 @@ def test_a_folder_that_may_only_be_read_is_an_error():
         store = SQLiteStore(Path(folder) / "sessions.db")
         store.append("trip", [ENTRY])
         store.close()
+        if os.geteuid() == 0:  # the other process gives up being root
+            os.chown(store.path, 65_534, -1)
         store.path.chmod(0o444)
         Path(folder).chmod(0o555)
         command = [sys.executable, "-c", READING, store.path, f"{folder}/new.db"]
@@ -195,12 +200,89 @@ def test_a_place_that_cannot_be_is_an_error(tmp_path):
 
 
 def test_a_file_that_was_removed_is_made_anew(store, path):
-    """When the file is removed while it is open, the store begins a new one, and loses nothing in the old."""
+    """When the file is removed while no run is going on, the store begins a new one, and loses nothing in the old."""
     for found in list(path.parent.iterdir()):
         found.unlink()
     store.append("trip", [Entry("run-2", 2.0, RunEnded("done"))])
     assert [entry.run for entry in store.read("trip")[0]] == ["run-2"]
     assert path.exists()
+
+
+@pytest.mark.parametrize("entries", [[ENTRY], [ENTRY, ENTRY]])
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+def test_a_file_that_goes_away_under_a_run_is_noticed(how, entries, store, path):
+    """A run whose file is removed, moved or replaced is refused: no file gets a part of it, and later runs are kept."""
+    release = store.hold("trip", "run-1")
+    moved = path.rename(path.with_name("moved.db"))
+    if how == "removed":
+        moved.unlink()
+    elif how == "replaced":
+        SQLiteStore(path).create("other", [Entry("run-3", 3.0, RunEnded("done"))])
+    for _ in range(2):
+        with pytest.raises(SessionError, match="was removed or replaced while this run was going on"):
+            store.append("trip", entries)
+    assert path.exists() is (how == "replaced")
+    assert store.read("trip")[0] == []
+    store.append("trip", [Entry("run-2", 2.0, RunEnded("done"))])
+    release()
+    assert [entry.run for entry in store.read("trip")[0]] == ["run-2"]
+    if how == "moved":
+        old = SQLiteStore(moved)
+        assert old.read("trip")[0] == [ENTRY]
+        old.close()
+
+
+def test_a_file_that_others_can_read_becomes_the_owners(path):
+    """What others may do with a file, or with its locks, ends when it is opened; what its owner may not do stays so."""
+    path.parent.mkdir()
+    for name in (path.name, f"{path.name}-locks"):
+        (path.parent / name).touch()
+        (path.parent / name).chmod(0o666)
+    store = SQLiteStore(path)
+    store.append("trip", [ENTRY])
+    store.hold("trip", "run-1")()
+    assert {mode_of(found) for found in path.parent.iterdir()} == {0o600}
+    store.close()
+    path.chmod(0o444)
+    with suppress(SessionError):
+        SQLiteStore(path).append("trip", [ENTRY])
+    assert mode_of(path) == 0o400
+
+
+def test_a_link_is_refused(store, path, tmp_path):
+    """A symbolic link in the place of the file or of its locks is refused, and what it points to is left as it is."""
+    release = store.hold("trip", "run-1")
+    release()
+    store.close()
+    target = tmp_path / "target"
+    target.write_text("Dear diary")
+    link = tmp_path / "link.db"
+    link.symlink_to(target)
+    with pytest.raises(SessionError, match=r"link\.db is a symbolic link.*name the file itself"):
+        SQLiteStore(link).read("trip")
+    locks = path.with_name("sessions.db-locks")
+    locks.unlink()
+    locks.symlink_to(target)
+    with pytest.raises(SessionError, match=r"sessions\.db-locks is a symbolic link"):
+        store.hold("trip", "run-1")
+    assert target.read_text() == "Dear diary"
+
+
+def test_a_file_of_another_user_is_refused(path, tmp_path):
+    """A file that belongs to somebody else, who could read along, is refused and left as it is."""
+    theirs = Path("/etc/passwd")
+    if os.geteuid() == 0:
+        theirs = tmp_path / "theirs.db"
+        theirs.touch()
+        os.chown(theirs, 65_534, -1)
+    before = theirs.stat()
+    with pytest.raises(SessionError, match="belongs to another user"):
+        SQLiteStore(theirs).append("trip", [ENTRY])
+    assert theirs.stat() == before
+    locks = RangeLocks(theirs)
+    with pytest.raises(SessionError, match=r"belongs to another user|cannot be had \(Permission denied\)"):
+        locks.take("trip")
+    assert theirs.stat() == before
 
 
 def test_many_may_begin_at_once(path):

@@ -1,0 +1,239 @@
+"""Does a run that met a limit meet it again in its replay, wherever it was spent and in whatever way it is run?"""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from agentkit import LLM, Agent, Limits, SafetyLevel, Tool
+from agentkit.agents.result import RunFinished
+from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay, say, slow
+from agentkit.usage import Price, Usage
+
+WAYS = ["run", "stream", "arun", "astream"]
+
+
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place} is empty"
+
+
+def result_of(agent, way, prompt="go"):
+    """The result of a run that goes that way."""
+
+    async def astreamed():
+        return [event async for event in agent.astream(prompt)][-1].result
+
+    if way == "run":
+        return agent.run(prompt)
+    if way == "stream":
+        events = list(agent.stream(prompt))
+        assert isinstance(events[-1], RunFinished)
+        return events[-1].result
+    return asyncio.run(agent.arun(prompt) if way == "arun" else astreamed())
+
+
+def told(result):
+    """What counts of a result."""
+    ended = result.status, result.limit, result.output, result.iterations, str(result.error or "")
+    return *ended, result.messages, result.usage, [used.result.status for used in result.tool_calls]
+
+
+def again(maker, path, way, replayed_way=None):
+    """The results of the run, recorded, and replayed with a model that would say something else."""
+    with record(path):
+        recorded = result_of(maker(), way)
+    with replay(path):
+        replayed = result_of(maker(), replayed_way or way)
+    assert told(replayed) == told(recorded)
+    return recorded
+
+
+def team(limits, usage=None, depth=1):
+    """A supervisor that asks its worker again and again; each answer of the worker takes a look, and costs."""
+    own = Usage(100, 50, requests=1) if usage is None else usage
+    lines = [say("", call("look", place="the shed"), usage=own), say("Empty.", usage=own)] * 20
+    worker = Agent("worker", [look], llm=ScriptedLLM(*lines))
+    for number in range(1, depth):
+        inner = [call(worker.as_tool().name, request="Look."), "It is empty."] * 20
+        worker = Agent(f"worker {number}", [worker.as_tool()], llm=ScriptedLLM(*inner))
+    wishes = [call(worker.as_tool().name, request=f"Look {number}.") for number in range(20)]
+    return Agent("supervisor", [worker.as_tool()], llm=ScriptedLLM(*wishes), limits=limits, max_iterations=20)
+
+
+SHARED = {
+    "tokens": Limits(total_tokens=3_000),
+    "tool calls": Limits(tool_calls=5),
+    "money": Limits(cost=0.002, unknown_price=Price(1.0, 2.0)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("what", SHARED)
+def test_what_a_worker_took_is_taken_again(tmp_path, what, depth, way):
+    """What workers have spent of a limit that they share with their supervisor counts in a replay as it did then."""
+    result = again(lambda: team(SHARED[what], depth=depth), tmp_path / "c", way)
+    assert result.status == "limit"
+    assert len(result.tool_calls) > 1
+
+
+def test_what_nobody_knows_is_taken_again(tmp_path):
+    """Where the worker's server reports nothing, its requests count at their worst, and so they do in a replay."""
+    silent = Usage(requests=1, unreported=1)
+    result = again(lambda: team(Limits(total_tokens=80_000), silent), tmp_path / "c", "run")
+    assert (result.status, result.limit) == ("limit", "total_tokens")
+    assert len(result.tool_calls) > 1
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_what_a_map_inside_a_tool_took_is_taken_again(tmp_path, way):
+    """Runs that a tool maps spend what its run may take, and in a replay the same."""
+
+    def answer(request):
+        has_looked = any("is empty" in str(message) for message in request.messages)
+        return say("Empty.", usage=Usage(100, 5)) if has_looked else call("look", place="the shed")
+
+    def maker():
+        worker = Agent("worker", [look], llm=ScriptedLLM(answer, repeat=True))
+
+        def survey(count: int) -> str:
+            """Look at many places."""
+            return ", ".join(result.output or "?" for result in worker.map(["Look."] * count, concurrency=2))
+
+        wishes = [call("survey", count=3) for _ in range(10)]
+        limits = Limits(total_tokens=2_000, tool_calls=None)
+        return Agent("chief", [survey], llm=ScriptedLLM(*wishes), limits=limits)
+
+    assert again(maker, tmp_path / "c", way).status == "limit"
+
+
+def as_written_before(path):
+    """Make of a cassette one of the first version, which knew neither charges nor when the time was up."""
+    header, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    kept = [{key: value for key, value in line.items() if key != "charge"} for line in lines if "watch" not in line]
+    path.write_text("".join(json.dumps(line) + "\n" for line in [{**header, "cassette": 1}, *kept]), "utf-8")
+
+
+@pytest.mark.parametrize("what", ["tokens", "tool calls"])
+def test_old_cassettes_count_what_they_tell(tmp_path, what):
+    """A cassette that does not say what a call has cost is reckoned by the usage and the calls that it tells of."""
+    maker, path = (lambda: team(SHARED[what], depth=2)), tmp_path / "c"
+    with record(path):
+        recorded = maker().run("go")
+    as_written_before(path)
+    with replay(path):
+        assert told(maker().run("go")) == told(recorded)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("line", [slow("Too late.", before_seconds=20), slow("One two three.", between_seconds=20)])
+def test_what_was_given_up_is_given_up_again(tmp_path, way, line):
+    """A request that the end of the time cut off is recorded so, and a replay ends with it at once."""
+    with FakeServer("Warm.", call("look", place="the shed"), line) as server:
+        LLM("openai", model="m", api_key="a-key", base_url=server.base_url).chat("What is imported late is there now.")
+
+        def maker():
+            llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+            return Agent("a", [look], llm=llm, limits=Limits(seconds=1.0, total_tokens=100_000))
+
+        result = again(maker, tmp_path / "c", way)
+    assert (result.status, result.limit) == ("limit", "seconds")
+    assert result.usage.unreported == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("other", WAYS)
+def test_any_way_replays_what_was_given_up(tmp_path, way, other):
+    """What was recorded one way and given up is replayed in every other."""
+
+    def think(_request):
+        time.sleep(0.4)
+        return "Too late."
+
+    def maker():
+        return Agent("a", llm=ScriptedLLM(think), limits=Limits(seconds=0.1))
+
+    with record(tmp_path / "c"):
+        recorded = result_of(maker(), way)
+    time.sleep(0.5 if way in ("run", "stream") else 0)  # the thread that was left behind has its answer by now
+    with replay(tmp_path / "c"):
+        replayed = result_of(maker(), other)
+    assert told(replayed) == told(recorded)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_time_that_nobody_recorded_has_passed_again(tmp_path, way):
+    """Where a listener took the time that a run had, its replay ends at the same place without taking any."""
+    waits = [0.3, 0.0]
+
+    def maker():
+        agent = Agent(
+            "a", [look], llm=ScriptedLLM(call("look", place="the shed"), "Never."), limits=Limits(seconds=0.2)
+        )
+        wait = waits.pop(0)
+        agent.listeners.append(lambda event: time.sleep(wait) if type(event).__name__ == "ResponseReceived" else None)
+        return agent
+
+    result = again(maker, tmp_path / "c", way)
+    assert (result.status, result.limit) == ("limit", "seconds")
+    assert [used.result.status for used in result.tool_calls] == ["denied"]
+
+
+def test_a_replay_takes_the_time_that_it_needs(tmp_path):
+    """A run that kept to its seconds keeps to them in a replay, however slow that is."""
+    waits = [0.0, 0.3]
+
+    def maker():
+        agent = Agent(
+            "a", [look], llm=ScriptedLLM(call("look", place="the shed"), "Done."), limits=Limits(seconds=0.25)
+        )
+        wait = waits.pop(0)
+        agent.listeners.append(lambda _: time.sleep(wait))
+        return agent
+
+    assert again(maker, tmp_path / "c", "run").output == "Done."
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_watches_inside_of_a_handoff_are_the_same(tmp_path, way):
+    """A call that gives an agent runs again in a replay, and what is run inside of it goes as it went."""
+
+    def maker():
+        expert = Agent("expert", llm=ScriptedLLM("Three."))
+        scout = Agent("scout", llm=ScriptedLLM(lambda _: time.sleep(0.2) or "Gone."), limits=Limits(seconds=0.05))
+
+        def find_expert() -> Agent:
+            """Find somebody who knows."""
+            assert scout.run("Who knows?").limit == "seconds"
+            return expert
+
+        llm = ScriptedLLM(call("find_expert"))
+        return Agent("desk", [Tool(find_expert, level=SafetyLevel.SAFE)], llm=llm)
+
+    assert again(maker, tmp_path / "c", way).output == "Three."
+
+
+@pytest.mark.parametrize("way", ["map", "amap"])
+def test_each_run_of_many_has_its_own_time(tmp_path, way):
+    """Of runs at the same time, those that met the end of their time meet it again, whatever comes first."""
+
+    def think(request):
+        time.sleep(1.0 if "slow" in str(request.messages) else 0.0)
+        return "Done."
+
+    def results():
+        agent = Agent("a", llm=ScriptedLLM(think, repeat=True), limits=Limits(seconds=0.5))
+        prompts = [f"{number} {'slow' if number % 2 else 'quick'}" for number in range(6)]
+        limits = Limits(seconds=60)
+        if way == "map":
+            return agent.map(prompts, 6, limits=limits)
+        return asyncio.run(agent.amap(prompts, 1, limits=limits))
+
+    with record(tmp_path / "c"):
+        recorded = results()
+    with replay(tmp_path / "c"):
+        replayed = results()
+    assert [told(result) for result in replayed] == [told(result) for result in recorded]
+    assert [result.status for result in recorded][:2] == ["done", "limit" if way == "map" else "done"]

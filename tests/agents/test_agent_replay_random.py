@@ -1,0 +1,149 @@
+"""Does any run at all diverge from its recording? Random teams, with limits, failures and people, find out."""
+
+import asyncio
+import threading
+from random import Random
+
+import pytest
+
+from agentkit import Agent, Approval, Limits, SafetyLevel, Tool
+from agentkit.errors import BadResponse, RateLimited, Unreachable
+from agentkit.testing import ScriptedLLM, call, record, replay, say
+from agentkit.usage import Price, Usage
+
+SCENARIOS = 60
+WAYS = ["run", "stream", "arun", "astream"]
+ANSWERS = [True, False, "Not now.", Approval.RUN, Approval.ALWAYS, Approval.LATER, {"euros": 7}]
+ERRORS = [
+    RateLimited("Slow down.", status=429),
+    Unreachable("The connection broke."),
+    BadResponse("Cut short."),
+    Unreachable("The server is failing.", status=500),
+]
+
+
+class World:
+    """Everything that chance decides while a scenario is recorded, and that nobody may ask for in a replay."""
+
+    def __init__(self, seed):
+        self._chance, self._lock = Random(seed), threading.Lock()
+        self.is_over = False
+
+    def draw(self, choices, weights=None):
+        """One of the choices."""
+        assert not self.is_over, "A replay asked the world."
+        with self._lock:
+            return self._chance.choices(choices, weights)[0]
+
+    def llm(self, tools):
+        """A model that wishes for the tools at random, answers, and sometimes fails."""
+
+        def think(_request):
+            usage = self.draw([Usage(120, 30, requests=1), Usage(9, 900, requests=1), None], [5, 2, 1])
+            kind = self.draw(["answer", "call", "calls", "error"], [4, 6, 3, 1])
+            if kind == "answer":
+                return say(self.draw(["Done.", "It is empty.", ""], [4, 4, 1]), usage=usage)
+            if kind == "error":
+                return self.draw(ERRORS)
+            wishes = [self.draw(tools) for _ in range(1 if kind == "call" else 3)]
+            return say("", *(call(name, arguments) for name, arguments in wishes), usage=usage)
+
+        return ScriptedLLM(think, repeat=True)
+
+
+def limits_of(chance):
+    """Limits that some runs meet."""
+    return Limits(
+        tool_calls=chance.choice([None, 2, 4, 8]),
+        total_tokens=chance.choice([None, None, 1_500, 6_000, 20_000]),
+        output_tokens=chance.choice([None, None, 2_000]),
+        cost=chance.choice([None, None, 0.002, 0.02]),
+        seconds=chance.choice([None, 300, 3_000]),
+        repeated_calls=chance.choice([None, 2, 5]),
+        unknown_price=chance.choice([Price(1.0, 2.0), Price(0.3, 7.7)]),
+    )
+
+
+def team(seed, world):
+    """A supervisor with workers that have workers, an expert to hand over to, tools, and somebody who approves."""
+    chance = Random(seed)
+
+    def look(place: str) -> str:
+        """Look at a place."""
+        return world.draw([f"{place} is empty", f"{place} is full", "x" * 400])
+
+    async def wait(place: str) -> str:
+        """Wait at a place."""
+        await asyncio.sleep(0)
+        if world.draw([False, True], [4, 1]):
+            raise ValueError("Nobody came.")
+        return f"waited at {place}"
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        return f"paid {euros}"
+
+    async def aapprove(_request):
+        return world.draw(ANSWERS)
+
+    approve = chance.choice([None, lambda _: world.draw(ANSWERS), aapprove])
+    tools = [look, wait, Tool(pay, level=SafetyLevel.SYSTEM)]
+    places = [("look", {"place": "shed"}), ("look", {"place": "barn"}), ("wait", {"place": "gate"})]
+    wishes = [*places, ("pay", {"euros": 5}), ("nope", {}), ("look", "{not json")]
+    staff = []
+    for depth in range(chance.choice([1, 2, 3])):
+        own = [*tools, *(worker.as_tool() for worker in staff[-1:])]
+        more = [(worker.as_tool().name, {"request": f"Look, {depth}."}) for worker in staff[-1:]] * 3
+        llm = world.llm([*wishes, *more])
+        staff.append(Agent(f"worker {depth}", own, llm=llm, limits=limits_of(chance), max_iterations=4))
+    inner = staff[-1].as_tool()
+
+    def survey(count: int) -> str:
+        """Have many looked after at once."""
+        results = staff[0].map(["Look."] * count, concurrency=2)
+        return ", ".join(f"{result.status}: {result.output}" for result in results)
+
+    expert = Agent("expert", [*tools, inner], llm=world.llm([*wishes, (inner.name, {"request": "Look."})]))
+    more = [(inner.name, {"request": "Go."})] * 3 + [("hand_off_to_expert", {}), ("survey", {"count": 2})]
+    return Agent(
+        "supervisor",
+        [*tools, inner, survey],
+        llm=world.llm([*wishes, *more]),
+        handoffs=[expert],
+        approve=approve,
+        limits=limits_of(chance),
+        max_iterations=8,
+    )
+
+
+async def astreamed(agent):
+    """The result of an awaiting stream."""
+    return [event async for event in agent.astream("go")][-1].result
+
+
+def result_of(agent, way):
+    """The result of a run that goes that way."""
+    if way == "run":
+        return agent.run("go")
+    if way == "stream":
+        return list(agent.stream("go"))[-1].result
+    return asyncio.run(agent.arun("go") if way == "arun" else astreamed(agent))
+
+
+def told(result):
+    """What counts of a result."""
+    ended = result.status, result.limit, result.output, result.iterations, str(result.error or "")
+    used = [(each.call, each.result.status, each.result.content, each.result.usage) for each in result.tool_calls]
+    return *ended, result.messages, result.usage, result.decisions, used
+
+
+@pytest.mark.parametrize("seed", range(SCENARIOS))
+def test_any_run_is_replayed(tmp_path, seed):
+    """Whatever a team does, its replay does the same, in whatever way either is run, and asks nobody."""
+    chance, world = Random(-seed), World(seed)
+    with record(tmp_path / "c"):
+        recorded = result_of(team(seed, world), chance.choice(WAYS))
+    world.is_over = True
+    with replay(tmp_path / "c"):
+        replayed = result_of(team(seed, world), chance.choice(WAYS))
+    assert told(replayed) == told(recorded)

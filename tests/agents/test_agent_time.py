@@ -1,0 +1,111 @@
+"""Does a run end at its seconds, whoever it is waiting for?"""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from agentkit import Agent, Limits, SafetyLevel, Tool
+from agentkit.testing import ScriptedLLM, call, record, replay
+
+WAYS = ["blocking", "awaiting"]
+HANGING = 30.0
+"""Longer than any of these runs takes: whoever waits for it has failed."""
+
+
+def run(agent, way):
+    """The result of a run, and whether it came before what hangs."""
+    began = time.monotonic()
+    result = agent.run("go") if way == "blocking" else asyncio.run(agent.arun("go"))
+    assert time.monotonic() - began < HANGING / 2
+    return result
+
+
+@pytest.fixture
+def hangs():
+    """Functions that hang, until the test is over."""
+    over = threading.Event()
+
+    def blocking(_):
+        over.wait(HANGING)
+
+    async def awaiting(_):
+        await asyncio.sleep(HANGING)
+
+    yield {"blocking": blocking, "awaiting": awaiting}
+    over.set()
+
+
+def clerk(paid, **options):
+    """An agent that wishes to pay, which somebody must approve, and would go on and on."""
+
+    def pay(euros: int) -> str:
+        """Pay."""
+        paid.append(euros)
+        return "paid"
+
+    llm = ScriptedLLM(call("pay", euros=5), repeat=True)
+    return Agent("clerk", [Tool(pay, level=SafetyLevel.SYSTEM)], llm=llm, limits=Limits(seconds=0.3), **options)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("approver", WAYS)
+def test_a_person_who_does_not_answer_is_left(tmp_path, hangs, way, approver):
+    """When the time is up while a person is asked, the run ends at its limit without the call, and so in a replay."""
+    paid = []
+    with record(tmp_path / "c"):
+        result = run(clerk(paid, approve=hangs[approver]), way)
+    assert (result.status, result.limit, paid) == ("limit", "seconds", [])
+    assert "nobody has answered" in result.tool_calls[0].result.error
+    with replay(tmp_path / "c"):
+        replayed = run(clerk(paid, approve=hangs[approver]), way)
+    assert (replayed.status, replayed.limit, replayed.messages) == ("limit", "seconds", result.messages)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nobody_is_asked_when_the_time_is_up(way):
+    """Of several calls, those that come to a person after the end of the time are not put to anybody."""
+    paid, asked = [], []
+
+    def approve(request):
+        asked.append(request.arguments["euros"])
+        time.sleep(0.4)
+        return True
+
+    agent = clerk(paid, approve=approve)
+    agent.llm = ScriptedLLM([call("pay", euros=5), call("pay", euros=6)], repeat=True)
+    result = run(agent, way)
+    assert (result.status, result.limit, paid, asked) == ("limit", "seconds", [], [5])
+    assert "time of the run is up" in result.tool_calls[1].result.error
+
+
+def hanging_check(function, what, *, is_async):
+    """A check of prompts or of answers that calls the function."""
+
+    async def check_prompt(prompt):
+        return await function(prompt)
+
+    async def check_output(output):
+        return await function(output)
+
+    def block_prompt(prompt):
+        return function(prompt)
+
+    def block_output(output):
+        return function(output)
+
+    awaiting = check_prompt if what == "prompt" else check_output
+    blocking = block_prompt if what == "prompt" else block_output
+    return awaiting if is_async else blocking
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("check", WAYS)
+@pytest.mark.parametrize("what", ["prompt", "output"])
+def test_a_check_that_does_not_end_is_left(hangs, way, check, what):
+    """When the time is up before a check has ended, the run ends at its limit; what was not checked is not given."""
+    checks = [hanging_check(hangs[check], what, is_async=check == "awaiting")]
+    agent = Agent("a", llm=ScriptedLLM("Secret.", repeat=True), checks=checks, limits=Limits(seconds=0.3))
+    result = run(agent, way)
+    assert (result.status, result.limit, result.output) == ("limit", "seconds", "")

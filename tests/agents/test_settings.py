@@ -1,0 +1,66 @@
+"""Does a wrong argument say what was meant?"""
+
+import pytest
+
+from agentkit import LLM, Agent, ConfigError, NoProvider, agent, core_tools
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"tool": core_tools}, "Did you mean tools=?"),
+        ({"max_iteration": 3}, "Did you mean max_iterations=?"),
+        ({"instructions": "Be brief."}, "Did you mean instruction=?"),
+        ({"system_prompt": "Be brief."}, "Did you mean instruction=?"),
+        ({"max_turns": 3}, "Did you mean max_iterations=?"),
+        ({"temperature": 0}, "Did you mean llm=LLM(temperature=...)?"),
+        ({"timeout": 5}, "Did you mean limits=Limits(seconds=...)?"),
+        ({"guardrails": []}, "Did you mean checks=?"),
+        ({"saftey": "SYSTEM"}, "Did you mean safety=?"),
+        ({"xyz": 1}, "It takes: name, tools, instruction, max_iterations, llm, model,"),
+    ],
+)
+def test_unknown_argument_says_what_was_meant(given, meant):
+    """An argument that Agent does not take gets the one that was meant, also by the words of other toolkits."""
+    with pytest.raises(TypeError) as raised:
+        Agent("helper", **given)
+    assert f"Agent() takes no argument {next(iter(given))}=. {meant}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"name": ""}, "name= takes a text that is not empty. Got ''."),
+        ({"tools": "web"}, "give the tool itself, not its name"),
+        ({"model": 5}, "model= takes a model's name; an LLM goes into llm=. Got 5."),
+        ({"safety": "hgih"}, "'hgih' is not a safety level; use SAFE, NETWORK or SYSTEM."),
+        ({"workspace": 5}, "workspace= takes the path of a folder, or a Workspace. Got 5."),
+        ({"dry_run": "no"}, "dry_run= takes True or False. Got 'no'."),
+        ({"limits": {"cost": 1}}, "limits= takes Limits(...). Got {'cost': 1}."),
+    ],
+)
+def test_wrong_value_says_what_is_taken(given, wanted):
+    """A value that an argument of Agent cannot take is a ConfigError that says what it takes."""
+    with pytest.raises(ConfigError) as raised:
+        Agent(**{"name": "helper", **given})
+    assert wanted in str(raised.value)
+
+
+def test_model_in_the_place_of_the_provider_is_told():
+    """The name of a model given first, where the provider stands, is answered with model=."""
+    with pytest.raises(NoProvider, match="The name of a model goes into model="):
+        LLM("qwen3-coder")
+
+
+@pytest.mark.parametrize("name", ["provider", "model", "api_key", "azure_endpoint", "base_url"])
+def test_what_is_no_text_is_refused(name):
+    """A number where LLM takes a text is a ConfigError that does not repeat it, as it may be a key."""
+    with pytest.raises(ConfigError, match=r"are texts, as in LLM\(model=.*Got int") as raised:
+        LLM(**{name: 123456789})
+    assert "123456789" not in str(raised.value)
+
+
+def test_one_line_chat_says_that_it_has_no_tools():
+    """Tools given to the one-line agent are answered with how an agent with tools is made."""
+    with pytest.raises(TypeError, match=r'agent\(\) is for chat and has no tools; .* Agent\("helper", tools=...\)'):
+        agent("Hi!", tools=core_tools)
