@@ -25,8 +25,7 @@ def main(question: str = "How do plants know when to flower?", *hosts: str) -> N
     tools = [web_search_tool, fetch_tool(allow_hosts=hosts)]
     researcher = Agent("researcher", tools, ORDER, 20, output_type=list[Finding])
     result = researcher.run(question).raise_for_status()
-    pages = [used.result.value for used in result.tool_calls if used.call.name == "fetch_url" and used.result.ok]
-    opened = {page["url"] for page in pages if "error" not in page}
+    opened = {page["url"] for page in result.values("fetch_url") if "error" not in page}
     for finding in result.output:
         print(f"{finding.statement}\n    {finding.source} {'' if finding.source in opened else '(NEVER OPENED)'}")
 

@@ -74,7 +74,7 @@ class _Shell:
         return await run_cancellable(lambda cancellation: self._run(command, cancellation))
 
     def judge(self, arguments: Mapping[str, Any]) -> Decision:
-        """What the reader of commands says, knowing what will contain this one."""
+        """Reads the parsed command: what it does not understand is asked for, and destruction is denied."""
         command = arguments["command"]
         try:
             boundary = command_boundary(self.confinement)

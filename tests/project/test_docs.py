@@ -1,7 +1,8 @@
 """Is what the documentation shows what happens?
 
-Every Python block of README.md and docs/ runs in a fresh interpreter in an empty folder, and so does every sh block
-marked `<!-- run -->`. What a model says stands in a comment above the block, as a JSON list of turns:
+Every Python block and every sh block of README.md, CONTRIBUTING.md and docs/ runs, in a fresh process in an empty
+folder. One that does not says why in a comment above it: `<!-- not run: it needs a cluster -->`. What a model says
+stands in a comment above the block, as a JSON list of turns:
 `<!-- model: ["It is 408.", {"call": "calculator", "arguments": {"expression": "0.17*2400"}}] -->`. A list inside the
 list is one turn with several calls. What the block prints is compared with an `<!-- output: … -->` comment above it
 or a text block right below it; `...` stands for anything.
@@ -11,6 +12,7 @@ import doctest
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -19,8 +21,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import click
 import pytest
 
+from agentkit.cli.main import cli
 from agentkit.testing import FakeServer, call, say
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +77,7 @@ def blocks_of(page, text):
                 comments.append(match["comment"])
                 continue
             notes, comments = notes_of(comments), []
-            if match["language"] == "python" or (match["language"] == "sh" and "run" in notes):
+            if match["language"] in RUNNERS and "not run" not in notes:
                 place = f"{page}:{text.count(chr(10), 0, match.start()) + 1}"
                 turns = json.loads(notes["model"]) if "model" in notes else None
                 shown = following["code"] if following and following["language"] == "text" else None
@@ -179,6 +183,51 @@ def test_no_block_escapes(page):
     assert UNREAD.isdisjoint(match["language"] for match in PIECE.finditer(text))
 
 
+def reasons_of(text):
+    """What is said of each runnable block that does not run."""
+    for group in pieces_of(text):
+        comments = []
+        for match in group:
+            if match["comment"] is not None:
+                comments.append(match["comment"])
+                continue
+            notes, comments = notes_of(comments), []
+            if match["language"] in RUNNERS and "not run" in notes:
+                yield notes["not run"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_block_that_does_not_run_says_why(page):
+    """A Python or sh block that the tests leave out says why in a few words, and none of the reference needs to."""
+    reasons = list(reasons_of(page.read_text("utf-8")))
+    assert [reason for reason in reasons if len(reason.split()) < 3] == []
+    assert not (reasons and page.parent.name == "reference")
+
+
+def command_lines():
+    """Every line of an sh block that calls agentkit, and where it stands."""
+    for page in PAGES:
+        for match in PIECE.finditer(page.read_text("utf-8")):
+            if match["language"] == "sh":
+                for line in match["code"].splitlines():
+                    words = shlex.split(line, comments=True)
+                    starts = [number for number, word in enumerate(words) if word.rpartition("/")[2] == "agentkit"]
+                    yield from ((page.name, tuple(words[start + 1 :])) for start in starts)
+
+
+@pytest.mark.parametrize(("page", "words"), sorted(set(command_lines())), ids=lambda words: str(words)[:60])
+def test_command_line_exists(page, words):
+    """Every command line that a page shows has commands and options that there are."""
+    command, arguments, context = cli, list(words), None
+    while command is not None:
+        context = click.Context(command, parent=context, info_name=command.name)
+        if command is cli and arguments and arguments[0] not in cli.commands and arguments[0] != "--version":
+            arguments = ["ask", *arguments]
+        _, left, _ = command.make_parser(context).parse_args(arguments)
+        is_group = isinstance(command, click.Group)
+        command, arguments = (command.commands[left[0]], left[1:]) if is_group and left else (None, [])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
     """Every link to a file of the project finds it."""
@@ -212,11 +261,11 @@ print("second")
 second
 ```
 
+<!-- not run: it would wait for ever -->
 ```sh
-echo not marked
+echo not run
 ```
 
-<!-- run -->
 ```sh
 echo "$HOME"
 ```
@@ -225,10 +274,11 @@ echo "$HOME"
 
 def test_reading_of_a_page():
     """A block takes the comments right above it and the text block right below it, and no others."""
-    first, second, marked = blocks_of("page.md", PAGE)
+    first, second, third = blocks_of("page.md", PAGE)
     assert (first.place, first.output, second.output) == ("page.md:5", "It is\n2.", "second\n")
-    assert (first.turns[1], second.turns, marked.turns) == ("It is 2.", None, None)
-    assert (first.language, marked.code) == ("python", 'echo "$HOME"\n')
+    assert (first.turns[1], second.turns, third.turns) == ("It is 2.", None, None)
+    assert (first.language, third.code) == ("python", 'echo "$HOME"\n')
+    assert list(reasons_of(PAGE)) == ["it would wait for ever"]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "prin
 READS_THE_ENVIRONMENT = {"config.py"}
 # A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
 OWN_PROCESS = {
+    "cli/chat/stopping.py",
     "cli/runs/replay.py",
-    "llm/providers/offline_worker.py",
+    "llm/providers/offline/worker.py",
     "sandbox/worker.py",
     "sandbox/kernel/namespaces.py",
     "sandbox/guard/__init__.py",

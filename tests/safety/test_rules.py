@@ -121,3 +121,9 @@ def test_rules_come_as_data():
     """Rules may be written as dictionaries, so that a JSON or TOML file can hold them."""
     entry = {"verdict": "deny", "tool": "send", "where": {"to": "boss"}, "name": "not-to-the-boss"}
     assert rules_from([entry]) == (Rule(**entry),)
+
+
+def test_rule_names_its_tool_by_a_text():
+    """A rule whose tool is no text is refused, as it would fit nothing."""
+    with pytest.raises(ConfigError, match="A rule names its tool by a text, such as 'run_shell'"):
+        Rule("allow", 5)

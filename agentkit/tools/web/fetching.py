@@ -93,6 +93,7 @@ def _fetching(
 
 def _judging(rules: AddressRules) -> Callable[[Mapping[str, Any]], Decision]:
     def judge(arguments: Mapping[str, Any]) -> Decision:
+        """Allows public addresses; denies private ones, those of this machine, and what is no web address."""
         decision = rules.judge(arguments["url"])
         return replace(decision, level=SafetyLevel.NETWORK, egress=True)
 

@@ -70,6 +70,7 @@ def _searching(search: _Search) -> Callable[..., dict[str, Any]]:
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:
+    """Allows every search: its words go to the search service and nowhere else."""
     reason = "The words go to the search service and nowhere else."
     return Decision(Verdict.ALLOW, "web.search", reason, arguments["query"], level=SafetyLevel.NETWORK)
 

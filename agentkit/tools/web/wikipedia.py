@@ -176,6 +176,7 @@ def _api_failure(reply: Reply, fault: Mapping[str, Any]) -> Failure:
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:
+    """Allows every look-up: its words go to Wikipedia and nowhere else."""
     reason = "The words go to Wikipedia and nowhere else."
     return Decision(Verdict.ALLOW, "web.wikipedia", reason, arguments["query"], level=SafetyLevel.NETWORK)
 

@@ -1,0 +1,168 @@
+"""What does a program import, and how is it called?"""
+
+import enum
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from functools import cached_property
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+from markdown import block, described, joined
+
+import agentkit
+import agentkit.testing
+from agentkit import Tool, Toolset
+
+
+def _is_described(name: str) -> bool:
+    """Whether a name for tests is a class or a function; others are kinds that signatures speak of."""
+    return isinstance(getattr(agentkit.testing, name), type | FunctionType)
+
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Agents": (
+        *("agentkit.agent", "agentkit.Agent", "agentkit.RunResult", "agentkit.RunFinished", "agentkit.Limits"),
+        *("agentkit.agents.result.Pending", "agentkit.agents.result.Resumption", "agentkit.memory.window.Window"),
+    ),
+    "Models": (
+        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.Usage", "agentkit.usage.Price"),
+        *("agentkit.usage.Cost", "agentkit.usage.Tariff"),
+        *("agentkit.llm.prices.price_of", "agentkit.llm.prices.cost_of"),
+    ),
+    "Tools": (
+        *("agentkit.Tool", "agentkit.tool", "agentkit.Toolset", "agentkit.ToolResult"),
+        *("agentkit.tools.web.search_tool", "agentkit.tools.web.fetch_tool"),
+        *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
+        "agentkit.tools.dialogue.ask_user_tool",
+    ),
+    "Judging": (
+        *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),
+        *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal.TerminalApprover"),
+    ),
+    "Remembering": ("agentkit.Session",),
+    "Testing": tuple(f"agentkit.testing.{name}" for name in agentkit.testing.__all__ if _is_described(name)),
+}
+"""What is described, in this order; all other public names are tools, collections of tools, and errors."""
+
+_LINE = 100
+_SHOWN = property | cached_property | classmethod | staticmethod | FunctionType
+_WHY_NOT_HERE = "see [tools](tools.md)", "see [errors](errors.md)"
+
+
+def page() -> str:
+    """The whole page."""
+    sections = [joined([f"## {title}", *map(_entry, names)]) for title, names in GROUPS.items()]
+    return joined(["# Reference: what a program imports", _opening(), *sections])
+
+
+def _opening() -> str:
+    described_here = {name.rpartition(".")[2] for names in GROUPS.values() for name in names}
+    others: dict[str, list[str]] = {}
+    for name in agentkit.__all__:
+        if name not in described_here:
+            others.setdefault(_kind(name), []).append(f"`{name}`")
+    lines = [f"- {', '.join(names)}: {kind}." for kind, names in others.items()]
+    return joined(["Not described on this page:", "\n".join(lines)])
+
+
+def _kind(name: str) -> str:
+    """Which page describes a public name. Raises KeyError for one that none does."""
+    value = getattr(agentkit, name)
+    if isinstance(value, Tool | Toolset):
+        return _WHY_NOT_HERE[0]
+    if isinstance(value, type) and issubclass(value, agentkit.AgentKitError):
+        return _WHY_NOT_HERE[1]
+    raise KeyError(f"agentkit.{name} is public and stands in no group of docs/site/reference/api.py; add it to one.")
+
+
+def _entry(path: str) -> str:
+    home, _, name = path.rpartition(".")
+    value: Any = getattr(import_module(home), name)
+    heading = f"### {path}"
+    if isinstance(value, type):
+        return joined([heading, _signed(name, _constructor(value)), described(value), *_members(value)])
+    if not inspect.isroutine(value):
+        kind = type(value)
+        called = _signed(name, kind.__call__, skipped=1)
+        return joined([heading, called, described(kind), described(kind.__call__), *_members(kind)])
+    return joined([heading, _signed(name, value), described(value)])
+
+
+def _constructor(kind: type) -> Callable[..., Any] | None:
+    """What takes a class's arguments; None where they are of no interest, as with an enumeration or an exception."""
+    return None if issubclass(kind, enum.Enum | Exception) else kind
+
+
+def _signed(name: str, function: Callable[..., Any] | None, skipped: int = 0) -> str:
+    """A signature, on several lines when it is long; nothing for what takes whatever its kind takes."""
+    if function is None:
+        return ""
+    signature = inspect.signature(function)
+    parts = list(_parts(list(signature.parameters.values())[skipped:]))
+    given = "" if isinstance(function, type) else _annotated(" -> ", signature.return_annotation)
+    start = f"{'async ' if inspect.iscoroutinefunction(function) else ''}{name}("
+    text = f"{start}{', '.join(parts)}){given}"
+    if len(text) > _LINE:
+        text = "\n".join([start, *(f"    {part}," for part in parts), f"){given}"])
+    return block("pyi", text)
+
+
+def _parts(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    """Each parameter, with the star that stands before those that are given by name only."""
+    kinds = inspect.Parameter
+    starred = False
+    for parameter in parameters:
+        if parameter.name == "unknown":  # what a constructor takes only to refuse it, with a hint
+            continue
+        if parameter.kind is kinds.KEYWORD_ONLY and not starred:
+            yield "*"
+        starred = starred or parameter.kind in (kinds.KEYWORD_ONLY, kinds.VAR_POSITIONAL)
+        stars = {kinds.VAR_POSITIONAL: "*", kinds.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is kinds.empty else f" = {_default(parameter.default)}"
+        yield f"{stars}{parameter.name}{_annotated(': ', parameter.annotation)}{default}"
+
+
+def _annotated(before: str, annotation: Any) -> str:
+    """An annotation as the source has it."""
+    if annotation is inspect.Parameter.empty:
+        return ""
+    return before + (annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
+
+
+def _default(value: object) -> str:
+    """A default as one writes it; an object of many parts is its kind, and what only Python can show is three dots."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if is_dataclass(value):
+        return f"{type(value).__name__}(...)"
+    return "..." if "<" in repr(value) else repr(value)
+
+
+def _members(kind: type) -> Iterator[str]:
+    """The public methods and properties of a class, and the values of an enumeration."""
+    if issubclass(kind, enum.Enum):
+        yield "\n".join(f"- `{kind.__name__}.{member.name}`" for member in kind)
+        return
+    for name, member in _public(kind):
+        if isinstance(member, property | cached_property):
+            function = member.fget if isinstance(member, property) else member.func
+            kind_of = _annotated(": ", inspect.signature(function).return_annotation)
+            yield joined([f"#### .{name}", block("pyi", name + kind_of), described(function)])
+        else:
+            bound = getattr(member, "__func__", member)
+            skipped = 0 if isinstance(member, staticmethod) else 1
+            yield joined([f"#### .{name}()", _signed(name, bound, skipped), described(bound)])
+
+
+def _public(kind: type) -> Iterator[tuple[str, Any]]:
+    """What a class and those that it is made of offer, in the order of the source, each name once."""
+    seen: set[str] = set()
+    for owner in kind.__mro__:
+        offered = vars(owner) if owner.__module__.startswith("agentkit") else {}
+        for name, member in offered.items():
+            shown = isinstance(member, _SHOWN) and not name.startswith("_") and name not in seen
+            seen.add(name)
+            if shown:
+                yield name, member

@@ -1,0 +1,57 @@
+"""Which commands are there, and what do they take?"""
+
+from collections.abc import Iterator
+
+import click
+from markdown import block, code, flowing, joined, table
+
+from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, REFUSED, USAGE
+from agentkit.cli.main import cli
+
+_WIDTH = 100
+_EXIT_CODES = {
+    0: "answered, or done",
+    FAILED: "failed",
+    USAGE: "the command line or the configuration is wrong",
+    LIMIT: "a limit was hit",
+    REFUSED: "refused by the judge",
+    INTERRUPTED: "interrupted, or a question was left for later",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    codes = table(("exit code", "means"), ((str(number), words) for number, words in _EXIT_CODES.items()))
+    opening = "What each command is for stands in [the command line](../command-line.md)."
+    return joined(["# Reference: the command line", opening, *_commands(cli, None), "## Exit codes", codes])
+
+
+def _commands(command: click.Command, parent: click.Context | None) -> Iterator[str]:
+    """A command and those below it."""
+    context = click.Context(command, info_name=command.name if parent else "agentkit", parent=parent)
+    context.max_content_width = context.terminal_width = _WIDTH
+    if parent is not None:
+        yield joined(_entry(command, context))
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from _commands(below, context)
+
+
+def _entry(command: click.Command, context: click.Context) -> list[str]:
+    usage = command.get_usage(context).removeprefix("Usage: ")
+    parts = f"{command.help or ''}\n\n{command.epilog or ''}".strip("\n").split("\n\n")
+    paragraphs = [flowing(part) for part in parts if not part.startswith("\b")]
+    examples = [part.removeprefix("\b").strip("\n") for part in parts if part.startswith("\b")]
+    return [
+        f"## {context.command_path}",
+        block("text", usage),
+        *paragraphs,
+        *(block("text", example) for example in examples),
+        table(("option", "means"), _options(command, context)),
+    ]
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is not None and record[1] and "--help" not in parameter.opts:
+            yield code(flowing(record[0])), record[1]

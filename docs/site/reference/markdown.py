@@ -1,0 +1,58 @@
+"""How is what the code says written as Markdown?"""
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from docstring_parser import DocstringStyle, parse
+from docstring_parser.common import Docstring
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, or nothing when it has no rows."""
+    lines = [f"| {' | '.join(map(_cell, row))} |" for row in rows]
+    return "\n".join([f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *lines]) if lines else ""
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip().replace("|", r"\|") or "\N{EN DASH}"
+
+
+def code(text: object) -> str:
+    """A piece of code within a sentence."""
+    return f"`{text}`"
+
+
+def block(language: str, text: str) -> str:
+    """A fenced block."""
+    return f"```{language}\n{text}\n```"
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Parts of a page with an empty line between them, without those that are empty."""
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
+
+
+def docstring_of(what: Any) -> Docstring:
+    """The docstring, read."""
+    return parse(inspect.getdoc(what) or "", style=DocstringStyle.GOOGLE)
+
+
+def described(what: Any) -> str:
+    """A docstring as Markdown: its sentences, a list of its arguments, what it gives and raises."""
+    read = docstring_of(what)
+    arguments = [f"- `{each.arg_name}`: {flowing(each.description)}" for each in read.params]
+    raises = [f"Raises `{each.type_name}`: {flowing(each.description)}" for each in read.raises]
+    given = [f"Gives: {flowing(read.returns.description)}"] if read.returns else []
+    return joined([read.short_description or "", read.long_description or "", "\n".join(arguments), *given, *raises])
+
+
+def flowing(text: str | None) -> str:
+    """A text on one line."""
+    return re.sub(r"\s+", " ", text or "").strip()
+
+
+def first_sentence(what: Any) -> str:
+    """The first sentence of a docstring."""
+    return flowing(docstring_of(what).short_description)

@@ -1,0 +1,78 @@
+"""Is one idea one word, in the glossary as in the code?"""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import agentkit
+
+ROOT = Path(__file__).parents[2]
+LINES = (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines()
+ROWS = [line.strip("| ").split(" | ") for line in LINES if line.startswith("| ")][1:]
+WORDS = [word.strip() for row in ROWS for word in row[0].split(",")]
+NOT_SAID = {word.strip() for row in ROWS for word in re.sub(r"\(.*?\)", "", row[2]).split(",")}
+SAID_ALL_THE_SAME = {"model", "record"}
+"""Words that stand for one idea in the glossary's last column and for another one in the interface."""
+
+
+def plain(name):
+    """A name without capitals, blanks and underscores, so that `tool call` is `ToolCall` and `tool_call`."""
+    return re.sub(r"[ _]", "", name).lower()
+
+
+def names_in_code():
+    """The names of all modules, classes, functions and arguments of the package."""
+    for path in (ROOT / "agentkit").rglob("*.py"):
+        yield path.stem
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = getattr(node, "name", None) or getattr(node, "arg", None)
+            if isinstance(name, str):
+                yield name
+
+
+def public_names():
+    """What a program writes: public names, their attributes, and the arguments that they take."""
+    for name in agentkit.__all__:
+        value = getattr(agentkit, name)
+        kind = value if isinstance(value, type) else type(value)
+        yield name
+        yield from (attribute for attribute in dir(kind) if not attribute.startswith("_"))
+        for each in (value, *vars(kind).values()):
+            function = getattr(each, "__func__", each)
+            if inspect.isfunction(function) or inspect.isclass(function):
+                yield from arguments_of(function)
+
+
+def arguments_of(function):
+    """The arguments of a function or class, none where Python knows of none."""
+    try:
+        return list(inspect.signature(function).parameters)
+    except ValueError:
+        return []
+
+
+def test_words_of_the_glossary_are_those_of_the_code():
+    """Each word of the glossary names something in the code."""
+    names = set(map(plain, names_in_code()))
+    assert [word for word in WORDS if not {plain(word), f"{plain(word)}s"} & names] == []
+
+
+def test_public_classes_are_explained():
+    """Each public class that is no error is explained under its own first word."""
+    classes = [name for name in agentkit.__all__ if isinstance(getattr(agentkit, name), type)]
+    classes = [name for name in classes if not issubclass(getattr(agentkit, name), Exception)]
+    words = tuple(map(plain, WORDS))
+    assert [name for name in classes if not plain(name).startswith(words)] == []
+
+
+def test_words_that_are_not_said_are_not_in_the_interface():
+    """No public name, attribute or argument is a word that the glossary replaces by another."""
+    used = {name for name in map(plain, public_names()) if name in set(map(plain, NOT_SAID))}
+    assert used == SAID_ALL_THE_SAME
+
+
+def test_glossary_is_in_alphabetical_order():
+    """The glossary is sorted, and no word stands in it twice."""
+    first = [row[0].lower() for row in ROWS]
+    assert first == sorted(set(first))

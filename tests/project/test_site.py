@@ -1,0 +1,121 @@
+"""Do the pages make a site without a broken link, an orphan, or anything loaded from elsewhere?"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOORS = ["Tutorial", "How-to", "Explanation", "Reference"]
+
+
+class Links(HTMLParser):
+    """What a page of the site loads, where it leads, and the places in it that can be led to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loaded, self.links, self.anchors = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        """Sort what a tag names."""
+        given = dict(attributes)
+        self.anchors.add(given.get("id"))
+        loading = given.get("src") or (given.get("href") if tag == "link" else None)
+        if loading:
+            self.loaded.append(loading)
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+
+
+def build(source, site):
+    """Build a site as `make docs` does."""
+    options = ["-q", "-W", "--keep-going", "-c", str(ROOT / "docs" / "site"), "-d", str(site.parent / "doctrees")]
+    command = [sys.executable, "-m", "sphinx", *options, str(source), str(site)]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built strictly: a warning is a failure."""
+    folder = tmp_path_factory.mktemp("site") / "html"
+    done = build(ROOT, folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    """Every page of the site, read."""
+    return {path: Links(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
+
+
+def test_site_has_every_page(site):
+    """Every Markdown page of docs/, and the README, become pages of the site."""
+    sources = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    wanted = [source.relative_to(ROOT).with_suffix(".html") for source in sources]
+    assert [page for page in wanted if not (site / page).is_file()] == []
+
+
+def test_site_loads_nothing_from_elsewhere(site, pages):
+    """No page loads a script, a style, a font or a picture from another host; the site works without a network."""
+    outside = re.compile(r"^(?:[a-z]+:)?//")
+    assert [(path.name, url) for path, page in pages.items() for url in page.loaded if outside.match(url)] == []
+    styles = [path.read_text("utf-8", errors="replace") for path in site.rglob("*.css")]
+    assert [found for style in styles for found in re.findall(r"(?:@import|url\()[^;)]*//[^;)]*", style)] == []
+
+
+def test_every_link_of_the_site_leads_somewhere(site, pages):
+    """Every link within the site finds its page, and on it the place that it names; opened as files, too."""
+    broken = []
+    for path, page in pages.items():
+        for link in (*page.links, *page.loaded):
+            target, _, anchor = unquote(link).partition("#")
+            if re.match(r"[a-z]+:", target):
+                continue
+            found = (path.parent / target.partition("?")[0]).resolve() if target else path
+            exists = found.is_file() and (not anchor or found not in pages or anchor in pages[found].anchors)
+            if not exists:
+                broken.append((path.relative_to(site).as_posix(), link))
+    assert broken == []
+
+
+def test_index_has_four_doors(site):
+    """The front page leads to a tutorial, to tasks, to explanations and to the reference."""
+    text = (site / "docs" / "index.html").read_text("utf-8")
+    headings = re.findall(r"<h2>([^<]+)<", text)
+    assert headings[: len(DOORS)] == DOORS
+    assert "docs/index.html" in (site / "index.html").read_text("utf-8")
+
+
+def test_page_of_dependencies_names_each():
+    """The page on dependencies has a row for each package that agentkit runs on, and for each extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    lines = project["dependencies"] + [line for name, lines in extras.items() if name != "dev" for line in lines]
+    names = {re.match(r"[\w-]+", line)[0] for line in lines} | {f"`{name}`" for name in extras}
+    rows = [row for row in (ROOT / "docs" / "dependencies.md").read_text("utf-8").splitlines() if row.startswith("| ")]
+    assert sorted(name for name in names if not any(name in row for row in rows)) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [
+        ("# Home\n\n## Pages\n\nNone.\n", "isn't included in any toctree"),
+        ("# Home\n\n## Pages\n\n- [Other](other.md)\n\nSee [this](nowhere.md).\n", "nowhere.md"),
+        ("# Home\n\n## Pages\n\n- [Other](other.md)\n\nSee [this](other.md#nothing).\n", "nothing"),
+    ],
+)
+def test_wrong_page_fails_the_build(page, complaint, tmp_path):
+    """A page that nothing leads to, a link to no page, and a link to no heading fail the build."""
+    (docs := tmp_path / "source" / "docs").mkdir(parents=True)
+    (docs / "index.md").write_text(page, "utf-8")
+    (docs / "other.md").write_text("# Other\n\nA page.\n", "utf-8")
+    done = build(tmp_path / "source", tmp_path / "html")
+    assert done.returncode != 0
+    assert complaint in done.stderr
