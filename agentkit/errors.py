@@ -62,7 +62,11 @@ class ModelError(AgentKitError):
     provider's own words for what went wrong and which parameter it names, when it says so.
     A conversation that is too long for the model has the code `context_length_exceeded` with every
     provider; `limit_tokens` is then what the model can take, when the provider names it.
+    `unanswered` counts how often the request was sent and no whole answer came: what the provider
+    charges for that nobody knows.
     """
+
+    unanswered: int = 0
 
     def __init__(
         self,

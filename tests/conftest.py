@@ -1,6 +1,10 @@
-"""What all tests share: nothing that they do is kept in the state folder of whoever runs them."""
+"""What all tests share: a state folder of their own, and no test that fails because the machine is slow."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

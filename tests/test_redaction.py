@@ -201,3 +201,11 @@ def test_very_large_values_are_redacted_as_far_as_they_are_told():
     """Work on a value is bounded: beyond a hundred thousand parts the rest is left to the text that is told."""
     value = [SECRETS[0], *range(200_000)]
     assert redact_value(value)[0] != SECRETS[0]
+
+
+def test_a_secret_that_a_text_does_not_hold_changes_nothing(monkeypatch):
+    """Values of secret variables are hidden in the texts that hold them, and nothing in others."""
+    monkeypatch.setenv("SERVICE_TOKEN", "correct-horse-battery")
+    assert redact("The horse is correct, and the staple has a battery.") == (
+        "The horse is correct, and the staple has a battery."
+    )

@@ -6,12 +6,10 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules
-from agentkit.agents.manifesto import read_manifesto
-from agentkit.agents.many.mapping import Many, OnProgress
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import Lead
@@ -32,6 +30,9 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agentkit.agents.many.mapping import OnProgress
 
 T = TypeVar("T")
 Saved = RunResult[Any] | str | None
@@ -172,6 +173,8 @@ class Agent(Runner, Generic[T]):
         `tools` are tools of your own that the file may name; `options` come before what it says. Its runs are saved in
         a session of this very file, wherever a program finds it. Raises ConfigError, which tells the line.
         """
+        from agentkit.agents.manifesto import read_manifesto  # which knows every shipped tool
+
         return Agent(**read_manifesto(path, tools).arguments(options))
 
     def __call__(self, prompt: Prompt) -> str:
@@ -256,6 +259,8 @@ class Agent(Runner, Generic[T]):
         `client.get_executor()`. Other processes get a copy of the agent; its listeners hear of a run, and `limits`
         count it, when its result comes back. Raises ConfigError and NoProvider before anything runs.
         """
+        from agentkit.agents.many.mapping import Many
+
         return Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).run()
 
     async def amap(
@@ -268,6 +273,8 @@ class Agent(Runner, Generic[T]):
         executor: Executor | None = None,
     ) -> list[RunResult[T]]:
         """Like `map`, awaiting: without an executor the runs are tasks of this event loop, cancelled with this one."""
+        from agentkit.agents.many.mapping import Many
+
         return await Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()
 
     def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:

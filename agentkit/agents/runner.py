@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from agentkit import tape
 from agentkit.agents import settings, team
@@ -70,6 +71,22 @@ class Runner(Lead):
             if not isinstance(self._session, Session):
                 self._session = Session() if self._session is None else Session.open(name=self._session)
             return self._session
+
+    def within(self, session: Session) -> Self:
+        """The same agent in another conversation, with its listeners; what it is granted and spends is its own."""
+        other = copy.copy(self)
+        other.listeners, other._session = list(self.listeners), session
+        return other
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether an answer of this agent is typed or checked: nobody may see it before it is whole."""
+        return self._answers.output is not None or bool(self._answers.of("output"))
+
+    def text_of(self, result: RunResult[Any]) -> str:
+        """The answer of a run as text: as it was checked when the run is done, else as far as it came."""
+        output = "" if result.value is None else result.value
+        return self._answers.encode(output) if result.status == "done" else str(output)
 
     def __getstate__(self) -> dict[str, Any]:
         """What it was made with, and the conversation.

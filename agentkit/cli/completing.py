@@ -1,4 +1,4 @@
-"""Which words may stand here? For the shell's completion."""
+"""Which words may stand here? For the shell's completion, and for the place of sessions, which many commands take."""
 
 from __future__ import annotations
 
@@ -25,3 +25,19 @@ def session_names(context: click.Context, _parameter: click.Parameter, incomplet
     except AgentKitError:
         return []
     return [summary.name for summary in summaries if summary.name.startswith(incomplete)]
+
+
+def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
+    """Raise BadParameter for the URL of what keeps no sessions, which would otherwise be taken for a file's name."""
+    scheme, parted, _ = (place or "").partition("://")
+    if parted and scheme not in {"postgres", "postgresql"}:
+        raise click.BadParameter(f"{scheme}:// keeps no sessions. Give a file, or postgresql://USER@HOST/DATABASE.")
+    return place
+
+
+PLACE = click.option(
+    "--place",
+    metavar="FILE|URL",
+    callback=_place,
+    help="Where sessions are kept: a file, or the URL of a PostgreSQL database.",
+)

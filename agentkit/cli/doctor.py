@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -43,6 +42,7 @@ class Finding:
 def doctor(*, as_json: bool) -> int:
     """Look at provider, isolation and packages, and say what to do about what is missing."""
     from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.terminal import fitted
 
     findings = [finding for look in _LOOKS for finding in look()]
     failed = any(finding.state == "failed" for finding in findings)
@@ -52,9 +52,9 @@ def doctor(*, as_json: bool) -> int:
     else:
         width = max(len(finding.name) for finding in findings)
         for each in findings:
-            click.echo(clean(f"{_MARKS[each.state]} {each.name:<{width}}  {each.found}"))
-            if each.fix:
-                click.echo(clean(f"  {'':<{width}}  → {each.fix}"))
+            rows = [f"{_MARKS[each.state]} {each.name:<{width}}  {each.found}"]
+            rows += [f"  {'':<{width}}  → {each.fix}"] if each.fix else []
+            click.echo("\n".join(fitted(clean(row), sys.stdout, width + 6) for row in rows))
     return FAILED if failed else ANSWERED
 
 
@@ -85,6 +85,8 @@ def _python_sandbox() -> Iterator[Finding]:
 
 
 def _shell_sandbox() -> Iterator[Finding]:
+    import shutil
+
     from agentkit.sandbox.process import Confinement, run_command
 
     if shutil.which("bash") is None:

@@ -14,11 +14,13 @@ from agentkit.cli.chat.chat import chat
 from agentkit.cli.doctor import doctor
 from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
 from agentkit.cli.explain import explain
+from agentkit.cli.knowing.knowledge import knowledge
 from agentkit.cli.models import models
 from agentkit.cli.runs.replay import replay
 from agentkit.cli.runs.sessions import sessions
 from agentkit.cli.runs.show import show
 from agentkit.cli.runs.undo import undo
+from agentkit.cli.serving.mcp import mcp
 from agentkit.cli.serving.serve import serve
 from agentkit.cli.settings.config import config, init
 from agentkit.cli.tools import tools
@@ -43,9 +45,24 @@ class QuestionOrCommand(click.Group):
         """Put `ask` before what begins with neither a command nor an option of the group."""
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
         if args and args[0] not in self.commands and args[0] not in own:
+            self._refuse_misspelt_command(ctx, args[0])
             self._refuse_misplaced_command(ctx, args)
             args = ["ask", *args]
         return super().parse_args(ctx, args)
+
+    def _refuse_misspelt_command(self, ctx: click.Context, word: str) -> None:
+        """Raise UsageError when the first word is nearly a command, as in `tool list`: no model is paid for that."""
+        if not word.isalpha():
+            return
+        import difflib
+
+        close = ["--help"] if word == "help" else difflib.get_close_matches(word, self.commands, 1, 0.8)
+        if close:
+            raise click.UsageError(
+                f"There is no command {word!r}. Did you mean agentkit {close[0]}? "
+                f"To ask it as a question, begin with: agentkit ask {word} ...",
+                ctx,
+            )
 
     def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:
         """Raise UsageError when the first word after options is a command, as in `--offline tools list`."""
@@ -72,7 +89,23 @@ def cli() -> None:
     """Ask a model that has tools, or use the tools directly."""
 
 
-for command in (ask, chat, serve, sessions, undo, tools, explain, models, config, init, doctor, show, replay):
+for command in (
+    ask,
+    chat,
+    serve,
+    mcp,
+    sessions,
+    undo,
+    tools,
+    knowledge,
+    explain,
+    models,
+    config,
+    init,
+    doctor,
+    show,
+    replay,
+):
     cli.add_command(command)
 
 

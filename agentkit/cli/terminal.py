@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
 
 _FIRST_SENTENCE = re.compile(r"(?<=[.?!])(?<!e\.g\.)(?<!\.\.\.)\s+(?=[\"'(A-Z])")
+_CLAUSE = re.compile(r"; (?=[a-z]+ )")
 _ADVICE = (
     # the name of an error's class or of one it is made of, and what to do when its text does not say
     ("Unauthorized", "Check the key; which one is used says: agentkit models"),
@@ -22,7 +23,9 @@ _ADVICE = (
     ("ModelError", "Try another model with -m NAME; which one is asked says: agentkit models"),
     ("SessionError", "Which sessions there are says: agentkit sessions list"),
     ("UnknownTool", "Which tools there are says: agentkit tools list"),
-    ("OSError", "Check that the file, the disk or the pipe is still there and has room."),
+    ("ConfigError", "Which settings hold, and where each is from, says: agentkit config show"),
+    ("ToolError", "Which tools there are, and what they take, says: agentkit tools list"),
+    ("OSError", "Check that the file, the disk or the pipe is still there, may be used and has room."),
 )
 
 
@@ -52,16 +55,52 @@ def tell_error(error: BaseException, advice: str = "") -> None:
     text = _os_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     what, remedy = halves(text or type(error).__name__)
     told = "\n".join(filter(None, (remedy, advice))) or _advice(error)
-    tell(f"Error: {what}", "red")
+    tell(fitted(f"Error: {what}", sys.stderr), "red")
     if told:
-        tell(told)
+        tell(fitted(told, sys.stderr))
+
+
+def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:
+    """A text whose lines end between words where a person's terminal would break them anywhere; as it is elsewhere.
+
+    What goes on is indented by so many columns, where at least half of the width is left.
+    """
+    if not is_terminal(stream):
+        return text
+    from functools import partial
+    from shutil import get_terminal_size
+    from textwrap import fill
+
+    width = get_terminal_size().columns
+    wrapped = partial(
+        fill,
+        width=width,
+        subsequent_indent=" " * (indent if indent * 2 <= width else min(indent, 2)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(wrapped(line) if len(line) > width else line for line in text.splitlines())
 
 
 def halves(text: str) -> tuple[str, str]:
-    """The first sentence, and the rest; a text in several lines is parted behind the first."""
+    """The first sentence, and the rest; a text in several lines is parted behind the first.
+
+    A text of one sentence is parted at its semicolon, unless that is quoted.
+    """
     what, _, more = text.strip().partition("\n")
     first, *rest = _FIRST_SENTENCE.split(what, maxsplit=1)
+    if not rest and not more:
+        first, *rest = _clauses(first)
     return first, "\n".join(filter(None, (*rest, more)))
+
+
+def _clauses(sentence: str) -> list[str]:
+    """What stands before the semicolon, and what stands behind it, each as a sentence; or the sentence as it is."""
+    before, *behind = _CLAUSE.split(sentence, maxsplit=1)
+    is_quoted = any(before.count(quote) % 2 for quote in "'\"`") or before.count("(") != before.count(")")
+    if not behind or is_quoted:
+        return [sentence]
+    return [f"{before}.", behind[0][0].upper() + behind[0][1:]]
 
 
 def go_on(result: RunResult[str], name: str) -> str:
@@ -85,5 +124,6 @@ def _os_text(error: OSError) -> str:
 
 
 def _advice(error: BaseException) -> str:
-    kinds = {kind.__name__ for kind in type(error).__mro__}
+    named = error.__context__ if isinstance(error.__context__, OSError) else error
+    kinds = {kind.__name__ for kind in type(named).__mro__}
     return next((advice for name, advice in _ADVICE if name in kinds), "")

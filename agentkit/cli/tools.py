@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from agentkit.cli.completing import tool_names
-from agentkit.cli.exit_codes import ANSWERED, FAILED, REFUSED
+from agentkit.cli.exit_codes import ANSWERED, FAILED, REFUSED, USAGE
 
 if TYPE_CHECKING:
     from agentkit.messages import ToolResult
+    from agentkit.tooling.toolset import AnyTool
 
 
 @click.group()
@@ -23,6 +25,7 @@ def tools() -> None:
 def list_tools(*, as_json: bool) -> None:
     """List every tool with its safety level."""
     from agentkit.cli.display import json_text
+    from agentkit.cli.terminal import fitted
     from agentkit.tools.catalog import all_tools as known
 
     if as_json:
@@ -39,7 +42,8 @@ def list_tools(*, as_json: bool) -> None:
         return
     width = max(len(name) for name in known.names)
     for tool in known:
-        click.echo(f"{tool.name:<{width}}  {tool.level.name:<7}  {tool.description.splitlines()[0]}")
+        told = f"{tool.name:<{width}}  {tool.level.name:<7}  {tool.description.splitlines()[0]}"
+        click.echo(fitted(told, sys.stdout, width + 11))
 
 
 @tools.command("show")
@@ -64,12 +68,8 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     from agentkit.cli.display import json_text, result_document, value_text
     from agentkit.cli.terminal import tell_error
     from agentkit.errors import ToolError
-    from agentkit.tools.catalog import find
-    from agentkit.workspace.journal import Journal
-    from agentkit.workspace.workspace import Workspace
 
-    workspace = Workspace(journal=Journal.of_this_machine()).for_run(label=f"tools run {name}")
-    tool = find(name).within(workspace)
+    tool = _ready(name)
     result = tool.invoke(named_arguments(tool, arguments))
     if as_json:
         click.echo(json_text(result_document(result)))
@@ -78,6 +78,23 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     else:
         tell_error(ToolError(f"{result.error}"), _advice(result))
     return exit_code(result)
+
+
+def _ready(name: str) -> AnyTool:
+    """The tool, in a workspace that remembers what it changes; those of `core` change nothing and need none of that.
+
+    A third of the time of `tools run calculator` would go into importing files, web and sandbox. Raises UnknownTool.
+    """
+    from agentkit.tools.core import core_tools
+
+    if name in core_tools.names:
+        return core_tools.find(name)
+    from agentkit.tools.catalog import find
+    from agentkit.workspace.journal import Journal
+    from agentkit.workspace.workspace import Workspace
+
+    workspace = Workspace(journal=Journal.of_this_machine()).for_run(label=f"tools run {name}")
+    return find(name).within(workspace)
 
 
 def _advice(result: ToolResult) -> str:
@@ -89,7 +106,10 @@ def _advice(result: ToolResult) -> str:
 def exit_code(result: ToolResult) -> int:
     """The command's exit code for what came of a tool."""
     from agentkit.cli.display import was_refused
+    from agentkit.tooling.result import BAD_ARGUMENTS
 
+    if result.decision is not None and result.decision.rule == BAD_ARGUMENTS:
+        return USAGE
     if was_refused(result):
         return REFUSED
     return ANSWERED if result.ok else FAILED

@@ -11,6 +11,7 @@ from agentkit.errors import ModelError, Rejected
 from agentkit.events import Event, ResponseReceived, deltas_of
 from agentkit.llm import quirks
 from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.prices import tariff_of
 from agentkit.llm.transport import Transport
 from agentkit.llm.wire import Wire, wire_named
@@ -61,35 +62,38 @@ class RemoteModel:
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
-        with self._scrubbed():
+        with self._scrubbed() as sent:
             attempts = self._attempts(request)
             body = next(attempts)
             while True:
                 try:
-                    return self._decode(self._transport.post(self._wire.path, written(body)))
+                    text = self._transport.post(self._wire.path, written(body), sent)
+                    return sent.told_in(self._decode(text))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
 
     async def acomplete(self, request: Request) -> Response:
         """Answer one request, awaiting."""
-        with self._scrubbed():
+        with self._scrubbed() as sent:
             attempts = self._attempts(request)
             body = next(attempts)
             while True:
                 try:
-                    return self._decode(await self._transport.apost(self._wire.path, written(body)))
+                    text = await self._transport.apost(self._wire.path, written(body), sent)
+                    return sent.told_in(self._decode(text))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer one request piece by piece, blocking."""
-        with self._scrubbed():
+        with self._scrubbed() as sent:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
             while True:
-                reading, content = _Reading(self._wire, self._decode, self._own, self._transport.scrub), written(body)
+                reading, content = self._reading(sent), written(body)
                 try:
-                    with closing(self._transport.stream(self._wire.path, content, reading.is_whole)) as pieces:
+                    answer = self._transport.stream(self._wire.path, content, reading.is_whole, sent)
+                    with closing(answer) as pieces:
                         for piece in pieces:
                             yield from reading.feed(piece)
                     yield from reading.finish()
@@ -102,13 +106,14 @@ class RemoteModel:
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         """Answer one request piece by piece, awaiting."""
-        with self._scrubbed():
+        with self._scrubbed() as sent:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
             while True:
-                reading, content = _Reading(self._wire, self._decode, self._own, self._transport.scrub), written(body)
+                reading, content = self._reading(sent), written(body)
                 try:
-                    async with aclosing(self._transport.astream(self._wire.path, content, reading.is_whole)) as pieces:
+                    answer = self._transport.astream(self._wire.path, content, reading.is_whole, sent)
+                    async with aclosing(answer) as pieces:
                         async for piece in pieces:
                             for event in reading.feed(piece):
                                 yield event
@@ -120,6 +125,9 @@ class RemoteModel:
                     body = attempts.throw(refusal)
                 else:
                     return
+
+    def _reading(self, sent: Attempts) -> _Reading:
+        return _Reading(self._wire, self._decode, self._own, self._transport.scrub, sent)
 
     def _attempts(self, request: Request, *, streaming: bool = False) -> _Attempts:
         """Yield bodies to send; a refusal thrown in is answered with the next body, or raised when nothing helps."""
@@ -171,11 +179,13 @@ class RemoteModel:
         return replace(response, message=message, usage=response.usage.under(tariff))
 
     @contextmanager
-    def _scrubbed(self) -> Iterator[None]:
-        """Lets no error out that quotes a key, or much of what the server sent."""
+    def _scrubbed(self) -> Iterator[Attempts]:
+        """Lets no error out that quotes a key, or much of what the server sent; it tells how often was sent in vain."""
+        sent = Attempts()
         try:
-            yield
+            yield sent
         except ModelError as error:
+            sent.tell(error)
             error.args = tuple(_shortened(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
@@ -194,9 +204,10 @@ class _Reading:
         decode: Callable[[str], Response],
         own: Callable[[Response], Response],
         scrub: Callable[[str], str],
+        sent: Attempts,
     ) -> None:
         self.told: set[type[Event]] = set()
-        self._decode, self._own = decode, own
+        self._decode, self._own, self._sent = decode, own, sent
         self._reader = wire.reader()
         self._stream = EventStream(scrub)
         self._begun = False
@@ -225,7 +236,7 @@ class _Reading:
             yield from self._feed(self._stream.flush())
             response = self._own(self._reader.finish(closed=self._stream.closed))
         yield from (event for event in deltas_of(response) if type(event) not in self.told)
-        yield ResponseReceived(response)
+        yield ResponseReceived(self._sent.told_in(response))
 
     def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
         for chunk in chunks:

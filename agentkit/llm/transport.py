@@ -17,6 +17,7 @@ from agentkit.config import Secret, environment
 from agentkit.errors import ConfigError, Unauthorized
 from agentkit.llm.endpoint import Endpoint, is_header_text
 from agentkit.llm.headers import make_readable
+from agentkit.llm.http.attempts import Attempts, acounting, counting
 from agentkit.llm.http.bounds import Bounded
 from agentkit.llm.http.lanes import Lanes
 from agentkit.llm.http.translation import Translation
@@ -47,6 +48,7 @@ class Transport:
         self.where = f"{endpoint.provider} at {endpoint.shown_url}"
         self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
         self.max_retries, self._endpoint = max_retries, endpoint
+        self._base = endpoint.shown_url  # to join it with a path again takes the openai package longer than all of ours
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._client: Any = None
@@ -54,24 +56,27 @@ class Transport:
         self._kept: dict[asyncio.AbstractEventLoop, _Kept] = {}
         self._said: tuple[str | None, dict[str, Any]] = "", {}  # no key is empty, so that this is none's
 
-    def post(self, path: str, content: bytes) -> str:
-        """Send a request and read the text that answers it. Raises ModelError."""
+    def post(self, path: str, content: bytes, attempts: Attempts) -> str:
+        """Send a request and read the text that answers it; counts the attempts. Raises ModelError."""
         with Translation(self) as foreign:
             client = self._blocking()
-            text: str = client.post(path, cast_to=str, content=content, options=self._options(client, self._key()))
+            options = self._options(client, self._key())
+            with attempts.counted():
+                text: str = client.post(self._base + path, cast_to=str, content=content, options=options)
             return text
         raise foreign.translated
 
-    async def apost(self, path: str, content: bytes) -> str:
+    async def apost(self, path: str, content: bytes, attempts: Attempts) -> str:
         """Like `post`, awaiting."""
         with Translation(self) as foreign:
             client = await self._awaiting()
             options = self._options(client, await self._akey())
-            text: str = await client.post(path, cast_to=str, content=content, options=options)
+            with attempts.counted():
+                text: str = await client.post(self._base + path, cast_to=str, content=content, options=options)
             return text
         raise foreign.translated
 
-    def stream(self, path: str, content: bytes, is_done: IsDone) -> Generator[bytes]:
+    def stream(self, path: str, content: bytes, is_done: IsDone, attempts: Attempts) -> Generator[bytes]:
         """Send a request and yield its answer as bytes while they arrive. Raises ModelError.
 
         Once `is_done` says that the answer is whole, nothing that happens to the connection matters any more.
@@ -81,7 +86,9 @@ class Transport:
 
             client = self._blocking()
             kind, options = openai.Stream[object], self._options(client, self._key())
-            stream = client.post(path, cast_to=object, content=content, options=options, stream=True, stream_cls=kind)
+            sending = partial(client.post, self._base + path, cast_to=object, content=content, stream=True)
+            with attempts.counted():
+                stream = sending(options=options, stream_cls=kind)
             with closing(stream):
                 for piece in stream.response.iter_bytes():
                     yield piece
@@ -91,15 +98,16 @@ class Transport:
         if not is_done():
             raise foreign.translated
 
-    async def astream(self, path: str, content: bytes, is_done: IsDone) -> AsyncGenerator[bytes]:
+    async def astream(self, path: str, content: bytes, is_done: IsDone, attempts: Attempts) -> AsyncGenerator[bytes]:
         """Like `stream`, awaiting."""
         with Translation(self) as foreign:
             import openai
 
             client = await self._awaiting()
             kind, options = openai.AsyncStream[object], self._options(client, await self._akey())
-            sent = client.post(path, cast_to=object, content=content, options=options, stream=True, stream_cls=kind)
-            stream = await sent
+            sending = partial(client.post, self._base + path, cast_to=object, content=content, stream=True)
+            with attempts.counted():
+                stream = await sending(options=options, stream_cls=kind)
             try:
                 async for piece in stream.response.aiter_bytes():
                     yield piece
@@ -139,7 +147,7 @@ class Transport:
                 import openai
 
                 with _set_up():
-                    http_client = openai.DefaultHttpxClient(**self._http_options(_prepare, _receive))
+                    http_client = counting(openai.DefaultHttpxClient)(**self._http_options(_prepare, _receive))
                 self._client = openai.OpenAI(http_client=http_client, **self._client_options())
                 self._close_client = weakref.finalize(self, _close_in, os.getpid(), self._client)
             return self._client
@@ -160,7 +168,8 @@ class Transport:
             self._forget_ended_loops()
             with _set_up():
                 http_options = self._http_options(_aprepare, _areceive)
-                http_client = openai.DefaultAsyncHttpxClient(**http_options, transport=_lanes(http_options["verify"]))
+                make = acounting(openai.DefaultAsyncHttpxClient)
+                http_client = make(**http_options, transport=_lanes(http_options["verify"]))
             client = openai.AsyncOpenAI(http_client=http_client, **self._client_options())
             keeper = _keep(client)
             await anext(keeper)
@@ -180,14 +189,14 @@ class Transport:
 
         Nor are cookies kept: they would tell a server which runs belong together.
         """
-        from http.cookiejar import CookieJar, DefaultCookiePolicy
+        from agentkit.llm.http.cookies import NoCookies
 
         is_secure = self._endpoint.base_url.startswith("https:")
         own_query = urlencode({name: value for name, value in self._endpoint.query.items() if name != _VERSION})
         return {
             "verify": _tls_context() if is_secure else False,
             "follow_redirects": False,
-            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            "cookies": NoCookies(),
             "event_hooks": {
                 "request": [partial(prepare, own_query.encode())] if own_query else [],
                 "response": [partial(receive, self.where, self.timeout_seconds)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,11 +57,12 @@ from agentkit.messages import (
     fault_in,
     with_distinct_calls,
 )
-from agentkit.redaction import redact_data, written_redactor
+from agentkit.redaction import redact, redact_data, written_redactor
 
 FORMAT = 1
 _MOST_RESULT_CHARS = 1_000
 _MOST_OLD_NAME_CHARS = 150
+_MOST_READ_CHARS, _MOST_WORDS, _MOST_WORD_CHARS = 1_000, 4, 20
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, changes of direction and halves of characters: a terminal might obey them."""
 
@@ -90,6 +92,12 @@ def milestone_words(milestone: Milestone) -> tuple[str, str]:
     """What happened on the course of a run, and the words that belong to it; the kind's name when it has none."""
     tell = _WORDS.get(type(milestone))
     return tell(milestone) if tell else (type(milestone).__name__, "")
+
+
+def new_name(prompt: str) -> str:
+    """A name that a person recognises: the first words of the prompt, and four characters that make it unique."""
+    words = re.findall(r"[^\W_]+", redact(prompt[:_MOST_READ_CHARS]).lower())[:_MOST_WORDS]
+    return "-".join([*(word[:_MOST_WORD_CHARS] for word in words), secrets.token_hex(2)])
 
 
 def old_name(name: str) -> str:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from statistics import median
 from typing import Any
 
 from agentkit.messages import (
@@ -207,7 +206,8 @@ class Calibration:
     @property
     def ratio(self) -> float:
         """The server's tokens for one of ours; 1 as long as nothing is known."""
-        return median(self.ratios) if self.ratios else 1.0
+        ordered, half = sorted(self.ratios), len(self.ratios) // 2
+        return (ordered[half] + ordered[~half]) / 2 if ordered else 1.0
 
     def learnt(self, estimated: int, reported: int) -> Calibration:
         """What is known after a request of which the server reported so many input tokens; 0 is no report."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import cached_property
 
 _HOME = re.compile(r"^(?:~[\w.-]*|\$home\b|\$\{home\})(?=/|$)")
 _PROC_LINK = re.compile(r"^/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?(?:root|cwd)(?=/|$)")
@@ -116,33 +117,36 @@ _MOST_CHARS = 4_096
 _CAPTURING = re.compile(r"(?<!\\)\((?!\?)")
 
 
-@dataclass(frozen=True, slots=True)
 class _Table:
-    """Rows as one pattern each for whether and for why: a path that matches no row is told quickest without groups."""
+    """Rows of a reason and a pattern, which begins with a slash; asked whether first, which is quickest without groups.
 
-    whether: re.Pattern[str]
-    why: re.Pattern[str]
-    reasons: dict[str, str]
+    A pattern is made when it is first needed: to import this module would take four times as long otherwise.
+    """
 
-    @classmethod
-    def of(cls, rows: tuple[tuple[str, str], ...]) -> _Table:
-        """The table of these rows of a reason and a pattern, which begins with a slash."""
-        plain = "|".join(_CAPTURING.sub("(?:", pattern[1:]) for _, pattern in rows)
-        named = "|".join(f"(?P<row{number}>{pattern[1:]})" for number, (_, pattern) in enumerate(rows))
-        reasons = {f"row{number}": reason for number, (reason, _) in enumerate(rows)}
-        whether, why = (re.compile(rf"/(?:{rows})\Z", re.DOTALL) for rows in (plain, named))
-        return cls(whether, why, reasons)
+    def __init__(self, rows: tuple[tuple[str, str], ...]) -> None:
+        self._rows = rows
+
+    @cached_property
+    def _whether(self) -> re.Pattern[str]:
+        return _one_of(_CAPTURING.sub("(?:", pattern[1:]) for _, pattern in self._rows)
+
+    @cached_property
+    def _why(self) -> re.Pattern[str]:
+        return _one_of(f"(?P<row{number}>{pattern[1:]})" for number, (_, pattern) in enumerate(self._rows))
 
     def reason(self, plain: str) -> str | None:
         """Why the path matches, None when it does not."""
-        if not self.whether.search(plain):
+        if not self._whether.search(plain):
             return None
-        found = self.why.search(plain)
-        return self.reasons[found.lastgroup or ""] if found else None
+        found = self._why.search(plain)
+        return self._rows[int((found.lastgroup or "").removeprefix("row"))][0] if found else None
 
 
-_SECRET_TABLE = _Table.of(_SECRET)
-_PROTECTED_TABLE = _Table.of(_PROTECTED)
+def _one_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"/(?:{'|'.join(patterns)})\Z", re.DOTALL)
+
+
+_SECRET_TABLE, _PROTECTED_TABLE = _Table(_SECRET), _Table(_PROTECTED)
 
 
 def _plain(path: str) -> str:

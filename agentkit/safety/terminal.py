@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
+from collections.abc import Mapping
 from typing import TextIO
 
 from agentkit.safety.approval import Approval, ApprovalRequest, visible
 from agentkit.safety.flow import FLOW
 
 _MOST_SHOWN_CHARS = 100
-_ANSWERS = {
+_UNREAD_SECONDS = 0.4
+"""Nobody has read a question that has stood for so long: what is typed meanwhile is no answer to it."""
+
+ANSWERS: Mapping[str, Approval] = {
     "y": Approval.ONCE,
     "yes": Approval.ONCE,
     "r": Approval.RUN,
@@ -36,24 +41,37 @@ class TerminalApprover:
         if source is None or target is None or not source.isatty():
             return Approval.NO
         with self._one_at_a_time:
-            _forget_typed(source)
-            target.write(f"\n{request}\n{_choices(request)} ")
+            target.write(f"\n{request}\n")
             target.flush()
-            return _ANSWERS.get(source.readline().strip().lower(), Approval.NO)
+            forget_typed(source)
+            target.write(f"{_choices(request)} ")
+            target.flush()
+            said = ANSWERS.get(source.readline().strip().lower(), Approval.NO)
+        return said if is_offered(said, request) else Approval.NO
 
 
-def _forget_typed(source: TextIO) -> None:
-    """Drop what was typed before the question was seen: it cannot be an answer to it."""
+def forget_typed(source: TextIO) -> None:
+    """Drop what was typed before the question that now stands there was read: it cannot be an answer to it."""
     try:
         import termios
     except ImportError:  # where terminals are none of POSIX's
         return
+    time.sleep(_UNREAD_SECONDS)
     termios.tcflush(source, termios.TCIFLUSH)
 
 
-def _choices(request: ApprovalRequest) -> str:
-    if request.decision.rule == FLOW:
-        return "[y] once  [N] no:"
+def is_offered(said: Approval, request: ApprovalRequest) -> bool:
+    """Whether this answer is one to this question: what the flow rule asks about is for one call only."""
+    return request.decision.rule != FLOW or said in (Approval.ONCE, Approval.NO)
+
+
+def calls_alike(request: ApprovalRequest) -> str:
+    """Which calls are approved together with this one, in words."""
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
-    like = f"this call to any address at {visible(origins[0])[:_MOST_SHOWN_CHARS]}" if origins else "exactly this call"
-    return f"[y] once  [r] {like}, until the run ends  [a] the same, always  [N] no:"
+    return f"this call to any address at {visible(origins[0])[:_MOST_SHOWN_CHARS]}" if origins else "exactly this call"
+
+
+def _choices(request: ApprovalRequest) -> str:
+    if not is_offered(Approval.RUN, request):
+        return "[y] once  [N] no:"
+    return f"[y] once  [r] {calls_alike(request)}, until the run ends  [a] the same, always  [N] no:"

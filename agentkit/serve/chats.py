@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import threading
 from collections.abc import AsyncGenerator, Mapping
@@ -19,9 +18,7 @@ from agentkit.errors import AgentKitError, ToolError
 from agentkit.events import RunEnded, RunStarted
 from agentkit.memory.session import Session
 from agentkit.memory.store import Store
-from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Said
-from agentkit.serve.endpoint.completions import agent_apart
 from agentkit.serve.exchange import Refusal, json_bytes
 from agentkit.serve.narrating import Told, asked, history, told, total
 from agentkit.serve.slots import Slots
@@ -31,7 +28,7 @@ PATIENCE_SECONDS = 600.0
 """How long a question waits for its answer; then the run ends paused, and the answer can be given later."""
 
 _MOST_CHATS = 100
-_WORDS, _WORD_CHARS = 4, 20
+_SERIALS = 900_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +41,19 @@ class Chat:
     """One conversation. What happens in its newest run is kept until the next begins; `is_running` while it goes on."""
 
     def __init__(self, agent: Agent[Any], name: str, store: Store, room: Slots, patience_seconds: float) -> None:
-        self.name, self.serial = name, 0
+        self.name = name
+        # a page that was left open must not take a run, or a question, of another time for the one that it knows
+        self.serial = secrets.randbelow(_SERIALS)
         self._room, self._patience_seconds = room, patience_seconds
-        self._agent = agent_apart(agent)
-        self._agent._session = Session.open(store, name)
+        self._agent = agent.within(Session.open(store, name))
         self._agent.approve = self._ask
         self._lines: list[bytes] = []
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        self._questions: dict[int, _Question] = {}
-        self._count, self._begun_at = 0, 0
-        self.is_running = False
+        self._questions: dict[str, _Question] = {}
+        self._begun_at = 0
+        self.is_running = self._is_undoing = False
         self._lock = threading.Lock()
 
     async def document(self) -> Told:
@@ -74,7 +72,7 @@ class Chat:
 
     def start(self, work: Prompt | Resumption) -> int:
         """Begin a run, or go on with one; its number. Raises Refusal while another goes on."""
-        if self.is_running:
+        if self.is_running or self._is_undoing:
             raise Refusal(409, "A run of this conversation is going on. Wait, or stop it.", code="busy")
         begun_at = len(self._agent.session.entries)
         self._room.take()
@@ -102,10 +100,10 @@ class Chat:
                 return
             await news.wait()
 
-    def answer(self, number: object, said: Said) -> None:
+    def answer(self, mark: object, said: Said) -> None:
         """Answer a question. Raises Refusal when it does not wait any more."""
         with self._lock:
-            question = self._questions.pop(number, None) if isinstance(number, int) else None
+            question = self._questions.pop(mark, None) if isinstance(mark, str) else None
         if question is None or not question.answer.set_running_or_notify_cancel():
             raise Refusal(409, "This question does not wait for an answer any more.", code="not_waiting")
         question.answer.set_result(said)
@@ -113,12 +111,16 @@ class Chat:
     async def undo(self, record: str) -> str:
         """Take back what a run of this conversation changed; what was done. Raises Refusal."""
         begun = [entry.milestone for entry in self._agent.session.entries if isinstance(entry.milestone, RunStarted)]
-        if self.is_running or not record or record not in {milestone.record for milestone in begun}:
+        is_busy = self.is_running or self._is_undoing
+        if is_busy or not record or record not in {milestone.record for milestone in begun}:
             raise Refusal(409, "No run of this conversation that has ended has changed that.", code="not_known")
+        self._is_undoing = True
         try:
             return str(await asyncio.to_thread(self._undo, record))
         except ToolError as error:
             raise Refusal(409, str(error), code="not_undone") from None
+        finally:
+            self._is_undoing = False
 
     def _undo(self, record: str) -> Undone:
         return self._agent.workspace.journal.find(record).undo()
@@ -150,18 +152,17 @@ class Chat:
     async def _ask(self, request: ApprovalRequest) -> Said:
         """What the person at the page says; nothing in time means later. It may be asked on any event loop."""
         future: Future[Said] = Future()
+        mark = secrets.token_hex(8)
         with self._lock:
-            self._count += 1
-            number = self._count
-            self._questions[number] = _Question(request, future)
-        self._loop.call_soon_threadsafe(self._tell, asked(number, request))
+            self._questions[mark] = _Question(request, future)
+        self._loop.call_soon_threadsafe(self._tell, asked(mark, request))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._patience_seconds)
         except TimeoutError:
             return Approval.LATER
         finally:
             with self._lock:
-                self._questions.pop(number, None)
+                self._questions.pop(mark, None)
 
     def _tell(self, what: Told) -> None:
         self._lines.append(json_bytes(what) + b"\n")
@@ -191,7 +192,8 @@ class Chats:
             raise Refusal(400, "session is the name of a conversation.", code="invalid_value", parameter="session")
         chat = self._open.pop(name, None) or Chat(self._agent, name, self._store, self._room, self._patience_seconds)
         self._open[name] = chat
-        for idle in [each for each in self._open.values() if not each.is_running][: len(self._open) - _MOST_CHATS]:
+        too_many = max(0, len(self._open) - _MOST_CHATS)
+        for idle in [each for each in self._open.values() if not each.is_running][:too_many]:
             del self._open[idle.name]
         return chat
 
@@ -201,12 +203,6 @@ class Chats:
             await chat.stop()
 
 
-def new_name(prompt: str) -> str:
-    """A name that a person recognises: the first words of the prompt, and four characters that make it unique."""
-    words = re.findall(r"[^\W_]+", redact(prompt[:1_000]).lower())[:_WORDS]
-    return "-".join([*(word[:_WORD_CHARS] for word in words), secrets.token_hex(2)])
-
-
 def said_of(document: Mapping[str, Any]) -> Said:
     """What a person has answered: other arguments, a word of approval, or why not. Raises Refusal."""
     answer, text, arguments = document.get("answer"), document.get("text") or "", document.get("arguments")
@@ -214,7 +210,7 @@ def said_of(document: Mapping[str, Any]) -> Said:
         raise _no_answer()
     if answer == "words":
         return text
-    if answer not in set(Approval):
+    if not isinstance(answer, str) or answer not in set(Approval):
         raise _no_answer()
     if answer == Approval.ONCE and arguments is not None:
         return arguments

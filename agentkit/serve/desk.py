@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import agentkit
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption
-from agentkit.serve.chats import Chats, new_name, said_of
+from agentkit.memory.archive import new_name
+from agentkit.serve.chats import Chats, said_of
 from agentkit.serve.exchange import Asked, Refusal, Reply, reply_of
 from agentkit.serve.gate import Gate
 from agentkit.serve.slots import Slots
 
+_RUN = re.compile("[0-9a-f]{1,64}")
 _MOST_BYTES = 1_000_000
 _MOST_SIGN_IN_BYTES = 2_000
 
@@ -62,11 +65,11 @@ class Desk:
         return reply_of(await self.chats.find(asked.query.get("name")).document())
 
     async def run(self, asked: Asked) -> Reply:
-        """Begin a run with a prompt, or go on with one that waits, with answers by the ids of its calls."""
+        """Begin a run with a prompt, or go on with the one of that id, with answers by the ids of its calls."""
         document = await asked.document(_MOST_BYTES)
         work = _work(document)
-        name = document.get("session") or new_name(work if isinstance(work, str) else "")
-        chat = self.chats.find(name)
+        name = document.get("session", "")
+        chat = self.chats.find(new_name(work) if name == "" and isinstance(work, str) else name)
         return reply_of({"session": chat.name, "serial": chat.start(work)}, 202)
 
     async def events(self, asked: Asked) -> Reply:
@@ -102,12 +105,14 @@ class Desk:
 
 def _work(document: Mapping[str, Any]) -> str | Resumption:
     """What is to be done. Raises Refusal."""
-    prompt, answers = document.get("prompt"), document.get("answers")
+    prompt, answers, run = (document.get(name) for name in ("prompt", "answers", "run"))
     if isinstance(prompt, str) and prompt.strip() and answers is None:
         return prompt
-    if isinstance(answers, dict) and prompt is None and all(isinstance(each, dict) for each in answers.values()):
-        return Resumption(answers={call_id: said_of(each) for call_id, each in answers.items()})
-    raise Refusal(400, "Send a prompt, or answers by the ids of the calls that wait.", code="invalid_value")
+    # The run is named: a page that shows what waited long ago must not answer what waits now. Its id, and no saved run.
+    is_named = prompt is None and isinstance(run, str) and _RUN.fullmatch(run)
+    if is_named and isinstance(answers, dict) and all(isinstance(each, dict) for each in answers.values()):
+        return Resumption(run, {call_id: said_of(each) for call_id, each in answers.items()})
+    raise Refusal(400, "Send a prompt, or a run with answers by the ids of its calls that wait.", code="invalid_value")
 
 
 def _number(query: Mapping[str, str], name: str) -> int:

@@ -42,7 +42,7 @@ class Asked:
         except TimeoutError:
             raise Refusal(408, f"The body did not come within {seconds:g} seconds.", code="too_slow") from None
         try:
-            document = json.loads(body)
+            document = json.loads(body, parse_constant=_refused)
         except (ValueError, RecursionError):
             raise Refusal(400, "The body is no JSON that can be read.", code="invalid_json") from None
         if not isinstance(document, dict):
@@ -57,6 +57,11 @@ class Asked:
                 text = f"The body is longer than {most_bytes:,} bytes."
                 raise Refusal(413, text, code="too_large", headers={"connection": "close"})
         return bytes(body)
+
+
+def _refused(constant: str) -> None:
+    """NaN and Infinity are no JSON, and no client could read them in an answer."""
+    raise ValueError(constant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class Gate:
     def _check_origin(self, head: Head, host: str) -> None:
         """Refuse what a page of another origin asks, whatever it knows."""
         origin = head.one("origin")
-        is_own = origin is None or urlsplit(origin).netloc.lower() == host.lower()
+        is_own = origin is None or _place(origin) == host.lower()
         site = head.one("sec-fetch-site")
         is_opened = head.method == "GET" and head.path in self._open  # a link to the page may stand anywhere
         if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
@@ -147,6 +147,14 @@ def _checked_host(host: str) -> str:
     if match is None or not match["name"] or ":" in host:
         raise ConfigError(f"A host is a name such as agent.example.com, without scheme and port. Got {host!r:.200}.")
     return host.lower()
+
+
+def _place(origin: str) -> str:
+    """Host and port of an origin; nothing for what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _is_address(name: str) -> bool:

@@ -95,14 +95,14 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
     return {"kind": "result", **named, **seen, **figures}
 
 
-def asked(number: int, request: ApprovalRequest) -> Told:
-    """What a person is asked, and what may be answered."""
+def asked(mark: str, request: ApprovalRequest) -> Told:
+    """What a person is asked, and what may be answered; the mark tells this question from all others."""
     arguments = {str(name): value for name, value in request.arguments.items()}
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
     is_lasting = request.decision.rule != FLOW
     return {
         "kind": "asked",
-        "question": number,
+        "question": mark,
         "id": request.call_id,
         "agent": visible(request.agent),
         "name": visible(request.tool),
@@ -128,7 +128,8 @@ def history(entries: Sequence[Entry], left: Sequence[str], undone: Mapping[str, 
         for entry in mine:
             if isinstance(entry.milestone, RunEnded):
                 waiting = pending_of(progress) if run in left and entry is mine[-1] else ()
-                yield _kept_end(entry.milestone, progress, waiting, is_undone=undone.get(progress.record))
+                end = _kept_end(entry.milestone, progress, waiting, is_undone=undone.get(progress.record))
+                yield {**end, "run": run}
             else:
                 yield from told(entry.milestone)
 
@@ -183,6 +184,7 @@ def _ended(result: RunResult[Any]) -> Told:
         "changes": bounded(changes),
         "record": record.id if record is not None and changes else "",
         "undone": False,
+        "run": result.run_id,
         "pending": list(map(_pending, result.pending)),
         **total(result.usage),
     }

@@ -26,6 +26,8 @@ _MOST_BITS = 14_000
 _NOTE_CHARS = 60
 _MARK_CHARS = 30
 _SPARE_CHARS = 50_000
+_LONG_CHARS = 50_000
+_NODE_CHARS = 20
 _CUT = "…"
 _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
@@ -58,6 +60,18 @@ def rendered(
         if len(text) <= max_chars:
             return text, True
         room = room * max_chars // (len(text) + _MARK_CHARS)
+
+
+def is_long(value: object) -> bool:
+    """Whether the value is so long that to tell it takes milliseconds, as far as a look into plain containers says."""
+    chars, met = 0, [value]
+    for each in met:
+        chars += len(each) if isinstance(each, str | bytes | bytearray) else _NODE_CHARS
+        if isinstance(each, dict | list | tuple | set | frozenset):
+            met.extend(islice(each.values() if isinstance(each, dict) else each, _LONG_CHARS // _NODE_CHARS))
+        if chars > _LONG_CHARS:
+            return True
+    return False
 
 
 def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -> str:

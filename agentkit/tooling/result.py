@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 from agentkit.decisions import Decision
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult
 from agentkit.redaction import redact, redact_value, redactor
-from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
+from agentkit.tooling import running
+from agentkit.tooling.rendering import cut_text, is_long, naming_handle, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
@@ -41,8 +43,14 @@ def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | No
     content, was_cut = rendered(value, max_chars, clean=clean)
     content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
-    whole = _whole(value) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
+    whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
     return ToolResult(tool_name, status, content, value, error, _without_secrets(decision, clean), whole=whole)
+
+
+async def areturned(tool_name: str, value: Any, max_chars: int, decision: Decision | None = None) -> ToolResult:
+    """Like `returned`, in a thread when it takes long: an event loop has others to serve meanwhile."""
+    telling = partial(returned, tool_name, value, max_chars, decision)
+    return await running.acall(telling, None) if is_long(value) else telling()
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:
@@ -91,9 +99,11 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _whole(value: Any) -> str:
-    """The text of a value that is too long for a model, as far as it is kept."""
-    return redact(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES)[0])
+def _whole(value: Any, clean: Callable[[str], str]) -> str:
+    """The text of a value that is too long for a model, as far as it is kept. A text is without secrets already."""
+    if type(value) is str:
+        return printable(cut_text(value, _MOST_WHOLE_CHARS))
+    return clean(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES, clean)[0])
 
 
 def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | None = None) -> Decision | None:

@@ -18,7 +18,7 @@ from agentkit.messages import ToolResult, ToolSpec
 from agentkit.tooling import running
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.arguments import copied
-from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned, told
+from agentkit.tooling.result import BAD_ARGUMENTS, areturned, denial, fault, objection, returned, told
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters
 
 P = ParamSpec("P")
@@ -225,7 +225,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             call = functools.partial(self._asynchronous or self.function, **arguments)
             is_async = self.is_async or self._asynchronous is not None
             value = await running.acall(call, _shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
-            result = returned(self.name, value, self.max_chars, decision)
+            result = await areturned(self.name, value, self.max_chars, decision)
         except Exception as error:
             result = fault(self.name, error, decision)
         return replace(result, seconds=time.perf_counter() - started, labels=self.labels)

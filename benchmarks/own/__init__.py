@@ -10,6 +10,7 @@ TABLES = {
     "runs": "benchmarks.own.runs",
     "sessions": "benchmarks.own.sessions",
     "sandbox": "benchmarks.own.sandbox",
+    "knowledge": "benchmarks.knowledge.retrieval",
     "offline": "benchmarks.offline.accuracy",
     "soak": "benchmarks.own.soak",
 }

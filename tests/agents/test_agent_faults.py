@@ -122,7 +122,7 @@ WISHES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(batches=st.lists(st.lists(WISHES, min_size=1, max_size=4), max_size=4), way=st.sampled_from(["run", "arun"]))
 def test_whatever_a_model_wishes_for(find_faults, batches, way):
     """Whatever a model writes, each call has one result and one decision, and the run gets to its answer."""

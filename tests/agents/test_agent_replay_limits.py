@@ -237,3 +237,29 @@ def test_each_run_of_many_has_its_own_time(tmp_path, way):
         replayed = results()
     assert [told(result) for result in replayed] == [told(result) for result in recorded]
     assert [result.status for result in recorded][:2] == ["done", "limit" if way == "map" else "done"]
+
+
+@pytest.mark.parametrize("way", ["map", "amap"])
+def test_the_runs_of_a_map_with_limits_may_come_in_another_order(tmp_path, way):
+    """What the agent has learnt by then of a model's tokens leaves each run another room, which no replay minds."""
+
+    def results(llm, prompts):
+        agent = Agent("clerk", [Tool(look)], llm=llm, limits=Limits(total_tokens=5_000))
+        if way == "map":
+            return agent.map(prompts, 1)
+        return asyncio.run(agent.amap(prompts, 1))
+
+    def line(request):
+        if len(request.messages) == 1:
+            return say("", call("look", place=request.messages[0].content), usage=Usage(200, 5, requests=1))
+        return say(request.messages[-1].content, usage=Usage(300, 5, requests=1))
+
+    path = tmp_path / "map.cassette"
+    llm = ScriptedLLM(line, repeat=True)
+    with record(path):
+        recorded = results(llm, ["attic", "cellar", "garden"])
+    with replay(path):
+        replayed = results(ScriptedLLM(), ["garden", "cellar", "attic"])
+    assert len({request.settings["max_tokens"] for request in llm.requests if len(request.messages) == 1}) > 1
+    assert [result.output for result in recorded] == ["attic is empty", "cellar is empty", "garden is empty"]
+    assert [told(result) for result in replayed] == [told(result) for result in reversed(recorded)]

@@ -681,3 +681,16 @@ def test_session_that_may_only_be_read_asks_no_model():
         Path(folder).chmod(0o755)
     assert told.startswith("0 ")
     assert "check" in told
+
+
+def test_an_agent_talks_in_several_conversations():
+    """`within` gives the same agent in another session: neither hears what the other was told, listeners hear both."""
+    heard = []
+    agent = Agent("helper", llm=ScriptedLLM("One.", "Two."), listeners=[heard.append])
+    other = agent.within(Session())
+    result = other.run("Hi")
+    assert (other.text_of(result), agent.messages, agent.holds_back) == ("One.", (), False)
+    agent.run("Hello")
+    assert [len(each.messages) for each in (agent, other)] == [2, 2]
+    assert sum(type(event).__name__ == "RunFinished" for event in heard) == 2
+    assert Agent("typed", output_type=int, llm=ScriptedLLM()).holds_back

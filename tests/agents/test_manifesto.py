@@ -4,9 +4,12 @@ import re
 
 import pytest
 
+from agentkit.agents.agent import Agent
 from agentkit.agents.manifesto import Manifesto, parse_manifesto, read_manifesto
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
+from agentkit.safety.policy import Policy
+from agentkit.testing import ScriptedLLM
 from agentkit.tooling.tool import Tool
 from agentkit.tools.catalog import core_tools, web_tools
 from agentkit.usage import Limits
@@ -91,6 +94,17 @@ def test_a_file(tmp_path):
     other.write_text("Plan other trips.", "utf-8")
     assert read_manifesto(other).session != manifesto.session
     assert read_manifesto(other.parent / ".." / "trip.txt").session == manifesto.session
+
+
+def test_an_agent_is_made_of_a_file(tmp_path):
+    """What a program says comes before what the file says: its LLM before the model, its policy before the level."""
+    path = tmp_path / "trip.txt"
+    path.write_text("tools: calculator\nmodel: gpt-5.4-mini\nsafety: safe\nsession: none\n\nPlan trips.", "utf-8")
+    llm, policy = ScriptedLLM("Go to Huế."), Policy(SafetyLevel.SYSTEM)
+    planner = Agent.from_file(path, llm=llm, policy=policy, name="planner")
+    assert (planner.name, planner.instruction, planner.tools.names) == ("planner", "Plan trips.", ("calculator",))
+    assert (planner.llm, planner.policy, planner("Where to?")) == (llm, policy, "Go to Huế.")
+    assert Agent.from_file(path, llm=llm).policy.level is SafetyLevel.SAFE
 
 
 @pytest.mark.parametrize("word", ["none", "Off", "no", ""])

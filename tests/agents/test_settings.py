@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit import LLM, Agent, ConfigError, NoProvider, agent, core_tools
+from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, agent, core_tools
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,10 @@ def test_unknown_argument_says_what_was_meant(given, meant):
         ({"safety": "hgih"}, "'hgih' is not a safety level; use SAFE, NETWORK or SYSTEM."),
         ({"workspace": 5}, "workspace= takes the path of a folder, or a Workspace. Got 5."),
         ({"dry_run": "no"}, "dry_run= takes True or False. Got 'no'."),
+        ({"safety": "SYSTEM", "policy": Policy()}, "Give the level once: policy=Policy(level=SafetyLevel.SYSTEM, ...)"),
+        ({"llm": LLM(base_url="http://127.0.0.1:9/v1", model="m"), "model": "m"}, "Give llm= or model=, not both"),
+        ({"listeners": [5]}, "A listener is a plain function of an event, not async. Got 5."),
+        ({"handoffs": [Agent("expert"), Agent("expert")]}, "Two agents to hand off to are called 'expert'"),
         ({"limits": {"cost": 1}}, "limits= takes Limits(...). Got {'cost': 1}."),
     ],
 )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentkit.cli.terminal import halves, has_colour, is_terminal, tell_error
-from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, UnknownTool
+from agentkit.cli.terminal import fitted, halves, has_colour, is_terminal, tell_error
+from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, ToolError, UnknownTool
 
 
 @pytest.mark.parametrize(
@@ -14,25 +14,30 @@ from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, 
         ("It broke.\nMend it.", ("It broke.", "Mend it.")),
         ("It broke. Mend it.\nThen go on.", ("It broke.", "Mend it.\nThen go on.")),
         ("Set a key, e.g. OPENAI_API_KEY.", ("Set a key, e.g. OPENAI_API_KEY.", "")),
+        ("'x' is no level; use safe.", ("'x' is no level.", "Use safe.")),
+        ("It takes text; 'b' is one too many.", ("It takes text; 'b' is one too many.", "")),
+        ("The command 'a; b' failed.", ("The command 'a; b' failed.", "")),
+        ("It is ignored (no key; no place).", ("It is ignored (no key; no place).", "")),
         ("Begin with: agentkit ask ... To go on", ("Begin with: agentkit ask ... To go on", "")),
     ],
 )
 def test_an_error_has_two_halves(text, parts):
-    """The first sentence says what, the rest what to do."""
+    """The first sentence says what, the rest what to do; a single one is parted at its semicolon."""
     assert halves(text) == parts
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (ConfigError("No."), "Error: No.\n"),
+        (ConfigError("No."), "Error: No.\nWhich settings hold, and where each is from, says: agentkit config show\n"),
+        (ToolError("No."), "Error: No.\nWhich tools there are, and what they take, says: agentkit tools list\n"),
         (ConfigError("No. Do this."), "Error: No.\nDo this.\n"),
         (ModelError("No."), "Error: No.\nTry another model with -m NAME; which one is asked says: agentkit models\n"),
         (RateLimited("No."), "Error: No.\nWait a while, or ask another model: -m NAME\n"),
         (SessionError("No."), "Error: No.\nWhich sessions there are says: agentkit sessions list\n"),
         (UnknownTool("No."), "Error: No.\nWhich tools there are says: agentkit tools list\n"),
-        (ConfigError("\x1b[31mNo."), "Error: No.\n"),
-        (ConfigError(), "Error: ConfigError\n"),
+        (ConfigError("\x1b[31mNo."), "Error: No.\nWhich settings hold"),
+        (ConfigError(), "Error: ConfigError\nWhich settings hold"),
         (OSError(2, "No such file", "x"), "Error: x: No such file.\nCheck that the file, the disk or the pipe"),
         (OSError("odd"), "Error: odd\nCheck that"),
     ],
@@ -41,6 +46,14 @@ def test_an_error_says_what_to_do(error, told, capsys):
     """An error that does not say what to do itself is given advice by its kind."""
     tell_error(error)
     assert capsys.readouterr().err.startswith(told)
+
+
+def test_a_file_that_fails_is_advised_about_as_a_file(capsys):
+    """An error that a file brought about says to look at the file, whatever the file was for."""
+    error = SessionError("It cannot be written.")
+    error.__context__ = OSError(2, "No such file")
+    tell_error(error)
+    assert "Check that the file" in capsys.readouterr().err
 
 
 def test_advice_can_be_given(capsys):
@@ -73,3 +86,23 @@ def test_a_terminal_has_colour(variables, coloured, monkeypatch):
 def test_no_stream_is_no_terminal():
     """A process may have no stream at all."""
     assert not is_terminal(None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "indent", "shown"),
+    [
+        ("16", 4, "tool  it counts\n    words\nand ends"),
+        ("9", 6, "tool  it\n  counts\n  words\nand ends"),
+        ("80", 6, "tool  it counts words\nand ends"),
+    ],
+)
+def test_lines_end_between_words(columns, indent, shown, monkeypatch):
+    """At a terminal no word is broken, and what goes on is indented where there is room for it."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    assert fitted("tool  it counts words\nand ends", Terminal(), indent) == shown
+
+
+def test_what_is_piped_keeps_its_lines():
+    """Where nobody looks, a line is one line."""
+    assert fitted("a " * 500, None) == "a " * 500

@@ -13,7 +13,7 @@ from agentkit.messages import UserMessage
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("agentkit se", ["sessions"]),
+        ("agentkit ses", ["sessions"]),
         ("agentkit tools ru", ["run"]),
         ("agentkit tools run calc", ["calculator"]),
         ("agentkit ask -t core,cal", ["core,calculator"]),

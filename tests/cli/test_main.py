@@ -9,7 +9,7 @@ import pytest
 
 from agentkit.__main__ import main
 from agentkit.cli.main import run
-from agentkit.testing import FakeServer, fail, slow
+from agentkit.testing import FakeServer, call, fail, slow
 from agentkit.tools.catalog import collections
 
 
@@ -76,7 +76,7 @@ def test_help_and_version_exit_with_0(arguments, capsys):
         (["tools", "run", "calculator", "expression=1", "expression=2"], "'expression' is given twice"),
         (
             ["tools", "run", "calculator", "expr=2+2"],
-            "calculator has no parameter 'expr'; its parameters are: expression",
+            "calculator has no parameter 'expr'.\nIts parameters are: expression",
         ),
         (["explain", "calculator", "expr=2+2"], "calculator has no parameter 'expr'"),
         (["tools", "run", "get_current_datetime", "x=1"], "get_current_datetime has no parameter 'x'"),
@@ -158,3 +158,52 @@ def test_the_installed_command_is_the_module():
     """`agentkit` and `python -m agentkit` are the same."""
     (script,) = entry_points(group="console_scripts", name="agentkit")
     assert script.load() is main
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["tool", "list"], "tools"), (["chats"], "chat"), (["help"], "--help"), (["Doctor"], "doctor")]
+)
+def test_a_misspelt_command_is_no_question(words, meant, capsys):
+    """A first word that is nearly a command is not paid for as a question; the error says how to ask it anyway."""
+    assert run(words) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"Error: There is no command '{words[0]}'.\nDid you mean agentkit {meant}? To ask it")
+
+
+def test_a_place_that_keeps_no_sessions_is_refused(typed_line):
+    """The URL of another database is no file's name, for questions and for `sessions`."""
+    for arguments in (["--place", "mysql://x/y", "hi"], ["sessions", "list", "--place", "mysql://x/y"]):
+        _, err, code = typed_line(*arguments)
+        assert (code, "mysql:// keeps no sessions.\nGive a file, or postgresql://" in err) == (2, True)
+    assert not list(Path.cwd().iterdir())
+
+
+def test_a_tool_that_there_is_not_names_the_collections(typed_line):
+    """Who misspells a tool or a collection is told both lists."""
+    _, err, code = typed_line("--offline", "-t", "cor", "hi")
+    assert code == 2
+    assert "The collections are: core, web, system, files, default." in err
+
+
+def test_a_run_that_the_journal_has_not_says_where_ids_stand(typed_line):
+    """`undo` of an unknown id names the command that lists them; so it does when there is nothing to undo."""
+    assert typed_line("undo", "nope")[1].endswith("says: agentkit undo --list\n")
+    _, err, code = typed_line("undo")
+    assert (code, err.endswith("says: agentkit undo --list\n")) == (1, True)
+
+
+def test_a_file_that_is_no_recording_says_which_are(typed_line):
+    """`show` and `replay` of another file say which files they read."""
+    Path("notes").write_text("Buy dice.", "utf-8")
+    for command in ("show", "replay"):
+        _, err, code = typed_line(command, "notes")
+        assert (code, "--record, --jsonl or agentkit sessions export" in err) == (1, True)
+
+
+def test_a_limit_of_iterations_says_what_a_person_can_do(typed_line):
+    """Of a limit that was hit, the command line says how to go on, and not what a program would call."""
+    with FakeServer(call("calculator", expression="6*7"), "It is 42.") as server:
+        _, err, code = typed_line("--limit", "iterations=1", "6 * 7?", server=server)
+    assert code == 3
+    assert "Error: Max tool iterations reached (1).\nGo on with: agentkit -c" in err
+    assert "--limit iterations=NUMBER" in err

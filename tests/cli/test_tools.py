@@ -72,7 +72,7 @@ def test_a_result_as_json_has_status_and_decision(capsys):
 def test_wrong_arguments_fail_and_are_named(capsys):
     """An unknown argument is named, with those the tool has; a variable or a comparison in a text is none."""
     assert run(["tools", "run", "calculator", "expr=2+2"]) == 2
-    assert "calculator has no parameter 'expr'; its parameters are: expression" in capsys.readouterr().err
+    assert "calculator has no parameter 'expr'.\nIts parameters are: expression." in capsys.readouterr().err
     for text in ("text=a=b", "a==b", "LANG=C", "a b=c"):
         assert run(["tools", "run", "string_length", text]) == 0
 
@@ -83,10 +83,11 @@ def test_wrong_arguments_fail_and_are_named(capsys):
         (ToolResult("t", "ok", "4", 4), 0),
         (ToolResult("t", "failed", "", error="No.", decision=Decision("allow", "rule", "Harmless.")), 1),
         (ToolResult("t", "denied", "", error="No.", decision=Decision("deny", "rule", "Forbidden.")), 4),
+        (ToolResult("t", "failed", "", error="No.", decision=Decision("deny", "bad-arguments", "None given.")), 2),
     ],
 )
 def test_a_refusal_has_an_exit_code_of_its_own(result, code):
-    """A call that a judge denied exits with 4, one that failed with 1."""
+    """A call that a judge denied exits with 4, one that failed with 1, one whose arguments make no sense with 2."""
     assert exit_code(result) == code
 
 

@@ -32,6 +32,7 @@ from agentkit.memory.archive import (
     first,
     given,
     milestone_words,
+    new_name,
     read_export,
     shown,
     write_export,
@@ -248,6 +249,14 @@ def test_counts():
 
 class Sneezed(Milestone):
     """A kind of milestone that does not exist yet."""
+
+
+def test_a_new_conversation_is_named_after_its_prompt():
+    """The name has the first words of the prompt, never a secret, and an end that makes it unique."""
+    assert new_name("What is 17% of 2,400? I ask").startswith("what-is-17-of-")
+    assert new_name("same") != new_name("same")
+    assert "a1a1" not in new_name("sk-" + "a1" * 20)
+    assert len(new_name("")) == 4
 
 
 def test_a_new_kind_of_milestone_is_named():

@@ -95,14 +95,14 @@ milestones = st.one_of(
 
 
 @given(milestones)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_decoded_is_what_was_encoded(milestone):
     """A milestone comes back from its data as it was, whatever texts are in it."""
     assert decode(encode(milestone)) == milestone
 
 
 @given(milestones)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_lines_survive_any_text(milestone):
     """A milestone becomes one line that UTF-8 can hold, and comes back from it; halves of a character may join."""
     line = to_line(encode(milestone)).encode()
@@ -112,7 +112,7 @@ def test_lines_survive_any_text(milestone):
 
 
 @given(said)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_messages_alone_come_back(message):
     """A message alone is encoded under its role, and comes back."""
     assert decode_message(encode_part(message)) == message

@@ -21,7 +21,7 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.memory.progress import Progress
+from agentkit.memory.progress import Progress, Summary
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.usage import Usage
 
@@ -163,3 +163,12 @@ def test_first_handoff_of_a_response_counts():
     assert "passed to Ann by another call" in passed_over.content
     assert "Bob was not asked" in progress.tool_calls[1].result.error
     assert progress.tool_calls[1].result.status == "denied"
+
+
+def test_a_summary_covers_the_conversation_that_it_tells_of():
+    """A summary holds for messages that begin as those it was made of, and that are more than these."""
+    said = [UserMessage("Hi"), AssistantMessage("Hello"), UserMessage("And?")]
+    summary = Summary(2, said[1], "They greeted each other.")
+    assert summary.covers(said)
+    assert not summary.covers(said[:2])
+    assert not summary.covers([said[0], AssistantMessage("Good morning"), said[2]])

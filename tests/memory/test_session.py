@@ -356,6 +356,14 @@ def test_a_run_from_elsewhere_is_entered_whole(session):
     assert paused.progress.status == "paused"
 
 
+def test_a_run_from_elsewhere_brings_what_was_said_before_it(session):
+    """An empty conversation in which a run from elsewhere goes on begins with what was said before that run."""
+    earlier = (UserMessage("Good morning"), AssistantMessage("Good morning!"))
+    paused = pause(Session(), call())
+    session.reopen(paused.id, paused.progress, earlier).close()
+    assert session.messages[:2] == earlier == other(session).messages[:2]
+
+
 def test_what_is_no_conversation_is_not_entered(session):
     """Messages that are no valid conversation are refused, and leave nothing; no messages are nothing to enter."""
     for messages in ([ToolMessage("a", "clock", "12:00")], [AssistantMessage("", (call(),))], ["Hi"]):

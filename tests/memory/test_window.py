@@ -215,7 +215,7 @@ def is_part_of(part: Message, whole: Message) -> bool:
     return part == whole
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     messages=histories(),
     room_tokens=st.integers(0, 3_000),
@@ -240,7 +240,7 @@ def test_any_conversation_stays_valid(
         assert is_part_of(fitted.messages[-1], messages[-1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(messages=histories(), room_tokens=st.integers(0, 3_000), with_handles=st.booleans())
 def test_fitting_again_changes_nothing(messages: list[Message], room_tokens: int, *, with_handles: bool) -> None:
     """What was fitted once stays as it is, and the same conversation is always fitted alike."""

@@ -65,6 +65,15 @@ def test_import_loads_no_organ():
     assert loaded == []
 
 
+def test_an_agent_loads_no_tools_that_it_was_not_given():
+    """An agent of one's own loads neither the shipped tools nor the sandbox, nor what maps it over many prompts."""
+    loaded = modules_loaded_by("from agentkit import Agent, LLM, core_tools")
+    organs = Counter(".".join(name.split(".")[:3]) for name in loaded)
+    absent = {"agentkit.tools.web", "agentkit.tools.system", "agentkit.tools.catalog", "agentkit.agents.many"}
+    assert absent.isdisjoint(organs)
+    assert not any(name.startswith("agentkit.sandbox") for name in loaded)
+
+
 @pytest.mark.parametrize("module", sorted(set(MODULES) - set(COMMAND_LINE)))
 def test_module_needs_only_the_standard_library(module):
     """Every module can be imported, first and alone, where no other package is installed."""

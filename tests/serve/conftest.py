@@ -72,6 +72,14 @@ class Served:
         lines = [body] if isinstance(body, dict) else map(json.loads, body.splitlines())
         return [line for line in lines if line]
 
+    def question(self, session, serial):
+        """The next question of a run."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        headers = {"Authorization": f"Bearer {self.token}"}
+        connection.request("GET", f"/page/events?session={session}&serial={serial}", headers=headers)
+        with contextlib.closing(connection), connection.getresponse() as lines:
+            return next(line for line in map(json.loads, filter(bytes.strip, lines)) if line["kind"] == "asked")
+
     def run(self, prompt, session="talk"):
         """Run a prompt of the page to its end; gives all that happened."""
         begun = self.ask("POST", "/page/run", {"session": session, "prompt": prompt})

@@ -73,7 +73,22 @@ MARKDOWN = [
     ("a\n\n---\n\nb", "<p>a</p><hr><p>b</p>"),
     ("```\n# not a heading\n", "<pre><code># not a heading\n</code></pre>"),
     ("a < b & c", "<p>a &lt; b &amp; c</p>"),
+    ("# One ##\n#", "<h3>One</h3><h3></h3>"),
+    ("~~~ python x\ny\n~~~", "<pre><code>y</code></pre>"),
+    ("a|b\n-|x", "<p>a|b<br>-|x</p>"),
     ("", ""),
+]
+LINKS = [
+    # what the model writes, and the host that is shown beside it; empty where the label is the address itself
+    ("[https://bank.example/?evil.example](https://evil.example/x)", " (evil.example)"),
+    ("[evil.example is not https://bank.example](https://evil.example)", " (evil.example)"),
+    ("https://bank.example@evil.example/", " (evil.example)"),
+    ("[https://bank.example](https://bank.example@evil.example)", " (evil.example)"),
+    ("[x\u202e](https://evil.example/knab)", " (evil.example)"),
+    ("https://b\u0430nk.example/", " (xn--bnk-6cd.example)"),
+    ("https://good.example/path?x=1", ""),
+    ("[good.example](https://good.example/)", ""),
+    ("[https://good.example](https://good.example)", ""),
 ]
 NASTY = "<img src=x onerror=window.hacked=1>\"'><script>window.hacked=1</script>\u202e\u200b"
 
@@ -281,9 +296,23 @@ def test_markdown_is_read_in_linear_time(page):
     pieces = ["[", "*a ", "```x ", "![](", "_", "**", "~~a", "<http://", "\\", "> ", "- ", "|", "[a](b", "* _"]
     texts = [piece * (20_000 // len(piece)) for piece in pieces]
     texts += ["\n".join("  " * level + "- x" for level in range(200)), "\n".join(">" * level for level in range(200))]
+    texts += ["# " + " " * 20_000 + "x\u2028y", "```" + " " * 20_000 + "`", "~" * 20_000 + "`", "a|b\n-" + " " * 20_000]
+    texts += ["- " + " " * 20_000 + "\u2028", "http://" + "." * 20_000 + "x", "*a**" * 5_000, "http://a " * 2_000]
     texts += ["|a|\n|-|\n" + "|b|\n" * 2_000, "#" * 20_000, "1. x\n\n" * 2_000, "```\n" * 2_001, "a\n===\n" * 2_000]
     shown = page("unused").js(f"(async () => {{ const TEXTS = {json.dumps(texts)};{LINEAR} }})()")
     assert shown == "shown"
+
+
+def test_a_link_says_where_it_leads(page):
+    """The host of a link stands beside it, unless its label is the very address: a label can lie."""
+    tab = page("unused")
+    for text, host in LINKS:
+        made = f"""import('/markdown.js').then((it) => {{
+          const node = document.createElement('div');
+          it.show(node, {json.dumps(text)});
+          return [node.querySelectorAll('a').length, node.querySelector('.host')?.textContent ?? ''];
+        }})"""
+        assert tab.js(made) == [1, host], text
 
 
 def test_markdown_becomes_elements(page):

@@ -11,7 +11,7 @@ from agentkit.errors import SessionError
 from agentkit.memory.stores.volatile import MemoryStore
 from agentkit.safety.approval import Approval
 from agentkit.serve import chats
-from agentkit.serve.chats import Chats, new_name, said_of
+from agentkit.serve.chats import Chats, said_of
 from agentkit.serve.exchange import Refusal
 from agentkit.serve.slots import Slots
 from agentkit.testing import ScriptedLLM, call
@@ -326,12 +326,15 @@ def test_a_name_is_a_text(name):
         opened().find(name)
 
 
-def test_a_new_conversation_is_named_after_its_prompt():
-    """The name has the first words of the prompt, never a secret, and an end that makes it unique."""
-    assert new_name("What is 17% of 2,400? I ask").startswith("what-is-17-of-")
-    assert new_name("same") != new_name("same")
-    assert "a1a1" not in new_name("sk-" + "a1" * 20)
-    assert len(new_name("")) == 4
+def test_conversations_are_told_apart_in_time():
+    """Neither the numbers of runs nor the marks of questions come again when a conversation is opened anew."""
+
+    async def main():
+        store = MemoryStore()
+        serials = {opened("unused", store=store).find("talk").serial for _ in range(8)}
+        assert len(serials) > 1
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 
 from agentkit import system_tools
 from agentkit.testing import call
+from agentkit.tools.dialogue import ask_user_tool
 
 WRITE = call("write_file", path="a.txt", content="new\n")
 
@@ -47,12 +48,12 @@ def test_a_run_is_begun_and_heard(serve):
 
 
 def test_a_question_is_answered(serve, tmp_path):
-    """A question of a run is answered by its number; the run goes on, and what it changed is undone."""
+    """A question of a run is answered by its mark; the run goes on, and what it changed is undone."""
     served = serve(WRITE, "Done.", tools=system_tools)
     begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
-    answer = {"session": "talk", "question": 1, "answer": "once"}
-    while served.ask("POST", "/page/answer", answer).status == 409:
-        pass
+    question = served.question("talk", begun["serial"])
+    answer = {"session": "talk", "question": question["question"], "answer": "once"}
+    assert served.ask("POST", "/page/answer", answer).status == 200
     ended = served.events("talk", begun["serial"])[-1]
     assert (tmp_path / "a.txt").exists()
     undone = served.ask("POST", "/page/undo", {"session": "talk", "record": ended["record"]})
@@ -67,7 +68,8 @@ def test_a_run_is_stopped_and_gone_on_with(serve):
     begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
     assert served.ask("POST", "/page/stop", {"session": "talk"}).status == 200
     assert served.events("talk", begun["serial"])[-1]["kind"] == "stopped"
-    begun = served.ask("POST", "/page/run", {"session": "talk", "answers": {"c1": {"answer": "once"}}}).body
+    document = {"session": "talk", "run": "0" * 32, "answers": {"c1": {"answer": "once"}}}
+    begun = served.ask("POST", "/page/run", document).body
     assert served.events("talk", begun["serial"])[-1]["kind"] == "failed"
 
 
@@ -78,8 +80,17 @@ def test_a_run_is_stopped_and_gone_on_with(serve):
         ("POST", "/page/run", {"prompt": " "}, 400),
         ("POST", "/page/run", {"prompt": 5}, 400),
         ("POST", "/page/run", {"prompt": "x", "answers": {}}, 400),
-        ("POST", "/page/run", {"answers": {"c1": True}}, 400),
-        ("POST", "/page/run", {"answers": [1]}, 400),
+        ("POST", "/page/run", {"run": "a1", "answers": {"c1": True}}, 400),
+        ("POST", "/page/run", {"run": "a1", "answers": {"c1": {"answer": []}}}, 400),
+        ("POST", "/page/run", {"run": "a1", "answers": {"c1": {"answer": {}}}}, 400),
+        ("POST", "/page/run", {"run": "a1", "answers": [1]}, 400),
+        ("POST", "/page/run", {"answers": {"c1": {"answer": "once"}}}, 400),
+        ("POST", "/page/run", {"run": '{"run": "a1"}', "answers": {"c1": {"answer": "once"}}}, 400),
+        ("POST", "/page/run", {"run": ["a1"], "answers": {"c1": {"answer": "once"}}}, 400),
+        ("POST", "/page/run", {"prompt": "x", "session": {}}, 400),
+        ("POST", "/page/run", {"prompt": "x", "session": None}, 400),
+        ("POST", "/page/run", {"prompt": "x", "session": "\ud800"}, 409),
+        ("POST", "/page/run", b'{"prompt": "x", "session": NaN}', 400),
         ("POST", "/page/run", {"prompt": "x", "session": 5}, 400),
         ("POST", "/page/run", {"prompt": "x", "session": "a\nb"}, 409),
         ("POST", "/page/run", {"prompt": "x", "session": "x" * 201}, 409),
@@ -91,12 +102,44 @@ def test_a_run_is_stopped_and_gone_on_with(serve):
         ("GET", "/page/events?serial=1", None, 400),
         ("POST", "/page/answer", {"session": "talk"}, 400),
         ("POST", "/page/answer", {"session": "talk", "question": 1, "answer": "once"}, 409),
+        ("POST", "/page/answer", {"session": "talk", "question": True, "answer": "once"}, 409),
+        ("POST", "/page/answer", {"session": "talk", "question": [], "answer": "once"}, 409),
+        ("POST", "/page/answer", {"session": "talk", "question": "1", "answer": "once"}, 409),
+        ("POST", "/page/answer", {"session": "talk", "question": "1", "answer": []}, 400),
+        ("POST", "/page/answer", {"session": "talk", "question": "1", "answer": {"once": 1}}, 400),
+        ("POST", "/page/undo", {"session": "talk", "record": "../../x"}, 409),
+        ("POST", "/page/undo", {"session": "talk", "record": {"a": 1}}, 409),
     ],
 )
 def test_what_makes_no_sense_is_refused(serve, method, path, document, status):
     """What is no prompt, no answer, no name or no number is refused, and nothing begins."""
     refused = serve("unused").ask(method, path, document)
     assert (refused.status, refused.body["error"].keys()) == (status, {"message", "type", "param", "code"})
+
+
+def test_a_page_that_was_left_open_answers_nothing_else(serve):
+    """A run that waited once is not taken for the one that waits now, though their calls have the same id."""
+    served = serve(
+        call("ask_user", question="Blue?"),
+        "Then red.",
+        WRITE,
+        "Done.",
+        tools=[ask_user_tool(), *system_tools],
+    )
+    old = served.run("Paint")[-1]
+    (waits,) = old["pending"]
+    answers = {waits["id"]: {"answer": "words", "text": "red"}}
+    gone_on = served.ask("POST", "/page/run", {"session": "talk", "run": old["run"], "answers": answers}).body
+    assert served.events("talk", gone_on["serial"])[-1]["status"] == "done"
+    begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
+    mark = served.question("talk", begun["serial"])["question"]
+    later = {"session": "talk", "question": mark, "answer": "later"}
+    assert served.ask("POST", "/page/answer", later).status == 200
+    (pending,) = served.events("talk", begun["serial"])[-1]["pending"]
+    stale = {"session": "talk", "run": old["run"], "answers": {pending["id"]: {"answer": "once"}}}
+    refused = served.ask("POST", "/page/run", stale).body
+    assert served.events("talk", refused["serial"])[-1]["kind"] == "failed"
+    assert served.ask("POST", "/page/answer", {**later, "answer": "once"}).status == 409
 
 
 def test_no_name_is_a_path(serve, tmp_path):

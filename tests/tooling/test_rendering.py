@@ -333,7 +333,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(values, st.integers(100, 2_000))
 def test_any_value_fits_any_bound_as_valid_json(value: Any, max_chars: int) -> None:
     """Whatever the value and the bound, the text fits, can be encoded, is valid JSON, and says when it was cut."""

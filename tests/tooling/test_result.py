@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from typing import Any, get_args
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, Blocked, SandboxError, ToolTimeout
 from agentkit.messages import Status
-from agentkit.tooling.result import denial, failure, fault, objection, returned, with_handle
+from agentkit.tooling.result import areturned, denial, failure, fault, objection, returned, with_handle
 
 DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use trash.")
 
@@ -170,3 +172,30 @@ def test_a_cut_result_tells_its_handle() -> None:
     assert 'read_more(handle="call_1", start=' in with_handle(cut, "call_1").content
     assert with_handle(cut, "call_1").whole == cut.whole
     assert with_handle(whole, "call_1") is whole
+
+
+class Whereabouts:
+    """A value whose text is the name of the thread that asks for it."""
+
+    def __str__(self) -> str:
+        """The thread's name."""
+        return threading.current_thread().name
+
+
+@pytest.mark.parametrize(
+    ("rest", "threads"), [("", 1), ("x" * 100_000, 0), (["x" * 1_000] * 100, 0), ({"a": [1] * 5_000}, 0)]
+)
+def test_a_long_result_is_told_in_a_thread(rest: Any, threads: int) -> None:
+    """Where the caller awaits, a long result is told in a thread, so that the event loop can serve others."""
+    told = asyncio.run(areturned("look", [Whereabouts(), rest], 200_000)).content
+    assert told.count(threading.current_thread().name) == threads
+
+
+def test_a_long_text_is_kept_whole_without_its_secrets() -> None:
+    """Of a text too long for a model, the whole is kept in at most 1,000,000 characters, without secrets."""
+    secret = "sk-" + "a1b2" * 10
+    whole = returned("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).whole
+    assert len(whole or "") == 1_000_000
+    short = returned("read", f"{'x' * 70_000} {secret} {'y' * 70_000}", 50_000).whole
+    assert secret not in (short or secret)
+    assert "[redacted: API key]" in (short or "")

@@ -103,7 +103,7 @@ def test_hostile_text_is_bounded(opening, piece, closing):
     assert time.perf_counter() - started < 5
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_what_was_written_is_read(value, indent, ascii_only):
     """Any value that was written as JSON is read as the same value, without a remark."""
@@ -113,7 +113,7 @@ def test_what_was_written_is_read(value, indent, ascii_only):
     assert not reading.repaired
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="[]{}:,\"\\ \n0123456789.eE+-truefalsnNaIity/*#`'u\ud800\ufeff", max_size=30))
 def test_garbage_is_read_as_the_standard_library_reads_it(text):
     """A text that is read without a remark has the value that the standard library gives it."""

@@ -32,7 +32,7 @@ TEXTS = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_f
 NAMES = st.sampled_from(["f.txt", "a b.txt", 'quo"te.txt', "é.txt"])
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(old=TEXTS, new=TEXTS, path=NAMES)
 def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
     """The diff of any two texts turns one into the other when git applies it."""

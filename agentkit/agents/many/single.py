@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from agentkit import errors
@@ -14,7 +15,7 @@ from agentkit.agents import team
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.result import Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import Runner
-from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget
+from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget, Spent
 from agentkit.agents.running.plan import LINEAGE, Lead, Plan
 from agentkit.agents.settings import Prompt, content_from
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
@@ -302,13 +303,11 @@ def left_of(budget: Budget) -> Limits:
     left: dict[str, Any] = {}
     each: Budget | None = budget
     while each is not None:
-        spent = each.spent
-        taken_so_far = (spent.tool_calls, spent.input_tokens, spent.output_tokens, spent.total_tokens, spent.dollars)
-        for name, taken in zip(SHARED, taken_so_far, strict=True):
+        for name, taken in SHARED.items():
             limit = getattr(each.limits, name)
             if limit is not None:
                 least = _LEAST_DOLLARS if name == "cost" else 1
-                left[name] = max(min(limit - taken, left.get(name, limit)), least)
+                left[name] = max(min(limit - taken(each.spent), left.get(name, limit)), least)
         each = each.parent
     seconds = None if math.isinf(budget.seconds_left) else max(budget.seconds_left, _LEAST_SECONDS)
     return replace(UNLIMITED, **left, seconds=seconds, unknown_price=budget.limits.unknown_price)
@@ -327,8 +326,14 @@ def part_of(budget: Budget, runs: int) -> Limits | None:
         return part
 
 
-SHARED = ("tool_calls", "input_tokens", "output_tokens", "total_tokens", "cost")
-"""The limits that can be parted; time passes for all at once."""
+SHARED: Mapping[str, Callable[[Spent], float]] = {
+    "tool_calls": attrgetter("tool_calls"),
+    "input_tokens": attrgetter("input_tokens"),
+    "output_tokens": attrgetter("output_tokens"),
+    "total_tokens": attrgetter("total_tokens"),
+    "cost": attrgetter("dollars"),
+}
+"""The limits that can be parted, and what has been taken of each; time passes for all at once."""
 
 _LEAST_DOLLARS, _LEAST_SECONDS = 1e-9, 1e-3
 

@@ -101,10 +101,12 @@ class Asking:
         yield question
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, ModelError):
-            if answer.status is not None:  # it was refused; otherwise the server may have been at work, and charge it
+            lost = max(answer.unanswered, int(_has_begun(answer)))
+            spent = Usage(requests=lost, unreported=lost).under(self.plan.llm().tariff) if lost else Usage()
+            if lost:
+                self.budget.settle(reservation, spent, self.plan.price)
+            elif answer.status is not None:  # it was refused; else the server may have been at work, and charge it
                 self.budget.release(reservation)
-            spent = Usage(requests=1, unreported=1).under(self.plan.llm().tariff) if _has_begun(answer) else Usage()
-            self.budget.note(spent)
             yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
             return answer
         self.plan.room.learn(request, answer.usage.input_tokens)
@@ -138,7 +140,7 @@ class Asking:
 
 def _has_begun(error: ModelError) -> bool:
     """Whether the server was at work on an answer that did not arrive whole: what it charges for that nobody knows."""
-    return isinstance(error, BadResponse) or error.code == ABANDONED
+    return error.status is None and (isinstance(error, BadResponse) or error.code == ABANDONED)
 
 
 def _is_shorter(new: Request, reserved: Reservation, old: Request, reserved_before: Reservation) -> bool:

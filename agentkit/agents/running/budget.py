@@ -148,20 +148,22 @@ class Budget:
         return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
 
     def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Price | None]) -> None:
-        """Put what a request has taken in the place of what was reserved; where it is unknown, the worst stays."""
+        """Put what a request has taken in the place of what was reserved.
+
+        Of each time that it was sent and no figures came the worst is charged: one stays, and others come to it.
+        """
         chain = list(self._chain())
+        more = usage.unreported - 1
         held = reservation.input_tokens if reservation.dollars else 0
         reserved = reservation.max_tokens or 0
         with self.lock:
             for budget in chain:
                 budget.usage += usage
-            if usage.unreported and reservation.dollars:
-                return
             prices = [budget._price(price) for budget in chain]
             worst = reservation.dollars or (0.0,) * len(chain)
             taken = [known.dollars_of(usage) if known else 0.0 for known in prices]
-            more = [dollars - most for dollars, most in zip(taken, worst, strict=True)]
-            _book(chain, usage.input_tokens - held, usage.output_tokens - reserved, more)
+            dollars = [known + more * most for known, most in zip(taken, worst, strict=True)]
+            _book(chain, usage.input_tokens + more * held, usage.output_tokens + more * reserved, dollars)
 
     def release(self, reservation: Reservation) -> None:
         """Give back what was reserved for a request that came to nothing."""

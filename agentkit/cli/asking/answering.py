@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.agents.running.budget import GO_ON
 from agentkit.cli.asking.approving import approver
@@ -26,11 +25,13 @@ from agentkit.memory.session import Session
 from agentkit.tape import active
 
 if TYPE_CHECKING:
+    from agentkit.agents.agent import Agent
     from agentkit.agents.result import Resumption
     from agentkit.cli.asking.order import Order
     from agentkit.messages import Content
     from agentkit.safety.approval import Approver
 
+_FOR_PROGRAMS = GO_ON.partition(";")[0]
 APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
 
 
@@ -79,17 +80,7 @@ def _left(session: Session) -> Resumption:
 
 def agent_of(order: Order, settings: Settings, session: Session, approve: Approver | None) -> Agent[str]:
     """The agent that was ordered, in that session."""
-    return Agent(
-        "agentkit",
-        settings.tools,
-        settings.of("instruction"),
-        llm=settings.llm(),
-        safety=settings.of("safety"),
-        limits=settings.limits,
-        session=session,
-        dry_run=order.dry_run,
-        approve=approve,
-    )
+    return settings.agent(session=session, dry_run=order.dry_run, approve=approve)
 
 
 def _run(
@@ -160,7 +151,8 @@ def ended(result: RunResult[str], session: Session) -> int:
 
 def limit_error(result: RunResult[str]) -> AgentKitError:
     """The error of a run that hit a limit, without what only a program can do."""
-    return LimitExceeded(str(result.error).replace(GO_ON, "").strip())
+    what, _, _ = str(result.error).partition(_FOR_PROGRAMS)
+    return LimitExceeded(what.strip())
 
 
 def _more(result: RunResult[str], session: Session) -> str:

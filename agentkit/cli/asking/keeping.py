@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import secrets
 from typing import TYPE_CHECKING
 
 import click
 
 from agentkit.cli.terminal import tell
 from agentkit.errors import SessionError
+from agentkit.memory.archive import new_name
 from agentkit.memory.session import Session
-from agentkit.redaction import redact
 
 if TYPE_CHECKING:
     from agentkit.cli.asking.order import Order
     from agentkit.cli.settings.layers import Settings
-
-_WORDS, _WORD_CHARS = 4, 20
 
 
 def chosen_session(order: Order, settings: Settings) -> Session | None:
@@ -50,9 +46,3 @@ def new_session(place: str | None, question: str) -> Session:
             raise
         tell(f"This conversation is not kept: {error}", "yellow")
         return Session()
-
-
-def new_name(question: str) -> str:
-    """A name that a person recognises: the first words of the question, and four characters that make it unique."""
-    words = re.findall(r"[^\W_]+", redact(question).lower())[:_WORDS]
-    return "-".join([*(word[:_WORD_CHARS] for word in words), secrets.token_hex(2)])

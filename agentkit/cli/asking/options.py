@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agentkit.cli.completing import session_names, tool_names
+from agentkit.cli.completing import PLACE, session_names, tool_names
 
 FILE = click.Path(path_type=Path)
 
@@ -43,7 +43,7 @@ _CONVERSING = (
     click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
     click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
-    click.option("--place", metavar="FILE|URL", help="Where sessions are kept: a file, or the URL of a database."),
+    PLACE,
 )
 
 RECORD = click.option(

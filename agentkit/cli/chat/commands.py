@@ -270,7 +270,11 @@ def _undo(conversation: Conversation, front: Front, _argument: str) -> Next:
 
 def _edit(_conversation: Conversation, front: Front, argument: str) -> Next:
     with front.aside():
-        written = click.edit(argument, extension=".md")
+        try:
+            written = click.edit(argument, extension=".md")
+        except (click.ClickException, ValueError) as error:  # ValueError: quotes in $EDITOR that do not end
+            text = error.message if isinstance(error, click.ClickException) else str(error)
+            raise ConfigError(f"The editor failed: {text}. Set VISUAL or EDITOR to one that runs.") from None
     text = (written or "").strip()
     if not text:
         front.tell("Nothing was written, so nothing is asked.")

@@ -7,21 +7,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from agentkit.decisions import Verdict
-from agentkit.safety.approval import Approval, ApprovalRequest, Grants, Said, visible
-from agentkit.safety.flow import FLOW
+from agentkit.safety.approval import Approval, ApprovalRequest, Grants, Said
+from agentkit.safety.terminal import ANSWERS, calls_alike, is_offered
 
-_ANSWERS = {
-    "y": Approval.ONCE,
-    "yes": Approval.ONCE,
-    "r": Approval.RUN,
-    "run": Approval.RUN,
-    "a": Approval.ALWAYS,
-    "always": Approval.ALWAYS,
-    "n": Approval.NO,
-    "no": Approval.NO,
-    "": Approval.NO,
-}
-_MOST_SHOWN_CHARS = 100
+_NOES = ("n", "no", "")
+_MOST_LINES = 20
 _UNCLEAR = "Not understood. Answer with one of the letters; to say why not, write: n because ..."
 
 
@@ -50,6 +40,8 @@ class Decider:
         first, *rest = str(request).split("\n")
         self._tell(f"\n{first}", "bold yellow")
         self._tell("\n".join(rest), "")
+        if len(rest) > _MOST_LINES:
+            self._tell(f"{first}: {len(rest):,} lines, of which the first may be out of sight.", "bold yellow")
         self._tell(choices(request), "dim")
         try:
             said = self._answer(request)
@@ -65,10 +57,10 @@ class Decider:
             word = word.lower().rstrip(":,")
             if word in {"e", "edit"}:
                 return self._edited(request)
-            if word in {"n", "no"}:
+            if word in _NOES:
                 return reason.strip() or Approval.NO
-            if word in _ANSWERS and not reason and _is_offered(word, request):
-                return _ANSWERS[word]
+            if word in ANSWERS and not reason and is_offered(ANSWERS[word], request):
+                return ANSWERS[word]
             self._tell(_UNCLEAR, "yellow")
 
     def _edited(self, request: ApprovalRequest) -> Said:
@@ -90,16 +82,6 @@ class Decider:
 def choices(request: ApprovalRequest) -> str:
     """The letters that are an answer to this question, and what each means."""
     lines = ["y  once"]
-    if request.decision.rule != FLOW:
-        lines += [f"r  {_like(request)}, until this answer is done", "a  the same, always in this chat"]
+    if is_offered(Approval.RUN, request):
+        lines += [f"r  {calls_alike(request)}, until this answer is done", "a  the same, always in this chat"]
     return "\n".join([*lines, "e  edit the arguments", "n  no; with a reason: n because ..."])
-
-
-def _is_offered(word: str, request: ApprovalRequest) -> bool:
-    return request.decision.rule != FLOW or _ANSWERS[word] in (Approval.ONCE, Approval.NO)
-
-
-def _like(request: ApprovalRequest) -> str:
-    """Which calls are approved together with this one, in words."""
-    origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
-    return f"this call to any address at {visible(origins[0])[:_MOST_SHOWN_CHARS]}" if origins else "exactly this call"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.redaction import redact
+from agentkit.safety.terminal import forget_typed
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -60,16 +62,19 @@ class Keyboard:
         return self._session.prompt([("", "\n"), ("class:sign", _PROMPT)], pre_run=when_ready)
 
     def answer(self, question: str, default: str = "") -> str:
-        """A line, or several where `default` has several, that no history keeps. What was typed before is forgotten.
+        """A line, or several where `default` has several, that no history keeps.
 
-        Raises KeyboardInterrupt and EOFError.
+        What was typed before it could be read is forgotten, also what the keyboard's own buffer holds. Raises
+        KeyboardInterrupt and EOFError.
         """
         from prompt_toolkit import PromptSession
+        from prompt_toolkit.input.typeahead import clear_typeahead
 
-        _forget_typed()
         session: PromptSession[str] = PromptSession(
             multiline="\n" in default, key_bindings=_keys(), style=_style(), color_depth=self._colours
         )
+        forget_typed(sys.stdin)
+        clear_typeahead(session.input)
         return session.prompt([("class:question", question)], default=default)
 
 
@@ -106,31 +111,36 @@ def _echo(*, is_on: bool) -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def _forget_typed() -> None:
-    """Drop what was typed before a question was seen: it cannot be an answer to it."""
-    with suppress(ImportError):
-        import termios
-
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
 def _history(path: Path | None) -> History:
     """What was typed earlier; a file that cannot be written keeps nobody from talking."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class Redacted(FileHistory):
         def store_string(self, string: str) -> None:
-            super().store_string(redact(string))
+            super().store_string(redact(string.encode("utf-8", "replace").decode()))
 
     if path is None:
         return InMemoryHistory()
     try:
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        path.chmod(0o600)
+        is_ours = _is_own_file(path)
     except OSError:
-        return InMemoryHistory()
-    return Redacted(str(path))
+        is_ours = False
+    return Redacted(str(path)) if is_ours else InMemoryHistory()
+
+
+def _is_own_file(path: Path) -> bool:
+    """Whether it is a file, and no link to another or pipe; then it is its owner's only. Raises OSError."""
+    follows_none = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | follows_none, 0o600)
+    try:
+        found = os.fstat(descriptor)
+        is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if is_ours:
+            path.chmod(0o600)
+        return is_ours
+    finally:
+        os.close(descriptor)
 
 
 def _completer(completions: Completions) -> Completer:

@@ -99,7 +99,7 @@ def _loop(read: Callable[[], str], room: Callable[[], Room]) -> int:
             presses += 1
             if presses < 2:
                 tell(_LEAVE, faint=True)
-        except (AgentKitError, OSError) as error:
+        except (AgentKitError, OSError, click.ClickException) as error:
             tell_error(error)
     room().leave()
     return ANSWERED

@@ -73,10 +73,10 @@ def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
 
 
 def _play(file: Path) -> None:
+    from agentkit.cli.runs.show import recorded
     from agentkit.cli.runs.story import stories
-    from agentkit.memory.cassettes.file import read_cassette
 
-    _, entries = read_cassette(file, hide=True)
+    _, entries = recorded(file)
     for run in stories(entries):
         _play_run(run)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.completing import session_names
+from agentkit.cli.completing import PLACE, session_names
 from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ Examples:
   agentkit sessions fork cup cup-2 --at 4
   agentkit --session cup-2 "And who lost?"
 """
-_PLACE = click.option("--place", metavar="FILE|URL", help="Where sessions are kept: a file, or the URL of a database.")
 _NAME = click.argument("name", shell_complete=session_names)
 
 
@@ -33,7 +32,7 @@ def sessions() -> None:
 
 
 @sessions.command("list")
-@_PLACE
+@PLACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_sessions(*, place: str | None, as_json: bool) -> None:
     """List the sessions, the newest change first."""
@@ -54,7 +53,7 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 
 @sessions.command("show")
 @_NAME
-@_PLACE
+@PLACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every entry.")
 def show_session(*, name: str, place: str | None, as_json: bool) -> None:
     """Show what was said and done in the session NAME."""
@@ -72,7 +71,7 @@ def show_session(*, name: str, place: str | None, as_json: bool) -> None:
 @sessions.command("rename")
 @click.argument("old", shell_complete=session_names)
 @click.argument("new")
-@_PLACE
+@PLACE
 def rename_session(*, old: str, new: str, place: str | None) -> None:
     """Call the session OLD NEW."""
     _opened(old, place).rename(new)
@@ -82,7 +81,7 @@ def rename_session(*, old: str, new: str, place: str | None) -> None:
 @sessions.command("fork")
 @_NAME
 @click.argument("new")
-@_PLACE
+@PLACE
 @click.option("--at", type=click.IntRange(min=0), metavar="N", help="Begin with the first N messages; all by default.")
 def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> None:
     """Make the session NEW, which begins like the session NAME."""
@@ -95,7 +94,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
 @sessions.command("export")
 @_NAME
 @click.argument("file", type=click.Path(path_type=Path))
-@_PLACE
+@PLACE
 def export_session(*, name: str, file: Path, place: str | None) -> None:
     """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
     _opened(name, place).export(file)
@@ -105,7 +104,7 @@ def export_session(*, name: str, file: Path, place: str | None) -> None:
 @sessions.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("name", required=False)
-@_PLACE
+@PLACE
 def import_session(*, file: Path, name: str | None, place: str | None) -> None:
     """Keep what was exported to FILE as a session, under its old name or NAME."""
     from agentkit.memory.session import Session
@@ -116,7 +115,7 @@ def import_session(*, file: Path, name: str | None, place: str | None) -> None:
 
 @sessions.command("delete")
 @_NAME
-@_PLACE
+@PLACE
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     """Delete the session NAME, for good. At a terminal you are asked first."""

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from agentkit.memory.cassettes.entries import Entry
+    from agentkit.memory.codec import Data
+
+_READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrote."
 
 
 @click.command(short_help="Show a recorded run or an exported session, also as a page.")
@@ -17,9 +24,8 @@ def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
     from agentkit.cli.display import clean
     from agentkit.cli.runs.story import stories
-    from agentkit.memory.cassettes.file import read_cassette
 
-    header, entries = read_cassette(file, hide=True)
+    header, entries = recorded(file)
     runs = stories(entries)
     if html is None:
         from agentkit.cli.runs.text import show_text
@@ -31,6 +37,19 @@ def show(*, file: Path, html: Path | None) -> None:
     with open(html, "w", encoding="utf-8", opener=_for_the_owner) as stream:
         stream.write(page(file.name, header, runs))
     click.echo(clean(f"Written: {html}"), err=True)
+
+
+def recorded(file: Path) -> tuple[Data, list[Entry]]:
+    """The header and the entries of a file, for people. Raises SessionError, which says which files can be read."""
+    from agentkit.cli.terminal import halves
+    from agentkit.errors import SessionError
+    from agentkit.memory.cassettes.file import read_cassette
+
+    try:
+        return read_cassette(file, hide=True)
+    except SessionError as error:
+        what, remedy = halves(str(error))
+        raise SessionError(f"{what}\n{remedy or _READABLE}") from None
 
 
 def _for_the_owner(path: str, flags: int) -> int:

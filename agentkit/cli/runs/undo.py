@@ -11,7 +11,9 @@ import click
 from agentkit.cli.exit_codes import ANSWERED, FAILED
 
 if TYPE_CHECKING:
-    from agentkit.workspace.journal import Record
+    from agentkit.workspace.journal import Journal, Record
+
+_SEE_LIST = "Which runs changed something, and where, says: agentkit undo --list"
 
 
 @click.command(short_help="Take back what the last run here changed.")
@@ -34,11 +36,21 @@ def undo(*, run: str | None, as_list: bool, as_diff: bool) -> int:
     if as_list:
         click.echo(clean(redact("\n".join(map(_line, records)) or "No run has changed anything.")))
         return ANSWERED
-    found = journal.find(run) if run else _last_here(records)
+    found = _named(journal, run) if run else _last_here(records)
     if found is None:
         return FAILED
     click.echo(clean(redact(found.diff) if as_diff else f"{found.undo()} In {_folder(found)}."))
     return ANSWERED
+
+
+def _named(journal: Journal, run: str) -> Record:
+    """The run with that id. Raises ToolError, which says where the ids stand."""
+    from agentkit.errors import ToolError
+
+    try:
+        return journal.find(run)
+    except ToolError as error:
+        raise ToolError(f"{error} {_SEE_LIST}") from None
 
 
 def _last_here(records: list[Record]) -> Record | None:
@@ -47,9 +59,9 @@ def _last_here(records: list[Record]) -> Record | None:
     open_records = [record for record in records if not record.is_undone]
     found = next((record for record in open_records if _folder(record) == here), None)
     if found is None:
-        told = f"There is nothing to undo in {here}."
+        told = f"There is nothing to undo in {here}.\n{_SEE_LIST}"
         if open_records:
-            told += f" The latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
+            told += f"\nThe latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
         click.echo(told, err=True)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _MOST_CONNECTIONS = 256
 _GRACE_SECONDS = 1
+_HEAD_SECONDS = 10.0
+"""How long the head of a request may take; a connection that says nothing else would keep its place for ever."""
+
 _UNENCRYPTED = (
     "Warning: other machines can reach this port, and all of it, the token too, travels unencrypted. "
     "Put a server that speaks TLS in front of it."
@@ -95,14 +99,7 @@ def start(wanted: Wanted) -> int:
 def _agent(wanted: Wanted, settings: Settings) -> Agent[str]:
     """The agent that the settings make, or that a file describes, with what the flags say in place of it."""
     if wanted.file is None:
-        return Agent(
-            "agentkit",
-            settings.tools,
-            settings.of("instruction"),
-            llm=settings.llm(),
-            safety=settings.of("safety"),
-            limits=settings.limits,
-        )
+        return settings.agent()
     if wanted.tools or wanted.no_tools or wanted.system:
         raise click.UsageError("The agent's file says its tools and its instruction; leave -t, --no-tools and -s out.")
     options: dict[str, Any] = {}
@@ -134,7 +131,7 @@ def _server(application: Starlette) -> Any:
         uvicorn.Config(
             application,
             loop="asyncio",
-            http="h11",
+            http=connections(),
             ws="none",
             log_config=None,
             access_log=False,
@@ -144,6 +141,48 @@ def _server(application: Starlette) -> Any:
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
     )
+
+
+def connections(head_seconds: float = _HEAD_SECONDS) -> type[asyncio.Protocol]:
+    """What uvicorn takes as `http`: its own protocol, which closes a connection whose request's head does not come."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._patience = _Patience(head_seconds)
+            self._patience.look(self)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._patience.look(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._patience.end()
+            super().connection_lost(exc)
+
+    return Impatient
+
+
+class _Patience:
+    """Gives the head of a request its time, from the connection's or its own first byte on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._late: asyncio.TimerHandle | None = None
+
+    def look(self, connection: Any) -> None:
+        """Begin to wait, unless a request is there that is being answered."""
+        if connection.cycle is not None and not connection.cycle.response_complete:
+            self.end()
+        elif self._late is None:
+            self._late = connection.loop.call_later(self._seconds, connection.transport.close)
+
+    def end(self) -> None:
+        """Wait no longer."""
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 def _listening(wanted: Wanted) -> socket.socket:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit.config import settings_file
 from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ def show_paths() -> None:
     """Show where the files of settings are."""
     from agentkit.cli.display import clean
     from agentkit.cli.settings.files import project_file
+    from agentkit.config import settings_file
 
     own = settings_file()
     click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (not there; agentkit init writes it)'}"))
@@ -103,6 +103,7 @@ def init(*, project: bool) -> None:
     """Write a commented file of settings: your own, or this project's. One that is there stays as it is."""
     from agentkit.cli.settings.files import PROJECT_FILE
     from agentkit.cli.terminal import tell
+    from agentkit.config import settings_file
 
     path = Path.cwd() / PROJECT_FILE if project else settings_file()
     where, system = (_OF_PROJECT, "") if project else (_OWN, ", system")

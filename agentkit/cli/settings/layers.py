@@ -11,11 +11,12 @@ from agentkit.cli.settings.files import File, project_file, user_file
 from agentkit.cli.settings.keys import KEYS, LIMIT_NAMES
 from agentkit.cli.settings.trust import is_trusted
 from agentkit.config import environment, settings_file
-from agentkit.errors import ConfigError
+from agentkit.errors import ConfigError, UnknownTool
 from agentkit.levels import SafetyLevel
 from agentkit.usage import Limits
 
 if TYPE_CHECKING:
+    from agentkit.agents.agent import Agent
     from agentkit.llm.client import LLM
     from agentkit.tooling.toolset import Toolset
 
@@ -80,7 +81,10 @@ class Settings:
         """The tools that a model gets. Raises UnknownTool."""
         from agentkit.tools import catalog
 
-        return catalog.named(self.of("tools"))
+        try:
+            return catalog.named(self.of("tools"))
+        except UnknownTool as error:
+            raise UnknownTool(f"{error} The collections are: {', '.join(catalog.collections)}.") from None
 
     def llm(self, model: str | None = None) -> LLM:
         """The client that the settings name, with another model perhaps. Raises NoProvider and ConfigError."""
@@ -92,6 +96,13 @@ class Settings:
         if model is not None:
             given = {"model": model} if _names_place({"model": model}) else {**given, "model": model}
         return LLM(**given)
+
+    def agent(self, **more: Any) -> Agent[str]:
+        """The agent that the settings describe, with `more` arguments of Agent. Raises what these raise."""
+        from agentkit.agents.agent import Agent
+
+        told: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
+        return Agent("agentkit", self.tools, llm=self.llm(), limits=self.limits, **told, **more)
 
 
 def settings_here(flags: Mapping[str, Any] | None = None) -> Settings:

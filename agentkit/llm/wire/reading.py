@@ -158,13 +158,16 @@ def is_complete_json(text: str) -> bool:
 def _loaded(text: str) -> object:
     """The value of a JSON text. Hostile ones nest too deep or have numbers too long; NaN is no JSON."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return _decode(text)
     except (ValueError, RecursionError):
         return _BROKEN
 
 
 def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:

@@ -111,7 +111,8 @@ def encode_answer(answer: Answer, numbers: Numbers) -> Data:
         case error:
             fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
             told = {name: value for name, value in fields.items() if value is not None}
-            return {"error": {"kind": type(error).__name__, "text": str(error), **told}}
+            lost = {"unanswered": error.unanswered} if error.unanswered else {}
+            return {"error": {"kind": type(error).__name__, "text": str(error), **told, **lost}}
 
 
 def encode_told(run: str, at: float, milestone: Milestone, question: int) -> Data:
@@ -272,4 +273,7 @@ def _decode_value(data: Data, content: str) -> Any:
 def _decode_error(data: Data) -> ModelError:
     kind = _MODEL_ERRORS.get(data["kind"], ModelError)
     fields = {name: data[name] for name in _ERROR_FIELDS if name in data}
-    return kind(str(data["text"]), **fields)
+    error = kind(str(data["text"]), **fields)
+    if "unanswered" in data:
+        error.unanswered = data["unanswered"]
+    return error

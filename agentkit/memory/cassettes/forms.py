@@ -13,6 +13,8 @@ from agentkit.redaction import MARK
 from agentkit.tape import PersonAsked, Question
 
 _MARK_ENDS = "]"
+_ROOM = "max_tokens"
+_NOT_COUNTED = {"model", _ROOM}
 _MOST_DIFFERENT_LINES = 60
 _MOST_LINE_CHARS = 400
 
@@ -21,12 +23,15 @@ _MOST_LINE_CHARS = 400
 class Form:
     """What counts of a question: whom it asks, and what in order. Ids, models and descriptions do not count.
 
-    `head` is everything but the messages, `parts` are the messages.
+    `head` is everything but the messages, `parts` are the messages. `room` is how long the answer may be, which does
+    not count either: with limits it depends on what other runs have taken by then. It tells questions apart that are
+    alike otherwise.
     """
 
     kind: str
     head: str
     parts: Sequence[str] = ()
+    room: str = ""
 
     def fits(self, asked: Form) -> bool:
         """Whether `asked` is this recorded question. What was redacted in the recording fits anything."""
@@ -67,10 +72,11 @@ def request_form(request: Request, parts: Sequence[str]) -> Form:
     head = {
         "instruction": request.instruction,
         "tools": sorted(tool.name for tool in request.tools),
-        "settings": {name: value for name, value in request.settings.items() if name != "model"},
+        "settings": {name: value for name, value in request.settings.items() if name not in _NOT_COUNTED},
         "output_schema": None if schema is None else schema.schema,
     }
-    return Form("model", _text({name: value for name, value in head.items() if value}), parts)
+    room = str(request.settings.get(_ROOM, ""))
+    return Form("model", _text({name: value for name, value in head.items() if value}), parts, room)
 
 
 def message_form(message: Message) -> str:

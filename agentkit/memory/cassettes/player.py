@@ -80,13 +80,13 @@ class Player(Tape):
         return _Recorded(self, self._up.get(name)) if self._knows_time else Watch(self.now)
 
     def _taken(self, question: Question) -> RecordedAnswer:
-        """The recorded question that this one is, which is used up with it: that of the same call, else the first."""
+        """The recorded question that this one is, which is used up with it: the first that is alike in all, if any."""
         form, call = self._form(question), _call_id(question)
         fitting = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
         first = next(fitting, None)
         if first is not None:
-            same = (place for place in chain([first], fitting) if _call_id(self._unused[place].question) == call)
-            asking = self._unused.pop(first if call is None else next(same, first))
+            same = (place for place in chain([first], fitting) if _is_alike(self._unused[place], form, call))
+            asking = self._unused.pop(next(same, first))
             self._now = max(self._now, asking.at)
             return asking
         error = ReplayError(self._tell_difference(form))
@@ -148,6 +148,11 @@ class _Recorded(Watch):
     def left(self, _seconds: float, /) -> float:
         self._readings += 1
         return math.inf if self._up is None or self._readings < self._up else 0.0
+
+
+def _is_alike(asking: RecordedAnswer, form: Form, call: str | None) -> bool:
+    """Whether a recorded question that fits is the very one: of the same call, or with as much room for its answer."""
+    return _call_id(asking.question) == call if call is not None else asking.form.room == form.room
 
 
 def _call_id(question: Question) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentkit.agents.agent import Agent
-from agentkit.agents.result import RunFinished, RunResult, result_in
+from agentkit.agents.result import RunFinished, RunResult
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.decisions import Label
@@ -32,7 +31,7 @@ from agentkit.serve.endpoint.wishes import Wishes, wishes_of
 from agentkit.serve.exchange import Asked, Refusal, Reply, json_bytes, reply_of
 from agentkit.serve.slots import Slots
 from agentkit.serve.streaming import unless_gone
-from agentkit.usage import Usage, shown_cost
+from agentkit.usage import Limits, Usage, shown_cost
 
 _PARAGRAPH = "\n\n"
 _STATUSES: tuple[tuple[type[AgentKitError], int, str], ...] = (
@@ -97,13 +96,18 @@ class _Work:
     def __init__(self, endpoint: Completions, wishes: Wishes) -> None:
         self._endpoint, self._wishes = endpoint, wishes
         self._id, self._created = f"chatcmpl-{secrets.token_hex(12)}", int(time.time())
-        self._agent = agent_apart(endpoint.agent, wishes.max_tokens)
-        self._cut = False
+        self._session = Session()
+        self._agent = endpoint.agent.within(self._session)
+        self._agent.limits = limits_under(self._agent.limits, wishes.max_tokens)
 
     async def whole(self) -> dict[str, Any]:
         """The document of a whole answer. Raises Refusal when there is none."""
-        events = [event async for event in self._events(streaming=False)]
-        result = result_in(events)
+        read = self._enter()
+        try:
+            result = await self._agent.arun(self._wishes.prompt)
+            self._end(result, read)
+        except AgentKitError as error:
+            raise refusal_of(error) from error
         message = {"role": "assistant", "content": self._text(result), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason(result)}
         return {**self._shared("chat.completion"), "choices": [choice], **usage_of(result.usage), **_told(result)}
@@ -122,7 +126,7 @@ class _Work:
 
     async def _pieces(self) -> AsyncGenerator[bytes, None]:
         telling = _Telling(holds_back=_has_rules(self._endpoint.agent))
-        async with aclosing(self._events(streaming=True)) as events:
+        async with aclosing(self._events()) as events:
             async for event in events:
                 if text := telling.piece(event):
                     yield self._chunk({"content": text})
@@ -134,19 +138,22 @@ class _Work:
         if self._wishes.include_usage:
             yield _event({**self._shared("chat.completion.chunk"), "choices": [], **usage_of(result.usage)})
 
-    async def _events(self, *, streaming: bool) -> AsyncGenerator[Event, None]:
-        """The events of the run in a session of its own. Raises Refusal when it comes to nothing."""
-        session, before = Session(), self._wishes.history
+    def _enter(self) -> set[Label]:
+        """Put the conversation before the prompt in place; what was read for it, and takes what is read from now on."""
+        before = self._wishes.history
         if before:
-            session.append(before)
+            self._session.append(before)
         read = set(self._endpoint.answers.labels(before))
         lineage = LINEAGE.get()
         LINEAGE.set(replace(lineage, read=lineage.read | read, found=read))
+        return read
+
+    async def _events(self) -> AsyncGenerator[Event, None]:
+        """The events of the run. Raises Refusal when it comes to nothing."""
+        read = self._enter()
         try:
-            async with aclosing(self._agent._aevents(self._wishes.prompt, streaming=streaming, session=session)) as run:
+            async with aclosing(self._agent.astream(self._wishes.prompt)) as run:
                 async for event in run:
-                    if isinstance(event, ResponseReceived):
-                        self._cut = event.response.finish_reason == "length"
                     if isinstance(event, RunFinished):
                         self._end(event.result, read)
                     yield event
@@ -161,13 +168,13 @@ class _Work:
 
     def _text(self, result: RunResult[Any]) -> str:
         """What the client is told: the answer, and what a run that waits for a person asks."""
-        output = "" if result.value is None else result.value
-        text = self._agent._answers.encode(output) if result.status == "done" else str(output)
         questions = [pending.question for pending in result.pending]
-        return _PARAGRAPH.join(filter(None, [text, *questions]))
+        return _PARAGRAPH.join(filter(None, [self._agent.text_of(result), *questions]))
 
     def _reason(self, result: RunResult[Any]) -> str:
-        return "length" if self._cut or result.status == "limit" else "stop"
+        responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]
+        is_cut = bool(responses) and responses[-1].finish_reason == "length"
+        return "length" if is_cut or result.status == "limit" else "stop"
 
     def _shared(self, kind: str) -> dict[str, Any]:
         return {"id": self._id, "object": kind, "created": self._created, "model": self._endpoint.agent.name}
@@ -204,14 +211,10 @@ class _Telling:
         return (_PARAGRAPH if any(self.said) and answer else "") + answer
 
 
-def agent_apart(agent: Agent[Any], max_tokens: int | None = None) -> Agent[Any]:
-    """The same agent with its listeners, for a run that may write so many tokens; what it is granted is its own."""
-    apart = copy.copy(agent)
-    apart.listeners = list(agent.listeners)
-    if max_tokens is not None:
-        known = agent.limits.output_tokens
-        apart.limits = replace(agent.limits, output_tokens=min(max_tokens, known or max_tokens))
-    return apart
+def limits_under(limits: Limits, max_tokens: int | None) -> Limits:
+    """The limits of a run that may write so many tokens; None leaves them as they are."""
+    known = limits.output_tokens
+    return limits if max_tokens is None else replace(limits, output_tokens=min(max_tokens, known or max_tokens))
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
@@ -263,7 +266,7 @@ def _has_rules(agent: Runner) -> bool:
         if id(each) not in seen:
             seen[id(each)] = each
             waiting += each.leads.values()
-    return any(each._answers.output is not None or each._answers.of("output") for each in seen.values())
+    return any(each.holds_back for each in seen.values())
 
 
 def _event(document: Mapping[str, Any]) -> bytes:

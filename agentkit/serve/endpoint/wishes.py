@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from agentkit.decisions import Label
 from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.messages import AssistantMessage, Content, Message, ToolMessage, UserMessage, without_extra
 from agentkit.serve.exchange import Refusal
 
 _MOST_MESSAGES = 10_000
+_PICTURES = ("data:image/", "https://", "http://")
 _READ = {"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"}
 _IGNORED = {
     *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "reasoning_effort"),
@@ -97,14 +99,35 @@ def _messages(given: object) -> tuple[Message, ...]:
     """The conversation. Raises Refusal when it is none, or when a tool call has not exactly one result."""
     if not isinstance(given, list) or not given or len(given) > _MOST_MESSAGES:
         raise _invalid("messages", f"messages is a list of 1 to {_MOST_MESSAGES:,} messages.")
-    if not all(isinstance(entry, dict) for entry in given):
-        raise _invalid("messages", "Each message is an object with a role and a content.")
+    for entry in given:
+        _check_entry(entry)
     try:
         messages = tuple(map(without_extra, typed_messages(given)))
     except (ValueError, TypeError) as error:
         raise _invalid("messages", f"{error}.") from None
     _check_calls(messages)
-    return messages
+    return tuple(map(_strange, messages))
+
+
+def _check_entry(entry: object) -> None:
+    """Raise Refusal for what would otherwise be read as if nothing stood there, or fetched from a disk."""
+    if not isinstance(entry, dict):
+        raise _invalid("messages", "Each message is an object with a role and a content.")
+    content, is_assistant = entry.get("content"), entry.get("role") == "assistant"
+    if not (isinstance(content, str | list) or (is_assistant and content is None)):
+        raise _invalid("messages", "The content of a message is a text, or a list of parts.")
+    if not isinstance(entry.get("tool_calls"), list | None):
+        raise _invalid("messages", "tool_calls is a list.")
+    for part in content if isinstance(content, list) else ():
+        image = part.get("image_url") if isinstance(part, dict) else None
+        address = image.get("url") if isinstance(image, dict) else image
+        if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
+            raise _invalid("messages", "The address of a picture begins with data:image/, https:// or http://.")
+
+
+def _strange(message: Message) -> Message:
+    """The message; what a tool of somebody else's said is text of strangers here, whatever the client says of it."""
+    return replace(message, labels=frozenset({Label.UNTRUSTED})) if isinstance(message, ToolMessage) else message
 
 
 def _check_calls(messages: Sequence[Message]) -> None:

@@ -64,6 +64,12 @@ export class Call {
   }
 }
 
+// Buttons that wait until what they stand under can have been seen.
+function guard(buttons) {
+  for (const each of buttons) each.disabled = true;
+  setTimeout(() => { for (const each of buttons) each.disabled = false; }, GUARD_MILLISECONDS);
+}
+
 // What a person is asked before a call happens. `send` takes the answer; it is sent once.
 export function question(event, send) {
   const id = `question-${event.question}`;
@@ -84,8 +90,7 @@ export function question(event, send) {
     }
   });
   const all = [...buttons, deny, run];
-  for (const each of all) each.disabled = true;
-  setTimeout(() => { for (const each of all) each.disabled = false; }, GUARD_MILLISECONDS);
+  guard(all);
   const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `For this run, and always, mean ${event.like}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
   const node = make("section", { class: "question", "aria-labelledby": `${id}-title` },
     make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), "?"),
@@ -106,13 +111,14 @@ export function question(event, send) {
 }
 
 // A call of a run that is paused: it waits for approval, or for words that become its result.
-export function waiting(pending, send) {
+export function waiting(run, pending, send) {
   const id = `waiting-${pending.id}`;
   const words = make("input", { id, type: "text", maxlength: "4000", autocomplete: "off" });
-  const say = (answer) => () => send(pending.id, { answer, text: words.value }, node);
+  const say = (answer) => () => send({ run, answers: { [pending.id]: { answer, text: words.value } } }, node);
   const buttons = pending.needs_words
     ? [button("Answer", "main", say("words"))]
     : [button("Allow once", "main", say("once")), button("Deny", "deny", say("no"))];
+  guard(buttons);
   const node = make("section", { class: "question" },
     make("h3", {}, make("code", {}, pending.name), " waits for you"), make("pre", { dir: "auto" }, pending.question),
     make("p", { class: "why" }, make("label", { for: id }, pending.needs_words ? "Your answer" : "Why not? The model is told"), words),

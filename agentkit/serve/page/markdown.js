@@ -2,21 +2,23 @@
 // whatever the text says, it can be nothing but text. Time grows with the length of the text, whatever it is.
 
 const MOST_LEVELS = 6;
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
+// Each is matched in time that grows with the line: no two parts of one can take the same characters.
+const FENCE = /^ {0,3}(`{3,}(?!`)|~{3,}(?!~))[ \t]*(?![ \t])([\w+#.-]*)(?![\w+#.-])[^`]*$/;
+const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(?![ \t])|$)/;
 const RULE = /^ {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$/;
-const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)])(?:\s+|$)(.*)$/;
-const TABLE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)])(?:[ \t]+(?![ \t])|$)/;
+const CELL = /^:?-+:?$/;
 const ADDRESS = /https?:\/\/[^\s<>"'`]+/y;
 const WORD = /[\p{L}\p{N}]/u;
 
 export function make(name, attributes = {}, ...children) {
   const node = document.createElement(name);
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  // Attributes come last: with dir="auto" already there, every child would have all of them read once more.
   for (const [key, value] of Object.entries(attributes)) {
     if (value === true) node.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
   }
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
 
@@ -54,12 +56,25 @@ function blockAt(lines, place, level) {
   const fence = FENCE.exec(line);
   if (fence) return fenced(lines, place, fence);
   const heading = HEADING.exec(line);
-  if (heading) return [1, () => make(`h${Math.min(6, heading[1].length + 2)}`, { dir: "auto" }, inline(heading[2]))];
+  if (heading) return [1, () => make(`h${Math.min(6, heading[1].length + 2)}`, { dir: "auto" }, inline(titleOf(line.slice(heading[0].length))))];
   if (RULE.test(line)) return [1, () => make("hr")];
   if (level < MOST_LEVELS && /^ {0,3}>/.test(line)) return quoted(lines, place, level);
   if (level < MOST_LEVELS && ITEM.test(line)) return listed(lines, place, level);
-  if (line.includes("|") && TABLE.test(lines[place + 1] ?? "") && lines[place + 1].includes("|")) return table(lines, place);
+  if (line.includes("|") && isRuler(lines[place + 1] ?? "")) return table(lines, place);
   return paragraph(lines, place, level);
+}
+
+// A heading without the marks that may close it.
+function titleOf(text) {
+  const title = text.trimEnd();
+  let end = title.length;
+  while (title[end - 1] === "#") end -= 1;
+  return title.slice(0, end).trimEnd();
+}
+
+// The line below the head of a table.
+function isRuler(line) {
+  return line.includes("|") && line.includes("-") && cells(line).every((cell) => CELL.test(cell));
 }
 
 function fenced(lines, place, [, marks, language]) {
@@ -86,7 +101,7 @@ function listed(lines, place, level) {
   while (end < lines.length) {
     const item = ITEM.exec(lines[end]);
     const depth = /^ */.exec(lines[end])[0].length;
-    if (item && depth <= indent + 1 && /\d/.test(item[2]) === isOrdered && !RULE.test(lines[end])) items.push([item[3]]);
+    if (item && depth <= indent + 1 && /\d/.test(item[2]) === isOrdered && !RULE.test(lines[end])) items.push([lines[end].slice(item[0].length)]);
     else if (lines[end].trim() && depth > indent) items.at(-1).push(lines[end].slice(Math.min(depth, indent + first[2].length + 1)));
     else if (!lines[end].trim() && isInside(lines[end + 1], indent)) items.at(-1).push("");
     else break;
@@ -136,10 +151,10 @@ function built(lines, level) {
   return blocksOf(lines, level).map((block) => block.build());
 }
 
-// What stands within a line: a mark whose end is nowhere is text, and is not looked for again.
-function inline(text, level = 0) {
+// What stands within a line: a mark whose end is nowhere is text. What was found of a mark is not looked for again.
+function inline(text, level = 0, isLabel = false) {
   const nodes = [];
-  const missing = new Set();
+  const known = new Map();
   let [plain, place] = ["", 0];
   const push = (node, next) => {
     if (plain) nodes.push(...withBreaks(plain));
@@ -147,12 +162,14 @@ function inline(text, level = 0) {
     [plain, place] = ["", next];
   };
   const closing = (mark, from) => {
-    const end = missing.has(mark) ? -1 : text.indexOf(mark, from);
-    if (end < 0) missing.add(mark);
+    const before = known.get(mark);
+    if (before !== undefined && (before < 0 || before >= from)) return before;
+    const end = text.indexOf(mark, from);
+    known.set(mark, end);
     return end;
   };
   while (place < text.length) {
-    const found = level < MOST_LEVELS ? spanAt(text, place, closing, level) : null;
+    const found = level < MOST_LEVELS ? spanAt(text, place, closing, level, isLabel) : null;
     if (found) push(...found);
     else if (text[place] === "\\" && /[!-/:-@[-`{-~]/.test(text[place + 1] ?? "")) {
       plain += text[place + 1];
@@ -167,10 +184,12 @@ function inline(text, level = 0) {
   return nodes;
 }
 
-function spanAt(text, place, closing, level) {
+// In the label of a link there are no further links.
+function spanAt(text, place, closing, level, isLabel) {
+  if (isLabel && "![h<".includes(text[place])) return null;
   switch (text[place]) {
     case "`": return codeAt(text, place, closing);
-    case "*": case "_": case "~": return emphasisAt(text, place, closing, level);
+    case "*": case "_": case "~": return emphasisAt(text, place, closing, level, isLabel);
     case "!": return text[place + 1] === "[" ? linkAt(text, place + 1, closing, level) : null;
     case "[": return linkAt(text, place, closing, level);
     case "h": case "<": return addressAt(text, place);
@@ -186,7 +205,7 @@ function codeAt(text, place, closing) {
   return end < 0 ? null : [make("code", {}, text.slice(place + length, end).trim() || " "), end + length];
 }
 
-function emphasisAt(text, place, closing, level) {
+function emphasisAt(text, place, closing, level, isLabel) {
   const char = text[place];
   const isDouble = text[place + 1] === char;
   const mark = isDouble ? char + char : char;
@@ -198,7 +217,7 @@ function emphasisAt(text, place, closing, level) {
   if (!isDouble && end >= 0 && text[end + 1] === char) end = closing(mark.repeat(2) + mark, end) >= 0 ? end : -1;
   if (end < 0 || /\s/.test(text[end - 1]) || (char === "_" && WORD.test(text[end + mark.length] ?? ""))) return null;
   const name = char === "~" ? "del" : isDouble ? "strong" : "em";
-  return [make(name, {}, inline(text.slice(from, end), level + 1)), end + mark.length];
+  return [make(name, {}, inline(text.slice(from, end), level + 1, isLabel)), end + mark.length];
 }
 
 function linkAt(text, place, closing, level) {
@@ -208,7 +227,7 @@ function linkAt(text, place, closing, level) {
   if (end < 0 || end - middle > 4000) return null;
   const label = text.slice(place + 1, middle);
   const [address] = text.slice(middle + 2, end).trim().split(/\s/, 1);
-  return [link(address ?? "", inline(label, level + 1), label), end + 1];
+  return [link(address ?? "", inline(label, level + 1, true), label), end + 1];
 }
 
 function addressAt(text, place) {
@@ -216,10 +235,17 @@ function addressAt(text, place) {
   ADDRESS.lastIndex = place + (isAngled ? 1 : 0);
   const found = WORD.test(text[place - 1] ?? "") ? null : ADDRESS.exec(text);
   if (!found) return null;
-  const address = isAngled ? found[0] : found[0].replace(/[.,;:!?)\]}*_~]+$/, "");
+  const address = isAngled ? found[0] : withoutEnd(found[0]);
   const end = place + address.length + (isAngled ? 1 : 0);
   if (isAngled && text[end] !== ">") return null;
   return [link(address, [address], address), end + (isAngled ? 1 : 0)];
+}
+
+// An address without the marks behind it, which belong to the sentence.
+function withoutEnd(text) {
+  let end = text.length;
+  while (".,;:!?)]}*_~".includes(text[end - 1])) end -= 1;
+  return text.slice(0, end);
 }
 
 // A link to the web that says where it leads; any other address is text. Pictures are links: nothing is loaded.
@@ -229,8 +255,12 @@ function link(address, content, label) {
     target = new URL(address);
   } catch { /* no address that a browser knows: shown as text */ }
   if (!target || !["http:", "https:"].includes(target.protocol)) return make("span", {}, content, address ? ` (${address})` : "");
-  const host = label.includes(target.host) ? [] : [make("span", { class: "host" }, ` (${target.host})`)];
-  return make("a", { href: target.href, target: "_blank", rel: "noopener noreferrer nofollow", title: target.href }, content, host);
+  // Only a label that is the address itself tells where it leads; each stands in a direction of its own.
+  const origin = `${target.protocol}//${target.host}`;
+  const isAddress = label === address && address.startsWith(origin);
+  const isTold = !target.username && !target.password && (isAddress || [target.href, target.host, origin].includes(label));
+  const host = isTold ? [] : [make("span", { class: "host" }, ` (${target.host})`)];
+  return make("a", { href: target.href, target: "_blank", rel: "noopener noreferrer nofollow", title: target.href }, make("span", { class: "label" }, content), host);
 }
 
 function withBreaks(text) {

@@ -104,12 +104,18 @@ async function listen(session, serial) {
       isOver = true;
     } catch (error) {
       if (listening.signal.aborted) return;
-      if (error instanceof Failure) isOver = true;
-      else await new Promise((resolve) => { setTimeout(resolve, wait); });
+      if (error instanceof Failure) {
+        tell(error.message);
+        setRunning(false);
+        return;
+      }
+      await new Promise((resolve) => { setTimeout(resolve, wait); });
       wait = Math.min(10_000, wait * 2);
     }
   }
-  if (!listening.signal.aborted) await ended();
+  if (listening.signal.aborted) return;
+  if (state.run?.isOver) await ended();
+  else await open(session).catch((error) => tell(failure(error))); // the server knows nothing of this run any more
 }
 
 async function* linesOf(body) {
@@ -160,9 +166,9 @@ async function ask() {
   if (!await start({ prompt: text })) prompt.value = text;
 }
 
-async function goOn(id, answer, node) {
+async function goOn(document, node) {
   for (const each of node.querySelectorAll("button")) each.disabled = true;
-  if (await start({ answers: { [id]: answer } })) node.remove();
+  if (await start(document)) node.remove();
   else for (const each of node.querySelectorAll("button")) each.disabled = false;
 }
 

@@ -9,6 +9,7 @@ export class Run {
     this.page = page;
     this.calls = new Map();
     this.questions = new Map();
+    this.isOver = false;
     this.steps = make("div", { class: "steps" });
     this.busy = make("p", { class: "busy-line", hidden: true }, make("span", { class: "dots", "aria-hidden": "true" }), "Thinking");
     this.node = make("article", { class: "run" },
@@ -104,6 +105,7 @@ export class Run {
   }
 
   on_resumed({ prompt: words }) {
+    this.isOver = false;
     for (const node of this.steps.querySelectorAll(".question")) node.remove();
     if (words) this.add(make("div", { class: "asked", dir: "auto" }, words));
   }
@@ -113,7 +115,7 @@ export class Run {
     if (event.error) this.note(event.error, "bad");
     if (event.status === "interrupted") this.note("Interrupted. What was done is kept.");
     if (event.changes) this.add(changes(event, this.page.undo));
-    for (const pending of event.pending) this.add(waiting(pending, this.page.goOn));
+    for (const pending of event.pending) this.add(waiting(event.run, pending, this.page.goOn));
     if (event.total) this.page.showCost(event.total);
     if (event.tokens) this.add(make("p", { class: "figures" }, figures(event)));
     if (event.pending.length) this.page.announce(`${event.pending[0].name} waits for you.`, "alert");
@@ -136,6 +138,7 @@ export class Run {
   }
 
   over() {
+    this.isOver = true;
     this.busy.hidden = true;
     for (const node of this.questions.values()) node.remove();
     for (const call of this.calls.values()) call.node.classList.remove("busy");

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import NamedTuple
 
 from agentkit.errors import ToolError
@@ -53,16 +54,17 @@ _SIGNS = str.maketrans(
     }
 )
 
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_SUPERSCRIPT_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUPERSCRIPTS = str.maketrans(f"{_SUPERSCRIPT_DIGITS}⁻", "0123456789-")
 
 _TOKEN = re.compile(
     rf"""[ \t]*(?:
     (?P<number>0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+  | (?P<operator>\*\*|//|<<|>>|!(?!=)|[-+*/%^&|~(),\[\]√∛])
   | (?P<superscript>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
   | (?P<times>(?<=[\d)%]\ )[xX](?=\ [\d(]))
   | (?P<words>\b(?i:{"|".join(words.replace(" ", "[ ]+") for words in _WORDS)})\b)
   | (?P<name>(?:math\.(?=[a-z]))?[A-Za-z_][A-Za-z0-9_]*|[πτ])
-  | (?P<operator>\*\*|//|<<|>>|!(?!=)|[-+*/%^&|~(),\[\]√∛])
   | (?P<end>\Z)
     )""",
     re.VERBOSE | re.ASCII,
@@ -89,10 +91,19 @@ class Token(NamedTuple):
     end: int
 
 
+_SPELLINGS: dict[str, Callable[[str], str]] = {
+    "words": lambda text: _WORDS[" ".join(text.lower().split())],
+    "name": lambda text: text.removeprefix("math."),
+    "operator": lambda text: "**" if text == "^" else text,
+    "times": lambda _: "*",
+}
+"""The one spelling of what has several: a word, a caret, a cross."""
+
+
 def exponent(token: Token) -> int | None:
     """The power that a superscript stands for, None for any other token."""
-    digits = token.text.translate(_SUPERSCRIPTS)
-    return None if digits == token.text else int(digits)
+    text = token.text
+    return None if text.isascii() or text[-1] not in _SUPERSCRIPT_DIGITS else int(text.translate(_SUPERSCRIPTS))
 
 
 def _plain(text: str) -> str:
@@ -113,28 +124,19 @@ def _plain_character(character: str) -> str:
 
 def tokens_of(text: str) -> list[Token]:
     """The text as tokens, the last of kind `end`."""
-    tokens: list[Token] = []
-    position = 0
     text = _plain(text)
-    while not tokens or tokens[-1].kind != "end":
+    tokens: list[Token] = []
+    position, kind = 0, ""
+    while kind != "end":
         match = _TOKEN.match(text, position)
         if match is None:
             raise _stranger(text, position)
         if len(tokens) > MAX_TOKENS:
             raise ToolError(f"The expression has more than {MAX_TOKENS} numbers, names and operators.")
         kind = match.lastgroup or "end"
-        tokens.append(Token(kind, _canonical(kind, match[kind]), match.start(kind), match.end()))
-        position = match.end()
+        start, position = match.span(kind)
+        tokens.append(Token(kind, _SPELLINGS.get(kind, str)(text[start:position]), start, position))
     return tokens
-
-
-def _canonical(kind: str, text: str) -> str:
-    """One spelling for each operator: a word, a caret, a cross."""
-    if kind == "words":
-        return _WORDS[" ".join(text.lower().split())]
-    if kind == "name":
-        return text.removeprefix("math.")
-    return {"times": "*"}.get(kind, "**" if text == "^" else text)
 
 
 def _stranger(text: str, position: int) -> ToolError:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from agentkit.errors import ToolError
@@ -80,7 +80,7 @@ class _Reader:
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
-        self._index = 0
+        self._index, self._next = 0, tokens[0]
         self._depth = 0
         self._calls = 0
         self._operator = ""  # the one before the operand being read
@@ -91,19 +91,21 @@ class _Reader:
             raise self._misplaced(self._next)
         return _number(value)
 
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._index]
+    def _skip(self, count: int = 1) -> None:
+        self._index += count
+        self._next = self._tokens[self._index]
 
     def _take(self) -> Token:
         token = self._next
-        self._index += 1
+        if token.kind != "end":
+            self._skip()
         return token
 
     def _accept(self, text: str) -> bool:
-        found = self._next.text == text
-        self._index += found
-        return found
+        if self._next.text != text:
+            return False
+        self._skip()
+        return True
 
     def _expect(self, closing: str) -> None:
         if self._next.kind == "end":
@@ -111,22 +113,22 @@ class _Reader:
         if not self._accept(closing):
             raise self._misplaced(self._next)
 
-    @contextmanager
-    def _nested(self) -> Iterator[None]:
+    def _nested(self, read: Callable[[], _Item]) -> _Item:
+        """What `read` gives, one level deeper."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ToolError(f"The expression is nested more than {MAX_DEPTH} levels deep.")
-        yield
+        value = read()
         self._depth -= 1
+        return value
 
-    @contextmanager
-    def _brackets(self, closing: str) -> Iterator[None]:
+    def _bracketed(self, closing: str, read: Callable[[], _Item]) -> _Item:
         """What stands in brackets is one operand: the operator before it counts again behind it."""
         operator, self._operator = self._operator, ""
-        with self._nested():
-            yield
+        value = self._nested(read)
         self._operator = operator
         self._expect(closing)
+        return value
 
     def _expression(self, weakest: int) -> _Value:
         """A value and all operators behind it that bind tighter than `weakest`."""
@@ -146,8 +148,7 @@ class _Reader:
     def _right_side(self, symbol: str, binding: int) -> _Value:
         if symbol not in _RIGHT_BINDING:
             return self._expression(binding)
-        with self._nested():
-            return self._expression(_RIGHT_BINDING[symbol])
+        return self._nested(partial(self._expression, _RIGHT_BINDING[symbol]))
 
     def _multiplies_implicitly(self) -> bool:
         """Whether an operand follows at once, as in 2(3 + 4), 2pi and (1 + 2)(3 + 4), but not 2e or 2 3."""
@@ -173,12 +174,10 @@ class _Reader:
             return self._named(token.text)
         if token.text != "(":
             raise self._missing_operand(token)
-        with self._brackets(")"):
-            return self._expression(0)
+        return self._bracketed(")", partial(self._expression, 0))
 
     def _signed(self, sign: str) -> _Value:
-        with self._nested():
-            value = self._expression(_SIGN_BINDING)
+        value = self._nested(partial(self._expression, _SIGN_BINDING))
         if isinstance(value, _Percent) and sign != "~":
             return _Percent(negate(sign, value.rate))
         return negate(sign, _number(value))
@@ -205,11 +204,11 @@ class _Reader:
             elif (power := exponent(token)) is not None:
                 value = operate("**", _number(value), power)
             elif token.text == "percent" or (token.text == "%" and self._is_percent()):
-                self._index += 1
+                self._skip()
                 return _Percent(_number(value))
             else:
                 return value
-            self._index += 1
+            self._skip()
 
     def _is_percent(self) -> bool:
         """Whether the `%` at hand is a percent sign; between two operands it takes the remainder."""
@@ -229,11 +228,11 @@ class _Reader:
     def _thousands(self, token: Token) -> str:
         """A number with the commas of 1,000 taken out; inside a call commas only separate arguments."""
         text = token.text
-        if self._calls or not re.fullmatch(r"[1-9]\d{0,2}", text):
+        if self._calls or self._next.text != "," or not re.fullmatch(r"[1-9]\d{0,2}", text):
             return text
         while "." not in text and self._groups_digits(self._index):
             text += self._tokens[self._index + 1].text
-            self._index += 2
+            self._skip(2)
         return text
 
     def _groups_digits(self, index: int) -> bool:
@@ -253,16 +252,14 @@ class _Reader:
         if not self._accept("("):
             raise ToolError(f"{name!r} is a function and needs its arguments in parentheses: {name}(...).")
         self._calls += 1
-        with self._brackets(")"):
-            arguments = self._separated(")", self._argument)
+        arguments = self._bracketed(")", partial(self._separated, ")", self._argument))
         self._calls -= 1
         return call(name, arguments)
 
     def _argument(self) -> Number | list[Number]:
         if not self._accept("["):
             return self._item()
-        with self._brackets("]"):
-            return self._separated("]", self._item)
+        return self._bracketed("]", partial(self._separated, "]", self._item))
 
     def _item(self) -> Number:
         return _number(self._expression(0))
@@ -341,6 +338,8 @@ def _abbreviates(short: str, word: str) -> bool:
 
 def _literal(text: str) -> Number:
     """The int or float that the digits stand for."""
+    if text.isdecimal() and text[0] != "0":
+        return int(text)
     if re.match(r"0_?\d", text):
         raise ToolError(f"{text!r} begins with a zero: write numbers without leading zeros and without separators.")
     if re.fullmatch(r"0[xob].*|[\d_]+", text, re.IGNORECASE):

@@ -42,6 +42,15 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal.TerminalApprover"),
     ),
     "Remembering": ("agentkit.Session",),
+    "Knowledge": (
+        *("agentkit.knowledge.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Passage"),
+        *("agentkit.knowledge.Document", "agentkit.knowledge.Report", "agentkit.knowledge.Between"),
+        *("agentkit.knowledge.Note", "agentkit.knowledge.rerank_with", "agentkit.knowledge.rewrite_with"),
+    ),
+    "MCP": (
+        *("agentkit.mcp.MCPServer", "agentkit.mcp.connect"),
+        *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
+    ),
     "Testing": tuple(f"agentkit.testing.{name}" for name in agentkit.testing.__all__ if _is_described(name)),
 }
 """What is described, in this order; all other public names are tools, collections of tools, and errors."""
@@ -135,6 +144,8 @@ def _default(value: object) -> str:
     """A default as one writes it; an object of many parts is its kind, and what only Python can show is three dots."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, frozenset) and value:  # whose own order depends on whether the module was compiled just now
+        return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
     if is_dataclass(value):
         return f"{type(value).__name__}(...)"
     return "..." if "<" in repr(value) else repr(value)

@@ -1,6 +1,7 @@
 """Which tools are shipped, what do they take, and what holds them?"""
 
 import json
+from importlib import import_module
 from typing import Any
 
 from markdown import block, code, docstring_of, first_sentence, flowing, joined, table
@@ -43,14 +44,13 @@ def _entry(tool: Tool[..., Any]) -> str:
 
 
 def _import(tool: Tool[..., Any]) -> str:
-    """Where a program finds the tool: a public name, or one of the module of file tools."""
-    from agentkit.tools import files
-
-    for home in (agentkit, files):
+    """Where a program finds the tool: a public name, or one of the module that its function stands in."""
+    module = import_module(tool.function.__module__)
+    for home in (agentkit, module):
         for name in getattr(home, "__all__", None) or sorted(vars(home)):
             if getattr(home, name) is tool:
                 return f"from {home.__name__} import {name}"
-    raise KeyError(f"No module that docs/site/reference/tools.py knows offers the tool {tool.name}; name it there.")
+    raise KeyError(f"{module.__name__} makes the tool {tool.name} and offers it under no name; give it one there.")
 
 
 def _judge(tool: Tool[..., Any]) -> str:

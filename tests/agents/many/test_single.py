@@ -1,9 +1,11 @@
 """What is told of one run, when it has a session of its own, a share of a budget, and perhaps an end of its own?"""
 
+from dataclasses import fields
+
 import pytest
 
 from agentkit import Agent, Limits, SafetyLevel, Session, Tool
-from agentkit.agents.many.single import Continuing, Share, left_of, made_error, used_up
+from agentkit.agents.many.single import SHARED, Continuing, Share, left_of, made_error, part_of, used_up
 from agentkit.agents.running.budget import UNLIMITED, Budget
 from agentkit.agents.running.plan import NONE
 from agentkit.errors import MissingExtra, RunError, SessionError, Unreachable
@@ -56,6 +58,31 @@ def test_what_is_left():
     assert 0 < left.seconds <= 60
     assert 0 < left.cost < 0.001
     assert left_of(Budget(UNLIMITED)) == UNLIMITED
+
+
+def test_equal_parts_of_what_is_left():
+    """What is left is parted among runs and held for them; what is too little for all of them is not parted."""
+    budget = Budget(Limits(tool_calls=4, total_tokens=100))
+    assert part_of(budget, 5) is None
+    assert budget.spent.tool_calls == 0
+    part = part_of(budget, 2)
+    assert (part.tool_calls, part.total_tokens) == (2, 50)
+    assert (budget.spent.tool_calls, budget.spent.total_tokens) == (2, 50)
+
+
+def test_every_limit_is_shared_or_each_runs_own():
+    """A limit is either one that runs share, and can be parted among them, or holds for each run by itself."""
+    own = {"iterations", "repeated_calls", "seconds", "unknown_price"}
+    assert {each.name for each in fields(Limits)} == {*SHARED, *own}
+
+
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "total_tokens", "cost"])
+def test_every_limit_of_requests_stops_one(name):
+    """Each limit that requests are counted by leaves no room for a request once it is taken."""
+    budget = Budget(Limits(**{name: 20}))
+    budget.spent.add(20, 20, 20.0)
+    assert budget.reserve(1, lambda: 50, lambda: PRICE).limit == name
+    assert SHARED[name](budget.spent) >= 20
 
 
 def test_share_is_the_same_budget():

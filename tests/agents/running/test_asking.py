@@ -93,6 +93,19 @@ def test_what_a_failed_request_took(error, is_given_back):
     assert (given.budget.spent.output_tokens == 0) == is_given_back
 
 
+def test_each_attempt_that_nobody_answered_may_have_taken_all():
+    """A request that was sent three times in vain may have taken three times what was set aside for it."""
+    given = asking(output_tokens=10_000)
+    _, request = play(given.request())
+    reservation = given.reserve(request)
+    error = RateLimited("Slow down.", status=429)
+    error.unanswered = 2
+    told, _ = play(given.ask(request, reservation), error)
+    assert told[-1].usage == Usage(requests=2, unreported=2)
+    assert given.budget.usage == Usage(requests=2, unreported=2)
+    assert given.budget.spent.output_tokens == 2 * reservation.max_tokens
+
+
 def test_missing_answer_is_a_bad_response():
     """A provider that ends without an answer has given none."""
     given = asking()
@@ -126,6 +139,16 @@ def asking_again(given):
     """The next question of a run."""
     _, request = play(given.request())
     return given.ask(request, given.reserve(request))
+
+
+def test_what_cannot_be_made_shorter_is_sent_once():
+    """A prompt that is too long by itself is not sent again as it was, and nothing stays set aside for it."""
+    given = asking(input_tokens=1_000)
+    _, request = play(given.request())
+    told, answer = play(given.ask(request, given.reserve(request)), too_long())
+    assert [type(step) for step in told] == [AskModel, RequestFailed]
+    assert answer.is_too_long
+    assert given.budget.spent.input_tokens == 0
 
 
 def test_too_long_and_out_of_time():
@@ -188,6 +211,14 @@ def test_summary_that_a_limit_forbids_is_not_asked_for():
     assert told == []
     assert "left out here" in str(request.messages)
     assert isinstance(given.reserve(request), LimitReached)
+
+
+def test_summary_that_the_model_fails_to_write_is_done_without():
+    """When the request for a summary fails, that is told, and the conversation is just shortened."""
+    given = asking(Window(tokens=1_000, summarise=True), exchanges=20)
+    told, request = play(given.request(), RateLimited("Slow down.", status=429))
+    assert [type(step) for step in told] == [AskModel, RequestFailed]
+    assert "left out here" in str(request.messages)
 
 
 def test_tool_that_reads_on_is_made_once():

@@ -119,6 +119,16 @@ def test_what_nobody_reported_stays_set_aside():
     assert reserve(spending).max_tokens == 300
 
 
+def test_attempts_in_vain_are_charged_beside_the_answer():
+    """Of a request that was sent three times the answer's figures are charged, and twice the worst."""
+    spending = budget(output_tokens=1_000, cost=1.0)
+    reservation = reserve(spending, max_tokens=300)
+    settle(spending, reservation, used(80, 40) + Usage(requests=2, unreported=2))
+    assert (spending.spent.input_tokens, spending.spent.output_tokens) == (280, 640)
+    assert spending.spent.dollars == pytest.approx(2 * PRICE.worst_case(100, 300) + PRICE.dollars(80, 40))
+    assert spending.usage == Usage(80, 40, requests=3, unreported=2)
+
+
 def test_what_came_to_nothing_is_given_back():
     """A request that the server refused has taken nothing."""
     spending = budget(output_tokens=1_000, cost=1.0)

@@ -23,7 +23,7 @@ from agentkit.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay, say
 from agentkit.tooling.tool import Tool
 
 DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
@@ -337,6 +337,18 @@ class PlainLLM(ScriptedLLM):
     def astream(self, messages, **_):
         """Stream by hand."""
         return PlainIterator(self.stream(messages))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_that_nobody_was_asked_is_recorded(way, tmp_path):
+    """Where there is no approver, a recording says so, and its replay comes to the same refusal."""
+    for opened in (record, replay):
+        with opened(tmp_path / "trip.cassette"):
+            llm = ScriptedLLM(call("erase", a=1, b=1), "Well.")
+            agent = Agent("helper", [Tool(add, "erase", level="SYSTEM")], llm=llm)
+            (used,) = tell(agent, way)[-1].result.tool_calls
+        assert used.result.status == "denied"
+        assert "There is nobody to approve it." in used.result.content
 
 
 def test_stream_need_not_be_a_generator():

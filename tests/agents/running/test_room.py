@@ -112,6 +112,16 @@ def test_summary_of_another_conversation_is_not_told():
     assert room.told(messages[:6]) == messages[:6]
 
 
+def test_the_longer_of_two_summaries_is_kept():
+    """A summary that another process has written is taken in where it belongs and tells more than our own."""
+    room, messages = Room(Window(summarise=True)), conversation()[:-1]
+    first, longer = (Summary(count, messages[count - 1], f"{count} messages.") for count in (4, 6))
+    stranger = Summary(8, UserMessage("Elsewhere."), "Something else.")
+    for found, kept in ((None, None), (first, first), (longer, longer), (first, longer), (stranger, longer)):
+        room.recall(found, messages)
+        assert room.summary is kept
+
+
 def test_standing_orders_are_told_beside_the_summary():
     """Orders of the system that a summary covers are told all the same."""
     order = SystemMessage("Speak like a pirate.")

@@ -51,6 +51,14 @@ def test_a_letter_answers(typed, answer):
     assert "This must be asked for: It changes files." in person.told[1]
 
 
+def test_a_long_question_says_what_it_is_about_once_more():
+    """When its beginning may have left the screen, the call is named again, right before the answer."""
+    long = ApprovalRequest("agentkit", "write_file", {"path": "a", "content": "\n" * 500}, ASK)
+    person = Person("n")
+    person.decide(long)
+    assert person.told[2].startswith("agentkit wants to call write_file: 50")
+
+
 @pytest.mark.parametrize("unclear", ["maybe", "yy", "y please", "always!"])
 def test_what_is_not_understood_is_asked_again(unclear):
     """Anything else is no answer, neither a yes nor a no."""

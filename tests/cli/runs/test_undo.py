@@ -1,5 +1,7 @@
 """Does `agentkit undo` take back what an earlier process changed?"""
 
+import re
+
 from agentkit.config import state_folder
 
 
@@ -24,6 +26,20 @@ def test_nothing_to_undo_is_said(command):
     out, err, code = command("undo")
     assert (code, out) == (1, "")
     assert "nothing to undo" in err
+
+
+def test_changes_elsewhere_are_named(command, tmp_path, monkeypatch):
+    """In a folder without changes it is said which command takes back those of the latest run elsewhere."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    command("tools", "run", "write_file", "path=note.txt", "content=hello")
+    monkeypatch.chdir(tmp_path / "here")
+    _, err, code = command("undo")
+    assert (code, f"(in {tmp_path / 'there'})" in err) == (1, True)
+    run = re.search(r"elsewhere: agentkit undo (\S+)", err)[1]
+    assert command("undo", run)[2] == 0
+    assert not (tmp_path / "there/note.txt").exists()
 
 
 def test_undo_refuses_what_was_changed_since(command, tmp_path, monkeypatch):

@@ -71,6 +71,24 @@ def test_what_was_learnt_is_remembered(ask):
         assert "response_format" in body_of(server)
 
 
+class Preparing(ScriptedProvider):
+    """Says how often it was to load what the first request needs."""
+
+    prepared = 0
+
+    def prepare(self):
+        """Load it."""
+        self.prepared += 1
+
+
+def test_what_the_first_request_needs_is_loaded():
+    """A provider that has something to load loads it; one that has nothing is left alone."""
+    provider, other = Preparing("Hi"), ScriptedProvider("Hi")
+    for each in (provider, other):
+        Fallback(each).prepare()
+    assert (provider.prepared, other.requests) == (1, [])
+
+
 def test_a_history_with_calls(ask):
     """Calls and results of the past are told as text too, also when no tool is offered any more."""
     with FakeServer(REFUSAL, "4", "It is 4.") as server:

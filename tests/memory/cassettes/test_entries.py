@@ -7,7 +7,7 @@ import pytest
 from agentkit.decisions import Decision, Label
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, SessionError
 from agentkit.events import Approved, ResponseReceived, RunStarted, ToolCallFinished, ToolCallPostponed
-from agentkit.memory.cassettes.entries import Reader, encode_answer, encode_question, encode_told
+from agentkit.memory.cassettes.entries import Reader, TimeUp, encode_answer, encode_charge, encode_question, encode_told
 from agentkit.memory.cassettes.numbering import Numbers
 from agentkit.messages import (
     AssistantMessage,
@@ -21,7 +21,7 @@ from agentkit.messages import (
     UserMessage,
 )
 from agentkit.tape import PersonAsked
-from agentkit.usage import Usage
+from agentkit.usage import Charge, Usage
 
 CALL = ToolCall("c1", "add", '{"a": 1}')
 RESPONSE = Response(
@@ -63,10 +63,17 @@ def test_question_and_answer_come_back(question, answer):
     assert asking.is_live is (question is CALL)  # only a tool call can be
 
 
+def lost(error, unanswered):
+    """The error of a request that was sent so often in vain."""
+    error.unanswered = unanswered
+    return error
+
+
 @pytest.mark.parametrize(
     "error",
     [
         ModelError("Something."),
+        lost(RateLimited("Slow down.", status=429), 2),
         RateLimited("Slow down.", status=429, code="limit", parameter="tokens", retry_after_seconds=1.5),
         Rejected("Too long.", status=400, code="context_length_exceeded", limit_tokens=8_192),
         BadResponse("Cut."),
@@ -107,6 +114,26 @@ def test_a_value_whose_text_was_redacted_is_none():
     """When the text that says the value is no JSON any more, there is no value."""
     line = {**HEAD, "ask": "tool", "call": {"id": "c", "name": "n", "arguments": ""}, "value": "content"}
     assert Reader().read({**line, "answer": {"tool": "n", "status": "ok", "content": "{oops"}}).answer.value is None
+
+
+def test_what_an_answer_has_cost_comes_back():
+    """What answering was charged with stands beside the answer; where nothing was, nothing is written."""
+    charge = Charge(30, 4, 2, (0.25, 0.5))
+    assert back(CALL, ToolResult("add", "ok", "1"), **encode_charge(charge)).charge == charge
+    assert back(CALL, ToolResult("add", "ok", "1")).charge is None
+    assert encode_charge(None) == encode_charge(Charge()) == {}
+
+
+@pytest.mark.parametrize("charge", [3, [1], [1, 2, "x"], [-1, 0, 0], [1, 2, 3, "much"]])
+def test_a_charge_that_is_none_is_refused(charge):
+    """What does not say tokens, tool calls and dollars is a damaged line."""
+    with pytest.raises(SessionError, match="damaged"):
+        back(CALL, ToolResult("add", "ok", "1"), charge=charge)
+
+
+def test_when_the_time_was_up_comes_back():
+    """At which of its readings a watch said that the time was up is a line of its own."""
+    assert Reader().read({"watch": "1/2", "up": 3, "at": 12.5}) == TimeUp("1/2", 3, 12.5)
 
 
 def test_a_milestone_can_name_its_answer():

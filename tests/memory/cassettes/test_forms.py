@@ -135,6 +135,16 @@ def test_settings_may_be_of_any_kind():
     assert fits(request(settings={"stop": endless}), request(settings={"stop": endless}))
 
 
+def test_room_for_the_answer_does_not_count():
+    """How long an answer may be is not compared, as limits decide it; it tells questions apart that are alike."""
+    narrow, wide = (question_form(request(settings={"max_tokens": most, "seed": 1})) for most in (100, 200))
+    assert narrow.fits(wide)
+    assert wide.fits(question_form(request(settings={"seed": 1})))
+    assert not narrow.fits(question_form(request(settings={"max_tokens": 100})))
+    assert (narrow.room, wide.room) == ("100", "200")
+    assert "max_tokens" not in str(narrow)
+
+
 def test_most_of_a_conversation_can_be_shared():
     """Of recorded questions the one with the most messages in common is the nearest."""
     one, two = (

@@ -1,14 +1,21 @@
 """Does a replay give what was recorded, and nothing else?"""
 
+import json
+import math
+from dataclasses import replace
+
 import pytest
 
 from agentkit.decisions import Decision
 from agentkit.errors import RateLimited, ReplayError
 from agentkit.events import Approved, RunStarted
+from agentkit.memory.cassettes.entries import encode_answer, encode_question
+from agentkit.memory.cassettes.numbering import Numbers
 from agentkit.memory.cassettes.player import Player
 from agentkit.memory.cassettes.recorder import Recorder
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
 from agentkit.tape import PersonAsked, active, taped, told
+from agentkit.usage import Charge, Usage
 
 CALL = ToolCall("c1", "add", '{"a": 1}')
 PERSON = PersonAsked(CALL, Decision("ask", "level", "Dear."))
@@ -53,6 +60,13 @@ def test_answers_come_in_any_order(cassette):
     assert [player.replayed(PERSON), player.replayed(CALL)] == [Approved("c1", "once"), ToolResult("add", "ok", "4")]
     assert [player.replayed(request(word)).text for word in "baa"] == ["2", "1", "3"]
     player.finish()
+
+
+def test_of_questions_that_differ_in_their_room_each_has_its_own(cassette):
+    """Questions that allow answers of different lengths find their own answers first, and then any."""
+    asked = [replace(request("a"), settings={"max_tokens": most}) for most in (100, 200, 300)]
+    player = Player(cassette(*zip(asked, map(say, "123"), strict=True)))
+    assert [player.replayed(question).text for question in (asked[1], request("a"), asked[2])] == ["2", "1", "3"]
 
 
 def test_errors_are_replayed(cassette):
@@ -156,6 +170,85 @@ def test_a_live_answer_is_asked_for_again(tmp_path):
             taped(CALL, ask, lambda result: result.value is not None)
         tape.finish()
     assert asked == ["1", "1"]
+
+
+class Account:
+    """Keeps what it is charged with."""
+
+    def __init__(self, charged=None):
+        self.charged = charged
+        self.charges = []
+
+    def charge(self, charge):
+        """Keep it."""
+        self.charges.append(charge)
+
+
+def test_what_an_answer_has_cost_is_charged_again(tmp_path):
+    """The cost of an answer is recorded with it, and charged when it is replayed; what has cost nothing is not."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+    with active(recorder):
+        taped(CALL, lambda: ToolResult("add", "ok", "1"), account=Account(Charge(30, 4, 2, (0.25,))))
+        taped(request("a"), lambda: say("1"), account=Account(Charge()))
+    recorder.finish()
+    account, player = Account(), Player(recorder.path)
+    assert player.replayed(CALL, account).content == "1"
+    assert player.replayed(request("a"), account).text == "1"
+    assert account.charges == [Charge(30, 4, 2, (0.25,))]
+
+
+def first_version(path, *askings):
+    """A cassette of the first version of the format, which said neither times that were up nor costs."""
+    numbers = Numbers()
+    recorded = [
+        {"id": number, "inside": inside, "at": 10.0 + number, "seconds": 0.5}
+        | encode_question(question, numbers)
+        | encode_answer(answer, numbers)
+        for number, inside, question, answer in askings
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in [{"cassette": 1}, *recorded]), "utf-8")
+    return path
+
+
+def test_a_cassette_of_the_first_version_charges_what_it_tells(tmp_path):
+    """In an older cassette a call has cost the tokens of its result, and the calls that were made inside of it."""
+    spent = ToolResult("ask", "ok", "1", usage=Usage(30, 4, requests=1))
+    inner, outer = ToolCall("c2", "add", "{}"), ToolCall("c1", "ask", "{}")
+    path = first_version(
+        tmp_path / "old.cassette",
+        (3, 2, ToolCall("c3", "add", "{}"), ToolResult("add", "ok", "3")),
+        (2, 1, inner, ToolResult("add", "ok", "2")),
+        (1, 0, outer, spent),
+        (4, 0, request("a"), say("Done.")),
+    )
+    account, player = Account(), Player(path)
+    player.replayed(outer, account)
+    player.replayed(request("a"), account)
+    assert account.charges == [Charge(30, 4, 2)]
+    player.finish()
+
+
+def test_the_time_is_up_when_it_was_in_the_recording(tmp_path):
+    """A watch of a replay stands still until the reading at which the recorded one said that the time was up."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+    watch = recorder.watch()
+    for seconds in (5.0, 4.0, -1.0):
+        watch.left(seconds)
+    recorder.finish()
+    player = Player(recorder.path)
+    watches = player.watch(), player.watch()
+    assert [watches[0].left(9.0) for _ in range(4)] == [math.inf, math.inf, 0.0, 0.0]
+    assert watches[1].left(-9.0) == math.inf
+    assert watches[0]() == player.now()
+
+
+def test_a_cassette_of_the_first_version_tells_time_by_its_answers(tmp_path):
+    """A watch of an older cassette, which does not know when a time was up, reckons with the time of the answers."""
+    player = Player(first_version(tmp_path / "old.cassette", (1, 0, request("a"), say("1"))))
+    watch = player.watch()
+    assert (watch(), watch.left(3.0)) == (10.5, 3.0)
+    player.replayed(request("a"))
+    assert watch() == 11.0
 
 
 def test_a_long_conversation_is_compared_message_by_message(cassette):

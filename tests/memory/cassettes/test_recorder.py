@@ -84,6 +84,24 @@ def test_what_a_tool_asks_is_marked(recorder):
     assert "inside" not in call
 
 
+def test_a_question_is_answered_once(recorder):
+    """What comes after a question's first answer is not written down, and who says it is told so."""
+    asked = recorder.asked(REQUEST)
+    assert [asked.heard(RESPONSE), asked.heard(Response(AssistantMessage("Late.")))] == [True, False]
+    recorder.finish()
+    assert [entry.answer for entry in read_cassette(recorder.path)[1]] == [RESPONSE]
+
+
+def test_the_time_that_is_up_is_written_once(recorder):
+    """Each watch has a name by the part of the program that it is of, and notes its first reading without time left."""
+    inside = recorder.asked(CALL).tape
+    for watch, readings in ((recorder.watch(), (2.0, 0.0, -1.0)), (inside.watch(), (1.0,)), (inside.watch(), (0.0,))):
+        assert tuple(map(watch.left, readings)) == readings
+        assert watch() <= watch()
+    recorder.finish()
+    assert [(line["watch"], line["up"]) for line in lines(recorder.path)] == [("1", 2), ("1/2", 1)]
+
+
 def test_a_recording_that_is_over_hears_nothing(recorder):
     """What a thread asks after the end is answered and not recorded; ending twice is no error."""
     recorder.finish()

@@ -131,8 +131,10 @@ def test_a_lock_that_is_given_back_just_then_is_had(tmp_path):
 def test_locks_that_cannot_be_had_are_an_error(tmp_path):
     """Where no lock can be made, the error names the place."""
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(SessionError, match="cannot be had"):
-        RangeLocks(tmp_path / "file" / "locks").take("a")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "file" / "locks", tmp_path / "folder"):
+        with pytest.raises(SessionError, match="cannot be had"):
+            RangeLocks(path).take("a")
 
 
 def test_a_lock_that_the_system_refuses_is_an_error(tmp_path):

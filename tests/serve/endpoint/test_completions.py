@@ -11,7 +11,7 @@ import pytest
 from agentkit import LLM, Agent, Limits, Session, system_tools, tool
 from agentkit.decisions import Label
 from agentkit.errors import BadResponse, RateLimited, Rejected, SessionError, ToolError, Unauthorized, Unreachable
-from agentkit.serve.endpoint.completions import agent_apart, refusal_of, usage_of
+from agentkit.serve.endpoint.completions import limits_under, refusal_of, usage_of
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.dialogue import ask_user_tool, finish_tool
 from agentkit.usage import Usage
@@ -190,11 +190,11 @@ def test_a_limit_of_the_run_ends_the_answer(serve):
 
 def test_a_clients_bound_is_a_limit_of_the_run():
     """`max_tokens` bounds what the whole run may write, and never widens the agent's own limit."""
-    agent = Agent("helper", llm=ScriptedLLM(), limits=Limits(output_tokens=100))
-    assert agent_apart(agent, 20).limits.output_tokens == 20
-    assert agent_apart(agent, 200).limits.output_tokens == 100
-    assert agent_apart(agent).limits == agent.limits
-    assert agent_apart(Agent("helper", llm=ScriptedLLM()), 20).limits.output_tokens == 20
+    limits = Limits(output_tokens=100)
+    assert limits_under(limits, 20).output_tokens == 20
+    assert limits_under(limits, 200).output_tokens == 100
+    assert limits_under(limits, None) == limits
+    assert limits_under(Limits(), 20).output_tokens == 20
 
 
 def test_listeners_hear_what_clients_want(serve):

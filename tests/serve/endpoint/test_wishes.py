@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentkit.decisions import Label
 from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolMessage, UserMessage
 from agentkit.serve.endpoint.wishes import wishes_of
 from agentkit.serve.exchange import Refusal
@@ -88,6 +89,19 @@ def test_what_is_not_supported_is_refused(more, status, parameter, words):
     assert (refused.value.status, refused.value.parameter) == (status, parameter)
 
 
+def test_pictures_come_from_the_web_or_with_the_request():
+    """A picture is data in the request, or an address of the web that the provider reads."""
+    for url in ("data:image/png;base64,aGk=", "https://example.com/a.png"):
+        content = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]
+        assert len(wishes(messages=[{"role": "user", "content": content}]).prompt) == 2
+
+
+def test_results_of_foreign_tools_are_text_of_strangers():
+    """What a client says that a tool of its own gave is not trusted, so that nothing private leaves because of it."""
+    history = wishes(messages=[ASK, CALLS, RESULT, ASK]).history
+    assert [message.labels for message in history if isinstance(message, ToolMessage)] == [{Label.UNTRUSTED}]
+
+
 @pytest.mark.parametrize(
     "messages",
     [
@@ -97,6 +111,16 @@ def test_what_is_not_supported_is_refused(more, status, parameter, words):
         [5],
         [{"role": "robot", "content": ""}],
         [{"role": "user", "content": [{"type": "input_audio"}]}],
+        [{"role": "user"}],
+        [{"role": "user", "content": None}],
+        [{"role": "user", "content": 5}],
+        [{"role": "user", "content": {"text": "x"}}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:text/html,x"}}]}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": 5}}]}],
+        [{"role": "system", "content": 5}, ASK],
+        [{"role": ["user"], "content": "x"}],
+        [ASK, {"role": "assistant", "content": None, "tool_calls": "x"}, ASK],
         [ASK, {"role": "assistant", "content": "42"}],
         [{"role": "system", "content": "x"}],
         [ASK, RESULT, ASK],

@@ -81,7 +81,7 @@ def test_decimals_beyond_exactness_are_not_whole(number):
         call("isqrt", [number])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(NUMBERS)
 def test_statistics_agree_with_the_standard_library(numbers):
     """Mean, median, variance and deviation are those of the statistics module."""
@@ -90,7 +90,7 @@ def test_statistics_agree_with_the_standard_library(numbers):
         assert call(name, [numbers]) == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 1000), st.integers(0, 1000))
 def test_counting_agrees_with_the_standard_library(total, chosen):
     """Choices are counted exactly as the math module counts them."""

@@ -168,7 +168,7 @@ def test_costly_expressions_are_bounded(piece):
     assert time.perf_counter() - started < 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(trees())
 def test_agrees_with_python(tree):
     """Any arithmetic that Python writes has the value that Python gives it, or is refused where Python has none."""
@@ -179,7 +179,7 @@ def test_agrees_with_python(tree):
         assert (answer, type(answer)) == (value, type(value))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | st.text(max_size=60))
 def test_garbage_gives_a_number_or_an_error(text):
     """Whatever is typed, the answer is a finite number or an error, never anything else."""
@@ -189,14 +189,14 @@ def test_garbage_gives_a_number_or_an_error(text):
     assert not isinstance(answer, float) or math.isfinite(answer)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 10**12), st.sampled_from(["{:,}", "{:_}", "{}", " {} ", "+{}"]))
 def test_whole_numbers_are_read_as_written(number, style):
     """A whole number is read with thousands commas, underscores or none."""
     assert calculate(style.format(number)) == number
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(0, allow_nan=False, allow_infinity=False))
 def test_floats_are_read_as_written(number):
     """A float that Python wrote is read back as the same float."""

@@ -1,0 +1,1 @@
+"""`agentkit knowledge`: documents in, passages out."""

@@ -1,0 +1,115 @@
+"""`agentkit knowledge`: add documents to a file, search them, list and remove them, without a model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from agentkit.cli.exit_codes import ANSWERED, FAILED
+
+if TYPE_CHECKING:
+    from agentkit.knowledge import Knowledge, Passage, Report
+
+_EXAMPLES = """\b
+Examples:
+  agentkit knowledge add docs/ https://example.org/handbook
+  agentkit knowledge search "how many days of leave?"
+  agentkit knowledge list
+  agentkit knowledge remove docs/
+"""
+_PLACE = click.option(
+    "--place",
+    metavar="FILE|URL",
+    default="knowledge.db",
+    show_default=True,
+    help="Where the knowledge is kept: a file, or the URL of a PostgreSQL database.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@click.group(epilog=_EXAMPLES, short_help="Add documents, and search them for passages.")
+def knowledge() -> None:
+    """Add documents, and search them for passages with source and position."""
+
+
+@knowledge.command("add")
+@click.argument("places", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
+@_PLACE
+@_JSON
+def add_documents(*, places: tuple[str, ...], place: str, as_json: bool) -> int:
+    """Add files, folders and web pages, or bring them up to date."""
+    from agentkit.cli.display import clean, json_text
+
+    with _opened(place) as opened:
+        report = opened.add(*places)
+    if as_json:
+        click.echo(json_text(asdict(report)))
+    else:
+        click.echo(str(report))
+        for source, reason in report.skipped.items():
+            click.echo(clean(f"skipped {source}: {reason}"), err=True)
+    return FAILED if _came_to_nothing(report) else ANSWERED
+
+
+@knowledge.command("search")
+@click.argument("question")
+@click.option("-n", "--limit", default=5, show_default=True, type=click.IntRange(1, 100), help="How many passages.")
+@click.option("--source", help="Only in this source, in which * stands for anything.")
+@_PLACE
+@_JSON
+def search_documents(*, question: str, limit: int, source: str | None, place: str, as_json: bool) -> int:
+    """Show the passages that answer QUESTION best."""
+    from agentkit.cli.display import clean, json_text
+
+    with _opened(place) as opened:
+        found = opened.search(question, limit, source=source)
+    if as_json:
+        documents = [{"citation": each.citation, "position": each.position, **asdict(each)} for each in found]
+        click.echo(json_text(documents))
+    else:
+        click.echo(clean("\n\n".join(map(_shown, found))) if found else "No passage was found.", err=not found)
+    return ANSWERED if found else FAILED
+
+
+@knowledge.command("list")
+@_PLACE
+@_JSON
+def list_documents(*, place: str, as_json: bool) -> None:
+    """List the documents, by their sources."""
+    from agentkit.cli.display import clean, json_text
+
+    with _opened(place) as opened:
+        documents = opened.documents
+    if as_json:
+        click.echo(json_text([asdict(each) for each in documents]))
+    for each in documents if not as_json else ():
+        click.echo(clean(f"{each.passages:>6}  {each.kind:<8}  {each.source}"))
+
+
+@knowledge.command("remove")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE|FOLDER...")
+@_PLACE
+def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
+    """Forget documents; the files themselves stay."""
+    with _opened(place) as opened:
+        removed = opened.remove(*sources)
+    click.echo(f"{len(removed)} removed")
+    return ANSWERED if removed else FAILED
+
+
+def _opened(place: str) -> Knowledge:
+    from agentkit.knowledge import Knowledge
+
+    return Knowledge(place)
+
+
+def _came_to_nothing(report: Report) -> bool:
+    return bool(report.skipped) and not (report.added or report.updated or report.unchanged)
+
+
+def _shown(passage: Passage) -> str:
+    """A passage, below where it stands."""
+    section = f"  ({passage.section})" if passage.section else ""
+    return f"{passage.citation}{section}\n{passage.text}"

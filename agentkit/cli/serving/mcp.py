@@ -1,0 +1,132 @@
+"""`agentkit mcp`: our tools for clients of the Model Context Protocol, and what a server of it offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit.cli.completing import tool_names
+from agentkit.cli.exit_codes import ANSWERED, REFUSED
+
+if TYPE_CHECKING:
+    from agentkit.mcp import MCPServer
+
+_EXAMPLES = """\b
+Examples:
+  agentkit mcp serve --tools core,web           for a client that starts it
+  agentkit mcp serve --tools core,web --http    for clients that show the token that it prints
+  agentkit mcp tools "uvx mcp-server-time"      what a server offers, and what has changed
+  agentkit mcp tools "uvx mcp-server-time" --accept
+"""
+
+
+@click.group(short_help="Offer tools to MCP clients, and look at MCP servers.", epilog=_EXAMPLES)
+def mcp() -> None:
+    """Offer tools over the Model Context Protocol, and look at what servers of it offer."""
+
+
+@mcp.command("serve")
+@click.option(
+    "-t",
+    "--tools",
+    multiple=True,
+    required=True,
+    metavar="NAME,...",
+    shell_complete=tool_names,
+    help="Tools or collections (core, web, system, files, default), with commas or repeated.",
+)
+@click.option("--safety", metavar="LEVEL", default="network", show_default=True, help="What runs unasked.")
+@click.option(
+    "--ask-client", is_flag=True, help="Ask the person at the client what must be asked for; else it is denied."
+)
+@click.option("--http", is_flag=True, help="Serve streamable HTTP, and print URL and token.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
+@click.option(
+    "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
+)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: bool, **address: Any) -> int:
+    """Offer tools to an MCP client until it closes the input, or over HTTP until Ctrl-C.
+
+    Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
+    undone with `agentkit undo`.
+    """
+    from agentkit.mcp import serve
+    from agentkit.tools.catalog import named
+    from agentkit.workspace.journal import Journal
+    from agentkit.workspace.workspace import Workspace
+
+    chosen = named(name.strip() for word in tools for name in word.split(",") if name.strip())
+    workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
+    approve: Any = "client" if ask_client else None
+    try:
+        serve(chosen, http=_address(**address) if http else None, safety=safety, approve=approve, workspace=workspace)
+    except KeyboardInterrupt:  # which ends what is served
+        return ANSWERED
+    return ANSWERED
+
+
+def _address(*, token: str | None, **where: Any) -> Any:
+    from agentkit.config import environment
+    from agentkit.mcp import Address
+
+    token = token or environment().get("AGENTKIT_TOKEN")
+    return Address(token=token, when_ready=_tell_with_token if token is None else _tell, **where)
+
+
+def _tell(url: str, _token: str) -> None:
+    click.echo(url)
+
+
+def _tell_with_token(url: str, token: str) -> None:
+    click.echo(f"{url}\nAuthorization: Bearer {token}")
+
+
+@mcp.command("tools")
+@click.argument("server")
+@click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
+@click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
+@click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: each tool as the server describes it, and changes.")
+def show_tools(*, server: str, accept: bool, environment: tuple[str, ...], token: str | None, as_json: bool) -> int:
+    """Show what SERVER, a command or a URL, offers now, and how that differs from what was accepted.
+
+    What a server that is new here offers is accepted by looking at it. The exit code is 4 when something has changed
+    and is not accepted.
+    """
+    from agentkit.config import environment as host
+    from agentkit.mcp import MCPServer
+    from agentkit.safety.approval import visible
+
+    shown = token or (host().get("AGENTKIT_MCP_TOKEN") if "://" in server else None)
+    with MCPServer(server, environment=environment, token=shown) as found:
+        changes = found.changes
+        if accept:
+            found.accept()
+        click.echo(_document(found) if as_json else _lines(found))
+        for change in changes:
+            click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
+    return REFUSED if changes and not accept else ANSWERED
+
+
+def _document(found: MCPServer) -> str:
+    from agentkit.cli.display import json_text
+
+    tools = [{**each.to_dict(), "sha256": each.digest} for each in found.definitions]
+    changes = [{"tool": change.name, "change": str(change)} for change in found.changes]
+    return json_text({"server": found.name, "tools": tools, "changes": changes})
+
+
+def _lines(found: MCPServer) -> str:
+    """A line for each tool: its name there, a hash, what it says of itself, and how it is described."""
+    from agentkit.safety.approval import visible
+
+    rows = [(each.name, each.digest[:8], each.said_of_itself(), each.description) for each in found.definitions]
+    width = max((len(name) for name, *_ in rows), default=0)
+    lines = []
+    for name, digest, hints, text in rows:
+        first = text.strip().partition("\n")[0]
+        lines.append(visible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else "")))
+    return "\n".join(lines)

@@ -1,0 +1,295 @@
+"""What do the documents say? Knowledge: documents in, passages out, each with its source and position."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from agentkit.errors import ConfigError, MissingExtra, ToolError
+from agentkit.knowledge import finding
+from agentkit.knowledge.answering import MOST_PASSAGES, KnowledgeTool, knowledge_tool
+from agentkit.knowledge.cutting import Cut, cut
+from agentkit.knowledge.finding import Found
+from agentkit.knowledge.passages import Document, Passage, Report, Scope, Wanted
+from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wordings
+from agentkit.knowledge.reading.formats import KINDS, READING_VERSION, Content, read, read_text
+from agentkit.knowledge.stores.opening import Place, store_at
+from agentkit.knowledge.stores.store import Kept, Store, embedded_text
+from agentkit.knowledge.vectors import BATCH, Embed, Embedding, embedding
+from agentkit.knowledge.words import terms_of
+from agentkit.safety.addresses import AddressRules
+from agentkit.tools.web.connection import Connection
+from agentkit.tools.web.texts import without_controls
+
+_CANDIDATES = 50
+"""How many passages each ranking proposes."""
+
+_RERANKED = 20
+"""How many passages are judged at most by `rerank=`."""
+
+_SPACE = "knowledge"
+
+
+class Knowledge:
+    """Documents that are searched for passages, in one file that any number of processes may share.
+
+    Args:
+        place: A file, `:memory:`, the URL of a PostgreSQL database, or a store.
+        name: One place may hold several collections of documents, which know nothing of each other.
+        embed: A function from texts to vectors; then passages are found by meaning, too.
+        embed_question: The same for questions, where a model has another function for these.
+        rewrite: A function that gives other wordings of a question, or `rewrite_with(llm)`.
+        rerank: A function that puts passages in order, or `rerank_with(llm)`.
+        passage_chars, overlap_chars: How long a passage may be, and how much of it the next one tells again.
+        connection: How web pages are fetched, when not as `fetch_url` does.
+
+    Raises ConfigError for arguments that cannot be, and SessionError when the place cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        name: str = "default",
+        embed: Embed | None = None,
+        embed_question: Embed | None = None,
+        rewrite: Rewrite | None = None,
+        rerank: Rerank | None = None,
+        passage_chars: int = 1_200,
+        overlap_chars: int = 150,
+        connection: Connection | None = None,
+    ) -> None:
+        self.store: Store = store_at(place)
+        self.name = name
+        self._space = f"{_SPACE}/{without_controls(name)}"
+        self._embedding = embedding(embed, embed_question)
+        self._rewrite, self._rerank = rewrite, rerank
+        self._cut = Cut(passage_chars, overlap_chars)
+        self._connection = connection or Connection(AddressRules())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Knowledge({self.store!r}, name={self.name!r})"
+
+    @property
+    def documents(self) -> list[Document]:
+        """What is known, in the order of the sources."""
+        return self.store.documents(self._space)
+
+    def add(self, *places: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None) -> Report:
+        """Add files, folders and web pages, or bring them up to date.
+
+        What has not changed is not read into passages again; what was added from a place and is not there any more is
+        removed. A folder is read with all in it, but for hidden files, links, installed packages and what may hold
+        secrets. What cannot be read stands in the report, with the reason. Raises ConfigError for a file or folder that
+        is not there and never was.
+        """
+        known = checked_metadata(metadata)
+        report = Report()
+        for place in map(finding.spelled, places):
+            report += self._add_place(place, known)
+        return report
+
+    def add_text(
+        self,
+        text: str,
+        source: str,
+        *,
+        title: str = "",
+        kind: str = "markdown",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Report:
+        """Add a text under a name of your own. Its kind is markdown, text, python, code or data."""
+        if kind not in KINDS or kind in ("html", "pdf"):
+            raise ConfigError(f"kind= takes markdown, text, python, code or data; not {kind!r}.")
+        plain, name = without_controls(text), without_controls(source)
+        if not name or finding.is_url(name):
+            raise ConfigError("source= takes a name for the text. For a web page use add().")
+        known = checked_metadata(metadata)
+        given = without_controls(title)
+        fingerprint = self._fingerprint(plain.encode(), [kind, given, known])
+        before = next((each for each in self.store.documents(self._space, name) if each.source == name), None)
+        if before is not None and before.fingerprint == fingerprint:
+            return Report(unchanged=(name,))
+        content = read_text(plain, kind)
+        return self._keep(replace(content, title=given or content.title), name, fingerprint, known, before)
+
+    def refresh(self) -> Report:
+        """Bring everything up to date that was added from files, folders and the web."""
+        report = Report()
+        for place, metadata in self.store.places(self._space).items():
+            report += self._add_place(place, metadata)
+        return report
+
+    def remove(self, *sources: str | os.PathLike[str]) -> list[str]:
+        """Forget documents, by their sources or by the folders they are in; the sources that were forgotten.
+
+        A folder that was added is no longer brought up to date by `refresh`.
+        """
+        places = [name for source in sources for name in (os.fspath(source), finding.spelled(source))]
+        below = [
+            document.source
+            for place in dict.fromkeys(places)
+            for document in self.store.documents(self._space, place)
+            if document.source == place or document.source.startswith(_folder(place))
+        ]
+        self.store.drop_places(self._space, places)
+        return self.store.remove(self._space, dict.fromkeys(below))
+
+    def search(
+        self,
+        question: str,
+        limit: int = 5,
+        *,
+        where: Wanted | None = None,
+        source: str | None = None,
+        kind: str | None = None,
+    ) -> list[Passage]:
+        """The passages that answer a question best, the best first; none when no word and no meaning is shared.
+
+        `where` names metadata that a document must have: a value, one of several, or `Between(low, high)`. `source`
+        is a source in which `*` stands for anything, `kind` one of the formats.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ConfigError(f"limit= takes a whole number from 1 on; not {limit!r}.")
+        scope = Scope(self._space, dict(where or {}), without_controls(source) if source else None, kind)
+        queries = wordings(question, self._rewrite)
+        found = candidates(self.store, self._embedding, scope, queries, limit)
+        found = found[: max(limit, _RERANKED) if self._rerank else limit]
+        known = self.store.passages([number for number, _ in found])
+        passages = [replace(known[number], score=score) for number, score in found if number in known]
+        return reranked(question, passages, self._rerank)[:limit]
+
+    def embed_again(self) -> int:
+        """Make the vectors of all passages anew, after another `embed=` was given; how many passages there are."""
+        if self._embedding is None:
+            raise ConfigError("There is no embed= to make vectors with.")
+        self.store.drop_vectors(self._space)
+        return self._embed_rest()
+
+    def as_tool(
+        self, name: str = "search_knowledge", *, limit: int = 5, where: Wanted | None = None, is_private: bool = True
+    ) -> KnowledgeTool:
+        """The tool by which a model searches: passages with source, position and score, so that its answers cite.
+
+        Its results are untrusted, and private unless told otherwise. `where` bounds what the model can find.
+        """
+        if not 1 <= limit <= MOST_PASSAGES:
+            raise ConfigError(f"limit= takes 1 to {MOST_PASSAGES} passages; not {limit!r}.")
+        return knowledge_tool(partial(self.search, limit=limit, where=where), name, is_private=is_private)
+
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        self.store.close()
+
+    def _add_place(self, place: str, metadata: Mapping[str, Any]) -> Report:
+        """One place: what is there is kept, what was there is removed."""
+        before = {
+            each.source: each
+            for each in self.store.documents(self._space, place)
+            if each.source == place or each.source.startswith(_folder(place))
+        }
+        report = Report()
+        there: set[str] = set()
+        for found in self._documents_at(place):
+            there.add(found.source)
+            report += self._keep_found(found, metadata, before.get(found.source))
+        if not there and not before and not Path(place).is_dir():
+            raise ConfigError(f"There is no file or folder {place}.")
+        report += Report(removed=tuple(self.store.remove(self._space, sorted(before.keys() - there))))
+        self.store.keep_place(self._space, place, metadata)
+        if self._embedding is not None:
+            self._embed_rest()
+        return report
+
+    def _documents_at(self, place: str) -> Iterable[Found]:
+        if finding.is_url(place):
+            return [finding.found_on_web(place, self._connection)]
+        files = finding.files_below(place) if Path(place).is_dir() else [place] if os.path.lexists(place) else []
+        own: tuple[str, ...] = getattr(self.store, "files", ())
+        return (finding.found_in_file(path, own) for path in files)
+
+    def _keep_found(self, found: Found, metadata: Mapping[str, Any], before: Document | None) -> Report:
+        """Keep a document that was found, unless it has not changed."""
+        if found.body is None:
+            return Report(skipped={found.source: found.fault})
+        fingerprint = self._fingerprint(found.body, [found.content_type, metadata])
+        if before is not None and before.fingerprint == fingerprint:
+            return Report(unchanged=(found.source,))
+        try:
+            content = read(found.body, found.source, found.content_type)
+        except (ToolError, MissingExtra) as error:
+            removed = self.store.remove(self._space, [found.source])
+            return Report(removed=tuple(removed), skipped={found.source: str(error)})
+        return self._keep(content, found.source, fingerprint, metadata, before)
+
+    def _keep(
+        self, content: Content, source: str, fingerprint: str, metadata: Mapping[str, Any], before: Document | None
+    ) -> Report:
+        pieces = cut(content.blocks, self._cut)
+        vectors = None
+        if self._embedding is not None:
+            texts = [embedded_text(content.title, piece.section, piece.text) for piece in pieces]
+            vectors = self._embedding.vectors(texts)
+        document = Document(source, content.title, content.kind, fingerprint, time.time(), metadata)
+        self.store.put(self._space, Kept(document, pieces, vectors))
+        sources = (source,)
+        return Report(updated=sources if before else (), added=() if before else sources, passages=len(pieces))
+
+    def _embed_rest(self) -> int:
+        """Give vectors to the passages that have none."""
+        count = 0
+        while self._embedding and (rest := self.store.without_vector(self._space, BATCH)):
+            vectors = self._embedding.vectors(list(rest.values()))
+            self.store.give_vectors(dict(zip(rest, vectors, strict=True)))
+            count += len(rest)
+        return count
+
+    def _fingerprint(self, body: bytes, settings: list[Any]) -> str:
+        """What changes when a document must be kept anew."""
+        how = [READING_VERSION, self._cut.passage_chars, self._cut.overlap_chars, *settings]
+        return sha256(json.dumps(how, sort_keys=True).encode() + b"\0" + body).hexdigest()
+
+
+def candidates(
+    store: Store, made: Embedding | None, scope: Scope, queries: Sequence[str], limit: int
+) -> list[tuple[int, float]]:
+    """Numbers of passages with scores, the best first: those of the words when they are the only ranking.
+
+    Several rankings, of other wordings and of vectors, are joined by their ranks, as their scores do not compare.
+    """
+    count = max(_CANDIDATES, limit)
+    rankings = [store.find_words(scope, terms_of(query), count) for query in queries]
+    if made is not None:
+        rankings += [store.find_vector(scope, made.vector(query), count) for query in queries]
+    if len(rankings) == 1:
+        return rankings[0]
+    return fused([number for number, _ in ranking] for ranking in rankings)
+
+
+def _folder(place: str) -> str:
+    return place if place.endswith("/") else f"{place}/"
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Metadata as it comes back. Raises ConfigError for what is not JSON."""
+    try:
+        known = json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"metadata= takes a dictionary of JSON values: {error}.") from None
+    return dict(known)

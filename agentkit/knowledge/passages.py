@@ -1,0 +1,169 @@
+"""What is a document, what is a passage of it, and which passages are wanted?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit.errors import ConfigError
+
+_NUMBERS = int | float | None
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A range of metadata values, both ends included; None leaves an end open. Numbers, or texts such as dates."""
+
+    low: str | float | None = None
+    high: str | float | None = None
+
+    def __post_init__(self) -> None:
+        kinds = {isinstance(end, str) for end in (self.low, self.high) if end is not None}
+        if len(kinds) != 1:
+            raise ConfigError("Between takes one or two numbers, or one or two texts.")
+
+
+Wanted = Mapping[str, Scalar | Sequence[Scalar] | Between]
+"""Metadata that a document must have: a value, one of several values, or a range; all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a document as its format gives it: a paragraph, a heading, a function.
+
+    `section` are the headings above it, outermost first; lines count from 1 in the document, 0 where it has none.
+    `is_code` says that it must be cut at its lines and not at its sentences.
+    """
+
+    text: str
+    section: tuple[str, ...] = ()
+    line: int = 0
+    page: int | None = None
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A passage before it is kept: a text, the headings above it, and where it stands."""
+
+    text: str
+    section: str = ""
+    first_line: int | None = None
+    last_line: int | None = None
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is known of a document: where it is from, of which kind it is, and how many passages it has.
+
+    `source` is a path, a URL or a name; `fingerprint` changes when the content or the way it is cut does; `added` is
+    in seconds since 1970.
+    """
+
+    source: str
+    title: str = ""
+    kind: str = "text"
+    fingerprint: str = ""
+    added: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    passages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage that was found. `score` compares it with the others of the same search only: higher is better."""
+
+    text: str
+    source: str
+    title: str = ""
+    kind: str = "text"
+    section: str = ""
+    first_line: int | None = None
+    last_line: int | None = None
+    page: int | None = None
+    score: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    number: int = 0
+    """Which passage it is in the store."""
+
+    @property
+    def position(self) -> str:
+        """Where it stands: `page 3`, `lines 10-24`, or nothing when its document has neither."""
+        if self.page is not None:
+            return f"page {self.page}"
+        if self.first_line is None:
+            return ""
+        return f"line {self.first_line}" if self.first_line == self.last_line else f"lines {self._span}"
+
+    @property
+    def citation(self) -> str:
+        """Source and position as one text: `notes.md:10-24`, `report.pdf, page 3`."""
+        if self.page is not None:
+            return f"{self.source}, page {self.page}"
+        return self.source if self.first_line is None else f"{self.source}:{self._span}"
+
+    @property
+    def _span(self) -> str:
+        return f"{self.first_line}" if self.first_line == self.last_line else f"{self.first_line}-{self.last_line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of adding: the sources of each outcome; `skipped` are those that were not added, with the reason."""
+
+    added: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    passages: int = 0
+    """How many passages were made."""
+
+    def __add__(self, other: Report) -> Report:
+        return Report(
+            self.added + other.added,
+            self.updated + other.updated,
+            self.unchanged + other.unchanged,
+            self.removed + other.removed,
+            {**self.skipped, **other.skipped},
+            self.passages + other.passages,
+        )
+
+    def __str__(self) -> str:
+        """One line: `3 added, 1 updated, 12 unchanged, 0 removed, 2 skipped; 48 passages made`."""
+        names = ("added", "updated", "unchanged", "removed", "skipped")
+        counts = ", ".join(f"{len(getattr(self, name))} {name}" for name in names)
+        return f"{counts}; {self.passages} passages made"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where is searched: a space of the store, and what its documents must be."""
+
+    space: str
+    metadata: Wanted = field(default_factory=dict)
+    source: str | None = None
+    """A source, with `*` for any characters."""
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        for key, wanted in self.metadata.items():
+            values = [] if isinstance(wanted, Between) else wanted_values(wanted)
+            if not _is_text(key) or not all(_is_text(value) or isinstance(value, _NUMBERS) for value in values):
+                raise ConfigError(f"where= takes texts, numbers, lists of them, or Between(low, high); not {wanted!r}.")
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a text that can be kept."""
+    return isinstance(value, str) and "\0" not in value and value.encode("utf-8", "replace").decode() == value
+
+
+def wanted_values(wanted: Scalar | Sequence[Scalar]) -> list[Scalar]:
+    """The values of which a document must have one."""
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return list(wanted)
+    return [wanted]

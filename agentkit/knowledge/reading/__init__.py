@@ -1,0 +1,1 @@
+"""What does a document say, and how is it built? One reader a format."""

@@ -1,0 +1,245 @@
+"""How are passages kept in a PostgreSQL database? Words in its text search, vectors by its extension pgvector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentkit.errors import ConfigError
+from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
+from agentkit.knowledge.stores.server import Server
+from agentkit.knowledge.stores.store import Found, Kept, Vector, embedded_text, heading_of
+from agentkit.knowledge.words import Terms, indexed
+
+MAX_INDEXED = 2_000
+"""The longest vectors that pgvector can index; longer ones are compared one by one."""
+
+_DOCUMENTS = (
+    "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
+    ' documents.id) FROM documents WHERE space = %s AND starts_with(source, %s) ORDER BY source COLLATE "C"'
+)
+_FORGET = "DELETE FROM documents WHERE space = %s AND source = ANY(%s) RETURNING source"
+_PUT = (
+    "INSERT INTO documents (space, source, title, kind, fingerprint, added, metadata)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING id"
+)
+_PUT_PASSAGE = (
+    "INSERT INTO passages (document, text, section, first_line, last_line, page, words) VALUES (%s, %s, %s, %s, %s, %s,"
+    " setweight(to_tsvector('english', %s), 'A') || setweight(to_tsvector('english', %s), 'B')"
+    " || setweight(to_tsvector('simple', %s), 'C')) RETURNING id"
+)
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+# The weight of a word is BM25's: one that stands in few passages counts for more. ts_rank alone knows no such thing.
+_FIND_WORDS = """
+    WITH terms AS (SELECT phraseto_tsquery(config::regconfig, term) AS query
+        FROM unnest(%s::text[], %s::text[]) AS given (config, term)),
+    counted AS (SELECT query, (SELECT count(*) FROM passages WHERE words @@ query) AS holding FROM terms),
+    weighed AS (SELECT query, ln(1 + (greatest(total - holding, 0) + 0.5) / (holding + 0.5)) AS weight
+        FROM counted, (SELECT count(*) AS total FROM passages) AS all_passages)
+    SELECT passages.id, sum(weight * ts_rank('{{0.1, 0.6, 0.6, 1.0}}', words, query, 1))::float8 AS score
+        FROM weighed JOIN passages ON words @@ query JOIN documents ON documents.id = document
+        WHERE {} GROUP BY passages.id ORDER BY score DESC, passages.id LIMIT %s"""
+_LENGTH = (
+    "SELECT vector_dims(vector) FROM vectors JOIN passages ON passages.id = passage"
+    " JOIN documents ON documents.id = document WHERE space = %s LIMIT 1"
+)
+_FIND_VECTORS = """
+    SELECT passage, 1 - (vector::vector({length}) <=> %s::vector({length})) AS score
+        FROM vectors JOIN passages ON passages.id = passage JOIN documents ON documents.id = document
+        WHERE vector_dims(vector) = {length} AND {condition}
+        ORDER BY vector::vector({length}) <=> %s::vector({length}) LIMIT %s"""
+_INDEX = (
+    "CREATE INDEX IF NOT EXISTS vectors_of_{length} ON vectors"
+    " USING hnsw ((vector::vector({length})) vector_cosine_ops)"
+    " WHERE vector_dims(vector) = {length}"
+)
+_PASSAGES = (
+    "SELECT passages.id, text, source, title, kind, section, first_line, last_line, page, metadata FROM passages"
+    " JOIN documents ON documents.id = document WHERE passages.id = ANY(%s)"
+)
+_TEXTS = (
+    "SELECT source, text FROM documents JOIN passages ON document = documents.id WHERE space = %s AND source = ANY(%s)"
+)
+_WITHOUT_VECTOR = (
+    "SELECT passages.id, title, section, text FROM passages JOIN documents ON documents.id = document"
+    " WHERE space = %s AND NOT EXISTS (SELECT FROM vectors WHERE passage = passages.id) LIMIT %s"
+)
+_DROP_VECTORS = (
+    "DELETE FROM vectors USING passages, documents"
+    " WHERE passages.id = passage AND documents.id = document AND space = %s"
+)
+# A passage may have been forgotten while its vector was made.
+_GIVE_VECTOR = (
+    "INSERT INTO vectors (passage, vector) SELECT id, %s::vector FROM passages WHERE id = %s"
+    " ON CONFLICT (passage) DO UPDATE SET vector = excluded.vector"
+)
+_KEEP_PLACE = (
+    "INSERT INTO places (space, place, metadata) VALUES (%s, %s, %s)"
+    " ON CONFLICT (space, place) DO UPDATE SET metadata = excluded.metadata"
+)
+
+
+class PostgresStore:
+    """Keeps passages in the schema `agentkit_knowledge` of a database. Only vectors need the extension pgvector."""
+
+    def __init__(self, url: str) -> None:
+        self._server = Server(url)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._server.shown!r})"
+
+    def documents(self, space: str, prefix: str = "") -> list[Document]:
+        """The documents of a space whose source begins so, in the order of their sources."""
+        with self._server.using() as connection:
+            rows = connection.execute(_DOCUMENTS, (space, prefix)).fetchall()
+        return [replace(Document(*row[:5]), metadata=row[5], passages=row[6]) for row in rows]
+
+    def put(self, space: str, kept: Kept) -> None:
+        """Keep a document in place of the one of its source: all of it, or nothing."""
+        document = kept.document
+        values = (document.title, document.kind, document.fingerprint, document.added, _json(document.metadata))
+        if kept.vectors:
+            self._server.prepare_vectors(_index_of(kept.vectors))
+        with self._server.writing() as connection:
+            connection.execute(_LOCK, (f"{space}\n{document.source}",))
+            connection.execute(_FORGET, (space, [document.source]))
+            row = connection.execute(_PUT, (space, document.source, *values)).fetchall()[0][0]
+            for number, piece in enumerate(kept.pieces):
+                above, text = indexed(heading_of(document, piece)), indexed(piece.text)
+                place = (piece.section, piece.first_line, piece.last_line, piece.page)
+                words = (above.words, text.words, f"{above.variants} {text.variants}")
+                made = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, *words)).fetchall()[0][0]
+                if kept.vectors:
+                    connection.execute(_GIVE_VECTOR, (_written(kept.vectors[number]), made))
+
+    def remove(self, space: str, sources: Iterable[str]) -> list[str]:
+        """Forget documents; the sources of those that there were."""
+        with self._server.writing() as connection:
+            return sorted(row[0] for row in connection.execute(_FORGET, (space, list(sources))).fetchall())
+
+    def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
+        """The passages that hold some of the words, those with many and rare ones first."""
+        condition, values = _condition(scope)
+        configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
+        given = (configs, [*terms.words, *terms.variants], *values, limit)
+        with self._server.using() as connection:
+            return connection.execute(_FIND_WORDS.format(condition), given).fetchall()
+
+    def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
+        """The passages whose vectors are nearest, by their cosine; of very many, nearly always the nearest."""
+        self._server.prepare_vectors()
+        condition, values = _condition(scope)
+        statement = _FIND_VECTORS.format(length=len(vector), condition=condition)
+        wanted = _written(vector)
+        with self._server.writing() as connection:
+            found = connection.execute(_LENGTH, (scope.space,)).fetchone()
+            if found is None:
+                return []
+            if found[0] != len(vector):
+                raise ConfigError(
+                    f"embed= gives vectors of {len(vector)} numbers, and those that are kept have {found[0]}."
+                    " Give the function that made them, or make all anew with embed_again()."
+                )
+            # The index goes on looking when what it found first is out of the scope.
+            connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
+            return connection.execute(statement, (wanted, *values, wanted, limit)).fetchall()
+
+    def passages(self, numbers: Sequence[int]) -> dict[int, Passage]:
+        """The passages of these numbers, as far as they are still there."""
+        with self._server.using() as connection:
+            rows = connection.execute(_PASSAGES, (list(numbers),)).fetchall()
+        return {row[0]: replace(Passage(*row[1:9]), metadata=row[9], number=row[0]) for row in rows}
+
+    def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
+        """The whole texts of documents of one passage, by their sources."""
+        with self._server.using() as connection:
+            return dict(connection.execute(_TEXTS, (space, list(sources))).fetchall())
+
+    def without_vector(self, space: str, limit: int) -> dict[int, str]:
+        """Some passages that have no vector."""
+        self._server.prepare_vectors()
+        with self._server.using() as connection:
+            rows = connection.execute(_WITHOUT_VECTOR, (space, limit)).fetchall()
+        return {number: embedded_text(*texts) for number, *texts in rows}
+
+    def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        """Give passages their vectors."""
+        self._server.prepare_vectors(_index_of(list(vectors.values())))
+        with self._server.writing() as connection, connection.cursor() as cursor:
+            cursor.executemany(_GIVE_VECTOR, [(_written(vector), number) for number, vector in vectors.items()])
+
+    def drop_vectors(self, space: str) -> None:
+        """Forget all vectors of a space."""
+        self._server.prepare_vectors()
+        with self._server.writing() as connection:
+            connection.execute(_DROP_VECTORS, (space,))
+
+    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
+        """Remember a place that was added."""
+        with self._server.writing() as connection:
+            connection.execute(_KEEP_PLACE, (space, place, _json(metadata)))
+
+    def drop_places(self, space: str, places: Iterable[str]) -> None:
+        """Forget places."""
+        with self._server.writing() as connection:
+            connection.execute("DELETE FROM places WHERE space = %s AND place = ANY(%s)", (space, list(places)))
+
+    def places(self, space: str) -> dict[str, Mapping[str, object]]:
+        """The places that were added."""
+        with self._server.using() as connection:
+            rows = connection.execute("SELECT place, metadata FROM places WHERE space = %s ORDER BY place", (space,))
+            return dict(rows.fetchall())
+
+    def close(self) -> None:
+        """End the connection; the next use makes another."""
+        self._server.close()
+
+
+def _condition(scope: Scope) -> tuple[str, list[Any]]:
+    """The condition of a scope in SQL, and its values."""
+    parts, values = ["documents.space = %s"], [scope.space]
+    if scope.source is not None:
+        escaped = scope.source.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        parts.append("documents.source LIKE %s")
+        values.append(escaped.replace("*", "%"))
+    if scope.kind is not None:
+        parts.append("documents.kind = %s")
+        values.append(scope.kind)
+    for key, wanted in scope.metadata.items():
+        test, compared = _test(key, wanted)
+        parts.append(test)
+        values += compared
+    return " AND ".join(parts), values
+
+
+def _test(key: str, wanted: Any) -> tuple[str, list[Any]]:
+    """The test of a metadata value in SQL. Numbers are compared with numbers, texts with texts."""
+    if not isinstance(wanted, Between):
+        choices = [json.dumps({key: value}) for value in wanted_values(wanted)]
+        return "documents.metadata @> ANY(%s::jsonb[])", [choices]
+    ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
+    is_text = isinstance(ends[0][1], str)
+    value = "(documents.metadata ->> %s)" + (' COLLATE "C"' if is_text else "::numeric")
+    tests = " AND ".join(f"{value} {sign} %s" for sign, _ in ends)
+    compared = [each for _, end in ends for each in (key, end)]
+    kind = "string" if is_text else "number"
+    return (
+        f"CASE jsonb_typeof(documents.metadata -> %s) WHEN '{kind}' THEN {tests} ELSE false END",
+        [key, *compared],
+    )
+
+
+def _index_of(vectors: Sequence[Vector]) -> str:
+    """The statement that makes the index for vectors of this length."""
+    length = len(vectors[0])
+    return _INDEX.format(length=length) if length <= MAX_INDEXED else ""
+
+
+def _written(vector: Vector) -> str:
+    return json.dumps([float(f"{number:.8g}") for number in vector])
+
+
+def _json(metadata: Mapping[str, object]) -> str:
+    return json.dumps(dict(metadata))

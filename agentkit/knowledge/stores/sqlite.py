@@ -1,0 +1,253 @@
+"""How are passages kept in one file? SQLite, with its full-text index FTS5."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from heapq import nlargest
+from operator import mul
+from sqlite3 import Connection
+from typing import Any
+
+from agentkit.errors import ConfigError
+from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
+from agentkit.knowledge.stores.file import DatabaseFile
+from agentkit.knowledge.stores.store import Found, Kept, Vector, embedded_text, heading_of
+from agentkit.knowledge.words import Terms, indexed
+
+WEIGHTS = (4.0, 1.0, 1.0)
+"""How much a word counts in the headings above a passage, in its text, and in another spelling."""
+
+_DOCUMENTS = (
+    "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
+    " documents.id) FROM documents WHERE space = ? AND substr(source, 1, ?) = ? ORDER BY source"
+)
+_PUT = "INSERT INTO documents (space, source, title, kind, fingerprint, added, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_PUT_PASSAGE = (
+    "INSERT INTO passages (document, text, section, first_line, last_line, page, vector) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_PUT_WORDS = "INSERT INTO words (rowid, heading, text, variants) VALUES (?, ?, ?, ?)"
+_FORGET = (
+    "DELETE FROM words WHERE rowid IN (SELECT id FROM passages WHERE document = ?)",
+    "DELETE FROM passages WHERE document = ?",
+    "DELETE FROM documents WHERE id = ?",
+)
+_FIND_WORDS = (
+    "SELECT words.rowid, -bm25(words, ?, ?, ?) AS score FROM words"
+    " JOIN passages ON passages.id = words.rowid JOIN documents ON documents.id = passages.document"
+    " WHERE words MATCH ? AND "
+)
+_FIND_VECTORS = (
+    "SELECT passages.id, vector FROM passages JOIN documents ON documents.id = passages.document"
+    " WHERE vector IS NOT NULL AND "
+)
+_PASSAGES = (
+    "SELECT passages.id, text, source, title, kind, section, first_line, last_line, page, metadata FROM passages"
+    " JOIN documents ON documents.id = passages.document WHERE passages.id IN (SELECT value FROM json_each(?))"
+)
+_TEXTS = (
+    "SELECT source, text FROM documents JOIN passages ON document = documents.id"
+    " WHERE space = ? AND source IN (SELECT value FROM json_each(?))"
+)
+_WITHOUT_VECTOR = (
+    "SELECT passages.id, title, section, text FROM passages JOIN documents ON documents.id = passages.document"
+    " WHERE vector IS NULL AND space = ? LIMIT ?"
+)
+_DROP_VECTORS = (
+    "UPDATE passages SET vector = NULL WHERE document IN (SELECT id FROM documents WHERE space = ?)"
+    " AND vector IS NOT NULL"
+)
+_HAS = "EXISTS (SELECT 1 FROM json_each(documents.metadata) WHERE key = ? AND {})"
+_KEEP_PLACE = "INSERT OR REPLACE INTO places (space, place, metadata) VALUES (?, ?, ?)"
+
+
+class SqliteStore:
+    """Keeps passages in one file, `:memory:` for one that is not kept. Vectors are compared one by one."""
+
+    def __init__(self, place: str) -> None:
+        self._file = DatabaseFile(place)
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({self._file.place!r})"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it consists of, which are no documents."""
+        return self._file.files
+
+    def documents(self, space: str, prefix: str = "") -> list[Document]:
+        """The documents of a space whose source begins so, in the order of their sources."""
+        with self._file.using() as connection:
+            rows = connection.execute(_DOCUMENTS, (space, len(prefix), prefix)).fetchall()
+        return [replace(Document(*row[:5]), metadata=json.loads(row[5]), passages=row[6]) for row in rows]
+
+    def put(self, space: str, kept: Kept) -> None:
+        """Keep a document in place of the one of its source: all of it, or nothing."""
+        document = kept.document
+        words = [(heading_of(document, piece), indexed(piece.text)) for piece in kept.pieces]
+        vectors = [_packed(vector) for vector in kept.vectors] if kept.vectors else [None] * len(words)
+        values = (document.title, document.kind, document.fingerprint, document.added, _json(document.metadata))
+        with self._file.writing() as connection:
+            _forget(connection, space, document.source)
+            row = connection.execute(_PUT, (space, document.source, *values)).lastrowid
+            for piece, (heading, text), vector in zip(kept.pieces, words, vectors, strict=True):
+                place = (piece.section, piece.first_line, piece.last_line, piece.page)
+                number = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, vector)).lastrowid
+                above = indexed(heading)
+                variants = f"{above.variants} {text.variants}"
+                connection.execute(_PUT_WORDS, (number, above.words, text.words, variants))
+
+    def remove(self, space: str, sources: Iterable[str]) -> list[str]:
+        """Forget documents; the sources of those that there were. Nothing of their texts stays in the file."""
+        with self._file.writing() as connection:
+            removed = [source for source in sources if _forget(connection, space, source)]
+            if removed:
+                connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+        if removed:
+            self._file.empty_log()
+        return removed
+
+    def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
+        """The passages that hold some of the words, by BM25."""
+        condition, values = _condition(scope)
+        statement = f"{_FIND_WORDS}{condition} ORDER BY score DESC, words.rowid LIMIT ?"
+        with self._file.using() as connection:
+            return connection.execute(statement, (*WEIGHTS, _match(terms), *values, limit)).fetchall() if terms else []
+
+    def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
+        """The passages whose vectors are nearest, by their cosine."""
+        condition, values = _condition(scope)
+        wanted = array("f", vector)
+        with self._file.using() as connection:
+            rows = connection.execute(f"{_FIND_VECTORS}{condition}", values).fetchall()
+        return nlargest(limit, _cosines(rows, wanted), key=lambda found: (found[1], -found[0]))
+
+    def passages(self, numbers: Sequence[int]) -> dict[int, Passage]:
+        """The passages of these numbers, as far as they are still there."""
+        with self._file.using() as connection:
+            rows = connection.execute(_PASSAGES, (json.dumps(list(numbers)),)).fetchall()
+        return {
+            number: replace(Passage(*known), metadata=json.loads(metadata), number=number)
+            for number, *known, metadata in rows
+        }
+
+    def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
+        """The whole texts of documents of one passage, by their sources."""
+        with self._file.using() as connection:
+            return dict(connection.execute(_TEXTS, (space, json.dumps(list(sources)))).fetchall())
+
+    def without_vector(self, space: str, limit: int) -> dict[int, str]:
+        """Some passages that have no vector."""
+        with self._file.using() as connection:
+            rows = connection.execute(_WITHOUT_VECTOR, (space, limit)).fetchall()
+        return {number: embedded_text(*texts) for number, *texts in rows}
+
+    def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        """Give passages their vectors."""
+        rows = [(_packed(vector), number) for number, vector in vectors.items()]
+        with self._file.writing() as connection:
+            connection.executemany("UPDATE passages SET vector = ? WHERE id = ?", rows)
+
+    def drop_vectors(self, space: str) -> None:
+        """Forget all vectors of a space."""
+        with self._file.writing() as connection:
+            connection.execute(_DROP_VECTORS, (space,))
+
+    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
+        """Remember a place that was added."""
+        with self._file.writing() as connection:
+            connection.execute(_KEEP_PLACE, (space, place, _json(metadata)))
+
+    def drop_places(self, space: str, places: Iterable[str]) -> None:
+        """Forget places."""
+        with self._file.writing() as connection:
+            rows = [(space, place) for place in places]
+            connection.executemany("DELETE FROM places WHERE space = ? AND place = ?", rows)
+
+    def places(self, space: str) -> dict[str, Mapping[str, object]]:
+        """The places that were added."""
+        with self._file.using() as connection:
+            rows = connection.execute("SELECT place, metadata FROM places WHERE space = ? ORDER BY place", (space,))
+            return {place: json.loads(metadata) for place, metadata in rows}
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._file.close()
+
+
+def _forget(connection: Connection, space: str, source: str) -> bool:
+    """Whether there was such a document."""
+    row = connection.execute("SELECT id FROM documents WHERE space = ? AND source = ?", (space, source)).fetchone()
+    for statement in _FORGET if row else ():
+        connection.execute(statement, row)
+    return row is not None
+
+
+def _match(terms: Terms) -> str:
+    """A question as FTS5 reads it: each term in quotes, so that none can be an operator."""
+    words = " OR ".join(f'"{word}"' for word in terms.words)
+    variants = " OR ".join(f'variants : "{word}"' for word in terms.variants)
+    return f"({{heading text}} : ({words}))" + (f" OR {variants}" if variants else "")
+
+
+def _condition(scope: Scope) -> tuple[str, list[Any]]:
+    """The condition of a scope in SQL, and its values."""
+    parts, values = ["documents.space = ?"], [scope.space]
+    if scope.source is not None:
+        parts.append("documents.source GLOB ?")
+        values.append(scope.source.replace("[", "[[]").replace("?", "[?]"))
+    if scope.kind is not None:
+        parts.append("documents.kind = ?")
+        values.append(scope.kind)
+    for key, wanted in scope.metadata.items():
+        test, compared = _test(wanted)
+        parts.append(_HAS.format(test))
+        values += [key, *compared]
+    return " AND ".join(parts), values
+
+
+def _test(wanted: Any) -> tuple[str, list[Any]]:
+    """The test of a metadata value in SQL. Numbers are compared with numbers, texts with texts."""
+    if isinstance(wanted, Between):
+        ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
+        types = "'text'" if isinstance(ends[0][1], str) else "'integer', 'real'"
+        return f"type IN ({types})" + "".join(f" AND value {sign} ?" for sign, _ in ends), [
+            end if isinstance(end, str) else _number(end) for _, end in ends
+        ]
+    tests = [_same(value) for value in wanted_values(wanted)]
+    return f"({' OR '.join(test for test, _ in tests) or '0'})", [value for _, values in tests for value in values]
+
+
+def _same(value: Any) -> tuple[str, list[Any]]:
+    """That a metadata value is this one; in SQL alone, true would be 1."""
+    if value is None or isinstance(value, bool):
+        return f"type = '{json.dumps(value)}'", []
+    if isinstance(value, str):
+        return "(type = 'text' AND value = ?)", [value]
+    return "(type IN ('integer', 'real') AND value = ?)", [_number(value)]
+
+
+def _number(value: Any) -> Any:
+    """A number that SQLite can take."""
+    return value if isinstance(value, float) or -(2**63) <= value < 2**63 else float(value)
+
+
+def _cosines(rows: Iterable[tuple[int, bytes]], wanted: array[float]) -> Iterator[tuple[int, float]]:
+    for number, packed in rows:
+        vector = memoryview(packed).cast("f")
+        if len(vector) != len(wanted):
+            raise ConfigError(
+                f"embed= gives vectors of {len(wanted)} numbers, and those that are kept have {len(vector)}."
+                " Give the function that made them, or make all anew with embed_again()."
+            )
+        yield number, sum(map(mul, wanted, vector))
+
+
+def _packed(vector: Vector) -> bytes:
+    return array("f", vector).tobytes()
+
+
+def _json(metadata: Mapping[str, object]) -> str:
+    return json.dumps(dict(metadata))

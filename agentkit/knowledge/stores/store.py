@@ -1,0 +1,101 @@
+"""What does knowledge need of a place where it is kept?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentkit.knowledge.passages import Document, Passage, Piece, Scope
+from agentkit.knowledge.words import Terms
+
+SCHEMA_VERSION = 1
+Vector = Sequence[float]
+"""A vector of length 1."""
+
+Found = list[tuple[int, float]]
+"""Numbers of passages with their scores, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A document with its passages as they are kept; `vectors` is None, or one for each passage."""
+
+    document: Document
+    pieces: Sequence[Piece]
+    vectors: Sequence[Vector] | None = None
+
+
+class Store(Protocol):
+    """Keeps documents in spaces, which know nothing of each other. Any thread and process may use it at any time.
+
+    All methods raise SessionError when what is kept cannot be read or written.
+    """
+
+    def documents(self, space: str, prefix: str = "") -> list[Document]:
+        """The documents of a space whose source begins so, in the order of their sources."""
+        ...
+
+    def put(self, space: str, kept: Kept) -> None:
+        """Keep a document in place of the one of its source: all of it, or nothing."""
+        ...
+
+    def remove(self, space: str, sources: Iterable[str]) -> list[str]:
+        """Forget documents; the sources of those that there were."""
+        ...
+
+    def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
+        """The passages that hold some of the words, those with many and rare ones first."""
+        ...
+
+    def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
+        """The passages whose vectors are nearest. Raises ConfigError when vectors of another length are kept."""
+        ...
+
+    def passages(self, numbers: Sequence[int]) -> dict[int, Passage]:
+        """The passages of these numbers, as far as they are still there."""
+        ...
+
+    def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
+        """The whole texts of documents of one passage, by their sources."""
+        ...
+
+    def without_vector(self, space: str, limit: int) -> dict[int, str]:
+        """Some passages that have no vector, by their numbers: what stands for them, as `embedded_text` tells it."""
+        ...
+
+    def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        """Give passages their vectors."""
+        ...
+
+    def drop_vectors(self, space: str) -> None:
+        """Forget all vectors of a space."""
+        ...
+
+    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
+        """Remember a place that was added, with the metadata of its documents."""
+        ...
+
+    def drop_places(self, space: str, places: Iterable[str]) -> None:
+        """Forget places."""
+        ...
+
+    def places(self, space: str) -> dict[str, Mapping[str, object]]:
+        """The places that were added."""
+        ...
+
+    def close(self) -> None:
+        """Let go of file or connection; the next use opens it again."""
+        ...
+
+
+def embedded_text(title: str, section: str, text: str) -> str:
+    """What is told of a passage to the function that makes vectors."""
+    heading = " > ".join(part for part in (title, section) if part)
+    return f"{heading}\n\n{text}" if heading else text
+
+
+def heading_of(document: Document, piece: Piece) -> str:
+    """The words above a passage: the last part of its source, its title, and its section."""
+    name = document.source.rstrip("/").rpartition("/")[2]
+    return f"{name} {document.title} {piece.section}"

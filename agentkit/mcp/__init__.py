@@ -1,0 +1,16 @@
+"""How do tools come from elsewhere, and how do others use ours? Over the Model Context Protocol, judged as ever.
+
+    from agentkit.mcp import MCPServer, serve
+
+    Agent("helper", tools=[MCPServer("uvx mcp-server-time")])   # the tools of a server, for an agent
+    serve(core_tools)                                           # our tools, for any MCP client
+
+It needs the extra `mcp`. Importing this loads nothing of it.
+"""
+
+from __future__ import annotations
+
+from agentkit.mcp.client import MCPServer, connect
+from agentkit.mcp.serving import Address, ToolServer, serve
+
+__all__ = ["Address", "MCPServer", "ToolServer", "connect", "serve"]

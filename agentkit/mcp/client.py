@@ -1,0 +1,255 @@
+"""How are the tools of an MCP server used? As a toolset that connects itself, and lets go when nobody needs it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from agentkit import config
+from agentkit.decisions import Label
+from agentkit.errors import ConfigError, ToolError
+from agentkit.levels import SafetyLevel
+from agentkit.mcp import remote
+from agentkit.mcp.definitions import Change, Definition, changes, local_names
+from agentkit.mcp.link import Link
+from agentkit.mcp.pins import Pins
+from agentkit.mcp.remote import Bounds, RemoteTool
+from agentkit.mcp.target import Target, target_of, variables
+from agentkit.messages import READ_MORE
+from agentkit.tooling.toolset import Toolset
+from agentkit.tools.catalog import all_tools
+from agentkit.tools.dialogue import finish_tool
+
+if TYPE_CHECKING:
+    from agentkit.mcp.sdk import Progress, Said
+
+_TAKEN = frozenset({*all_tools.names, finish_tool.name, READ_MORE, "ask_user", "tell_user"})
+"""The names of our own tools: a server's tool must not pass for one of them, nor a rule for one hold for the other."""
+
+
+class MCPServer:
+    """The tools of an MCP server: put it among an agent's tools, or take them from `tools`.
+
+    Args:
+        server: A command such as `"uvx mcp-server-time"` or a list of its words, a URL of streamable HTTP, or a server
+            object of the `mcp` package in this process.
+        name: What tools are named by where a name is taken; by default a word out of the command or the URL.
+        level: The safety level of all its tools, or a dictionary with that of each. SYSTEM where none is told: what a
+            server says of its own tools is no reason to trust it.
+        environment: The variables that a command gets beside a few harmless ones: their names, or a dictionary.
+        folder: The folder that a command works in; the current one by default.
+        token: What is shown to a URL, as `Authorization: Bearer TOKEN`.
+        prefix: Whether all tools are named `NAME_tool`, and not only those whose name one of ours has.
+        timeout_seconds: How long a call may take. None means no limit.
+        connect_seconds: How long starting and connecting may take.
+        max_chars: How much of a result a model is told.
+        labels: What results may hold beside untrusted text; by default, of a SYSTEM tool, private data.
+        on_progress: Hears how far a call is, as the server tells: the tool's name, how much, of how much, and a word.
+        pins: The folder where it is kept what was accepted of the server; by default in the state folder. A server in
+            this process is part of the program, and has no pins unless this is given.
+
+    It connects when its tools are first asked for, and again when the connection was lost. `close()` ends it, as does
+    the end of a `with` block, of the program, or of the last one who needs it. Raises ConfigError, and MissingExtra
+    when the extra `mcp` is not installed.
+    """
+
+    def __init__(
+        self,
+        server: Any,
+        name: str | None = None,
+        *,
+        level: SafetyLevel | str | Mapping[str, SafetyLevel | str] = SafetyLevel.SYSTEM,
+        environment: Mapping[str, str] | Iterable[str] = (),
+        folder: str | Path | None = None,
+        token: str | None = None,
+        prefix: bool = False,
+        timeout_seconds: float | None = 60.0,
+        connect_seconds: float = 60.0,
+        max_chars: int = 50_000,
+        labels: Iterable[Label | str] | None = None,
+        on_progress: Callable[[str, float, float | None, str], object] | None = None,
+        pins: str | Path | None = None,
+    ) -> None:
+        given = variables(environment, config.environment())
+        where = None if folder is None else str(folder)
+        self._target = target_of(server, name, folder=where, environment=given, token=token)
+        self._levels = remote.checked_levels(level)
+        self._labels = None if labels is None else frozenset(map(Label, labels))
+        self._prefix, self._on_progress = prefix, on_progress
+        self._timeout_seconds, self._connect_seconds, self._max_chars = timeout_seconds, connect_seconds, max_chars
+        self._pins = _pins_of(self._target, pins)
+        self._taken: frozenset[str] = _TAKEN
+        self._begin()
+
+    def _begin(self) -> None:
+        """Be without a connection."""
+        self._lock = threading.RLock()
+        self._seen: dict[str, Definition] | None = None
+        self._pinned: dict[str, Definition] | None = None
+        self._tools: tuple[RemoteTool, ...] | None = None
+        reference = weakref.ref(self)  # the connection's thread must not keep its server alive
+        self._link = Link(self._target, self._connect_seconds, lambda found: _take_in(reference(), found))
+        self._finalizer = weakref.finalize(self, self._link.close)
+
+    @property
+    def name(self) -> str:
+        """The word that the server goes by."""
+        return self._target.name
+
+    @property
+    def tools(self) -> Toolset:
+        """The server's tools. Connects, if need be. Raises ConfigError when the server cannot be used."""
+        return Toolset(iter(self))
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What is not as it was when the server was accepted."""
+        self._connect()
+        return changes(self._pinned or {}, self._seen or {})
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The tools as the server describes them now, believed or not."""
+        self._connect()
+        return tuple((self._seen or {}).values())
+
+    def accept(self) -> None:
+        """Believe the server as it is now, from now on. Tools that were taken from `tools` before keep their texts."""
+        self._connect()
+        with self._lock:
+            self._pinned = dict(self._seen or {})
+            if self._pins is not None:
+                self._pins.write(self._pinned)
+            self._tools = None
+
+    def change_of(self, name: str) -> Change | None:
+        """How a tool, by the server's name for it, differs from what was accepted; None when it does not."""
+        self._connect()
+        found = changes(self._pinned or {}, self._seen or {})
+        return next((change for change in found if change.name == name), None)
+
+    def call(self, tool: str, /, **arguments: Any) -> str:
+        """Have the server run a tool, by its own name for it, unjudged. Raises ToolError and ToolTimeout."""
+        return _told(self._link.call(tool, arguments, self._timeout_seconds, self._heard(tool)))
+
+    async def acall(self, tool: str, /, **arguments: Any) -> str:
+        """Like `call`, awaiting; when it is cancelled, so is the server's work."""
+        return _told(await self._link.acall(tool, arguments, self._timeout_seconds, self._heard(tool)))
+
+    def again(self, name: str) -> RemoteTool:
+        """The tool of that name at the server, as it is among `tools`. Raises ConfigError when there is none."""
+        found = {tool.remote_name: tool for tool in self}
+        if name not in found:
+            raise ConfigError(f"The MCP server {self.name!r} has no tool {name!r}.")
+        return found[name]
+
+    def close(self) -> None:
+        """End the connection, and the process of a command with all that it has started."""
+        self._link.close()
+
+    def _connect(self) -> None:
+        with self._lock:
+            if self._seen is not None:
+                return
+            try:
+                self._link.definitions()
+            except ToolError as error:
+                raise ConfigError(f"The MCP server {self.name!r} cannot be used. {error}") from error
+            remote.refuse_unknown(self._levels, self._seen or {}, self.name)
+
+    def _made(self) -> Iterator[RemoteTool]:
+        """The tools, told with what was accepted of them."""
+        pinned, seen = self._pinned or {}, self._seen or {}
+        named = local_names(seen, self.name, self._taken, prefixed=self._prefix)
+        for name, given in named.items():
+            level = remote.level_of(name, self._levels)
+            labels = remote.labels_of(level, self._labels)
+            bounds = Bounds(level, self._timeout_seconds, self._max_chars, labels)
+            yield RemoteTool(self, name, given, pinned.get(name), bounds)
+
+    def _saw(self, found: tuple[Definition, ...]) -> None:
+        """Take in what the server offers; the first time, that is what is accepted."""
+        seen = {each.name: each for each in found}
+        if self._pinned is None:
+            kept = None if self._pins is None else self._pins.read()
+            if kept is None and self._pins is not None:
+                self._pins.write(seen)
+            self._pinned = seen if kept is None else kept
+        self._seen = seen
+
+    def _heard(self, tool: str) -> Progress | None:
+        heard = self._on_progress
+        return None if heard is None else lambda progress, total, word: heard(tool, progress, total, word)
+
+    def _beside(self, taken: Iterable[str]) -> Toolset:
+        """The tools, where these names are taken, too."""
+        with self._lock:
+            self._taken, self._tools = self._taken | frozenset(taken), None
+            return self.tools
+
+    def __iter__(self) -> Iterator[RemoteTool]:
+        with self._lock:
+            if self._tools is None:
+                self._connect()
+                self._tools = tuple(self._made())
+            return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def __add__(self, other: Any) -> Toolset:
+        return Toolset((self, other))
+
+    def __radd__(self, other: Any) -> Toolset:
+        return Toolset((other, self))
+
+    def __enter__(self) -> MCPServer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the connection: a copy in another process has its own."""
+        own = ("_lock", "_seen", "_pinned", "_tools", "_link", "_finalizer")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"MCPServer({self.name!r})"
+
+
+def _take_in(server: MCPServer | None, found: tuple[Definition, ...]) -> None:
+    if server is not None:
+        server._saw(found)
+
+
+def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
+    if folder is None and target.program is not None:
+        return None
+    return Pins(config.state_folder() / "mcp" if folder is None else Path(folder), target.identity)
+
+
+def _told(said: Said) -> str:
+    return remote.answer(said.text, failed=said.failed)
+
+
+def connect(*servers: Any) -> Toolset:
+    """The tools of several servers, connected at the same time; names that two of them have are told apart by theirs.
+
+    Each is an MCPServer, or what `MCPServer` takes. Raises ConfigError as it does.
+    """
+    made = [each if isinstance(each, MCPServer) else MCPServer(each) for each in servers]
+    with ThreadPoolExecutor(max(len(made), 1), "agentkit-mcp-connect") as pool:
+        list(pool.map(len, made))
+    names = [{each.remote_name for each in server} for server in made]
+    clashing = {name for index, own in enumerate(names) for other in names[:index] for name in own & other}
+    return Toolset(server._beside(clashing) for server in made)

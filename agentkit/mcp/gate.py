@@ -1,0 +1,88 @@
+"""Who may call our tools over HTTP? Who shows the token, and calls the server by a name that it has."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from agentkit.errors import ConfigError
+
+PATH = "/mcp"
+"""Where the protocol is spoken."""
+
+SHORTEST_TOKEN = 16
+
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_TOKEN = re.compile(r"[!-~]+")
+_HOST = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.IGNORECASE)
+_STRANGER = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[MutableMapping[str, Any], Callable[[], Awaitable[Any]], Send], Awaitable[None]]
+"""An ASGI application."""
+
+
+class Gate:
+    """Lets in who shows the token. `hosts` are the names, with any port, that requests and their pages may come by.
+
+    Raises ConfigError for a token that is too short to be one, and for what is no host's name.
+    """
+
+    def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
+        self.token = secrets.token_urlsafe(32) if token is None else _checked_token(token)
+        names = [*_LOCAL, *map(_checked_host, hosts)]
+        self.hosts = tuple(name for host in names for name in (host, f"{host}:*"))
+
+    def before(self, application: Application) -> Application:
+        """The application behind the gate."""
+
+        async def gated(scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[Any]], send: Send) -> None:
+            if scope["type"] == "lifespan" or (scope["type"] == "http" and self.lets_in(scope["headers"])):
+                await application(scope, receive, send)
+                return
+            headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": _STRANGER})
+
+        return gated
+
+    def lets_in(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether these headers show the token, once."""
+        shown = [value for name, value in headers if name.lower() == b"authorization"]
+        scheme, _, token = shown[0].partition(b" ") if len(shown) == 1 else (b"", b"", b"")
+        is_token = hmac.compare_digest(_digest(token.strip()), _digest(self.token.encode()))
+        return scheme.lower() == b"bearer" and is_token
+
+
+def check_reach(host: str, token: str | None) -> None:
+    """Raise ConfigError for an address that other machines can reach, when nobody has chosen what they must show."""
+    try:
+        is_local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_local = False
+    if not is_local and token is None:
+        raise ConfigError(f"{host} lets other machines in; choose the token that they must show.")
+
+
+def _checked_token(token: str) -> str:
+    if len(token) < SHORTEST_TOKEN or not _TOKEN.fullmatch(token):
+        raise ConfigError(
+            f"A token is at least {SHORTEST_TOKEN} letters, digits and signs without blanks. "
+            "Leave it out for a random one."
+        )
+    return token
+
+
+def _checked_host(host: str) -> str:
+    if not _HOST.fullmatch(host):
+        raise ConfigError(f"A host is a name such as tools.example.com, without scheme and port. Got {host!r:.200}.")
+    return host.lower()
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()

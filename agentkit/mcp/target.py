@@ -1,0 +1,135 @@
+"""Which server is meant? A command to start, an address, or a program within this one (pure)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from agentkit.errors import ConfigError
+
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_NO_NAME_CHARS = re.compile(r"[^a-z0-9]+")
+_GENERIC = re.compile(r"(?:^|[-_])(?:mcp|server|http|com|www|api|sse)(?=$|[-_])")
+_MOST_NAME_CHARS = 24
+_LAUNCHERS = frozenset({"uvx", "npx", "uv", "pipx", "docker", "node", "deno", "bunx", "python", "python3", "env"})
+_LAUNCHER_WORDS = frozenset({"run", "exec", "tool", "x"})
+_KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
+"""What every server may know of our environment; of these none holds a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server: one of the words of a command, the URL it answers at, or an object of the SDK's in this process.
+
+    `identity` is what it is known by from one time to the next, `name` a short word for it, `environment` all the
+    variables that its process gets, `headers` what it is sent with each request.
+    """
+
+    name: str
+    identity: str
+    words: tuple[str, ...] = ()
+    url: str = ""
+    program: Any = None
+    folder: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def target_of(
+    server: Any,
+    name: str | None = None,
+    *,
+    folder: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    token: str | None = None,
+) -> Target:
+    """The server that was meant. Raises ConfigError for what names none, and for a token that others could read."""
+    if isinstance(server, str) and _URL.match(server):
+        return _remote(server, name, token)
+    if token is not None:
+        raise ConfigError("token= is for a server that is reached by a URL; a command gets secrets with environment=.")
+    if isinstance(server, str | list | tuple):
+        return _local(_words(server), name, folder, environment or {})
+    known_as = str(getattr(server, "name", None) or type(server).__name__)
+    return Target(_checked_name(name) or short_name([known_as]), f"in-process: {known_as}", program=server)
+
+
+def variables(wanted: Mapping[str, str] | Iterable[str], host: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a server's process: a few harmless variables, and those that are named or given.
+
+    `wanted` names variables of ours, or gives values. Raises ConfigError for a name that is not set.
+    """
+    kept = {name: value for name, value in host.items() if name in _KEPT or name.startswith("LC_")}
+    if isinstance(wanted, Mapping):
+        return {**kept, **wanted}
+    if isinstance(wanted, str):
+        raise ConfigError(f"environment= takes a list of names or a dictionary; got the text {wanted!r}.")
+    names = list(wanted)
+    missing = [name for name in names if name not in host]
+    if missing:
+        raise ConfigError(f"environment= names {missing[0]!r}, which is not set here.")
+    return {**kept, **{name: host[name] for name in names}}
+
+
+def short_name(words: Sequence[str]) -> str:
+    """A word of small letters and digits for what the words name: `time` for `uvx mcp-server-time`."""
+    for word in words:
+        plain = _NO_NAME_CHARS.sub("_", word.rpartition("/")[2].partition("@")[0].removesuffix(".py").lower())
+        short = _GENERIC.sub("", plain).strip("_-")
+        if short:
+            return short[:_MOST_NAME_CHARS].strip("_")
+    return "mcp"
+
+
+def _remote(url: str, name: str | None, token: str | None) -> Target:
+    parts = urlsplit(url)
+    if not parts.hostname or parts.username is not None or parts.fragment:
+        raise ConfigError(f"{_without_user(url)!r} is no address of a server: it has a host, and no name or password.")
+    if token is not None and parts.scheme.lower() == "http" and not _is_local(parts.hostname):
+        raise ConfigError(f"The token would travel unencrypted to {parts.hostname}; use https://.")
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    host = parts.hostname.split(".")
+    known_as = _checked_name(name) or short_name([host[-2] if len(host) > 1 and not host[-1].isdigit() else host[0]])
+    return Target(known_as, url, url=url, headers=headers)
+
+
+def _local(words: tuple[str, ...], name: str | None, folder: str | None, environment: Mapping[str, str]) -> Target:
+    told = [word for word in words[1:] if not word.startswith("-") and word not in _LAUNCHER_WORDS]
+    launched = words[0].rpartition("/")[2] in _LAUNCHERS
+    known_as = _checked_name(name) or short_name([*told, words[0]] if launched else words)
+    return Target(known_as, shlex.join(words), words, folder=folder, environment=environment)
+
+
+def _words(server: Any) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(server)) if isinstance(server, str) else tuple(server)
+    except ValueError as error:
+        raise ConfigError(f"{server!r} is no command: {error}.") from None
+    if not words or not all(isinstance(word, str) and "\0" not in word for word in words) or not words[0]:
+        raise ConfigError(
+            "MCPServer() takes a command such as 'uvx mcp-server-time', a list of its words, a URL, "
+            f"or a server object of the mcp package; got {server!r}."
+        )
+    return words
+
+
+def _checked_name(name: str | None) -> str | None:
+    if name is not None and not re.fullmatch(r"[a-zA-Z0-9_-]{1,24}", name):
+        raise ConfigError(f"name= is 1 to 24 letters, digits, '_' and '-', since tools are named by it; got {name!r}.")
+    return name
+
+
+def _without_user(url: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", url)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,194 @@
+"""How well are passages found, next to plainer ways?
+
+    python -m benchmarks --scenarios knowledge [--half development | held-out]
+
+Questions and documents are made of the standard library (`questions.py`). Measured are lines, so that it does not
+matter how a way cuts documents: recall is the share of the answering function's lines among those shown, precision the
+share of the lines shown that belong to it, and MRR the mean of 1/rank of the first passage that holds any of them. As
+long passages are hit more easily, the last column compares what a model reads: the share of the answer in the first
+hundred lines that are shown. Vectors take part when the package wordllama can be imported, which brings its weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module, util
+from pathlib import Path
+from typing import Any
+
+from agentkit.knowledge import Knowledge, Passage
+from benchmarks.knowledge.questions import Question, make
+
+CUTS = (1, 5, 10)
+SHOWN = 30
+ROOM = 100
+WINDOW_CHARS = 1_200
+
+Span = tuple[str, int, int]
+"""A document, and the first and last line of it that are shown."""
+
+Search = Callable[[str], Sequence[Span]]
+
+
+def tables(wishes: argparse.Namespace) -> Iterator[str]:
+    """The table; `half` is as the command line describes it."""
+    yield from ["### Finding passages", ""]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "documents"
+        folder.mkdir()
+        made = make(folder)
+        chosen = [each for each in made if wishes.half in (None, "held-out" if each.held_out else "development")]
+        documents = {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
+        yield f"{len(chosen)} questions on {len(documents)} modules of Python {sys.version.split()[0]}."
+        cuts = " | ".join(f"recall@{k} | precision@{k}" for k in CUTS)
+        yield from ["", f"| way | {cuts} | MRR | recall in {ROOM} lines | median ms |"]
+        yield "|---" * (2 * len(CUTS) + 4) + "|"
+        for way, search in ways(folder, documents, Path(name)):
+            yield row(way, search, chosen)
+
+
+def ways(folder: Path, documents: dict[str, str], home: Path) -> Iterator[tuple[str, Search]]:
+    """The ways of searching, the plainest first."""
+    windows = [window for name, text in documents.items() for window in windows_of(name, text)]
+    yield "grep: most different words of the question", grepping(windows)
+    yield "BM25 over windows, words as they are", ranking(windows)
+    with Knowledge(home / "words.db") as words:
+        words.add(folder)
+        yield "agentkit, words", lambda question: spans(words.search(question, SHOWN))
+    if util.find_spec("wordllama"):
+        embed = wordllama()
+        with Knowledge(home / "both.db", embed=embed) as both:
+            both.add(folder)
+            yield "vectors alone (wordllama)", nearest(both, embed)
+            yield "agentkit, words and vectors", lambda question: spans(both.search(question, SHOWN))
+
+
+def windows_of(name: str, text: str) -> Iterator[tuple[Span, str]]:
+    """A document in windows of whole lines, wherever they fall."""
+    taken: list[str] = []
+    first = 1
+    for number, line in enumerate([*text.split("\n"), None], 1):
+        if line is None or sum(map(len, taken)) + len(taken) + len(line) > WINDOW_CHARS:
+            if taken:
+                yield (name, first, number - 1), "\n".join(taken)
+            taken, first = [], number
+        taken.append(line or "")
+
+
+def grepping(windows: Sequence[tuple[Span, str]]) -> Search:
+    """Windows by how many different words of the question stand in them, as with grep."""
+    lowered = [(span, text.lower()) for span, text in windows]
+
+    def search(question: str) -> list[Span]:
+        words = set(re.findall(r"\w+", question.lower()))
+        scored = [(sum(word in text for word in words), span) for span, text in lowered]
+        return [span for _, span in sorted(scored, key=lambda each: -each[0])[:SHOWN]]
+
+    return search
+
+
+def ranking(windows: Sequence[tuple[Span, str]]) -> Search:
+    """Windows by the BM25 of SQLite as it comes."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE windows USING fts5 (text)")
+    connection.executemany("INSERT INTO windows VALUES (?)", [(text,) for _, text in windows])
+
+    def search(question: str) -> list[Span]:
+        query = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
+        statement = "SELECT rowid FROM windows WHERE windows MATCH ? ORDER BY rank LIMIT ?"
+        return [windows[number - 1][0] for (number,) in connection.execute(statement, (query, SHOWN))]
+
+    return search
+
+
+def nearest(knowledge: Knowledge, embed: Callable[[list[str]], Any]) -> Search:
+    """Passages by their vectors alone."""
+    from agentkit.knowledge.passages import Scope
+    from agentkit.knowledge.vectors import embedding
+
+    made = embedding(embed, None)
+
+    def search(question: str) -> list[Span]:
+        scope = Scope("knowledge/default")
+        found = knowledge.store.find_vector(scope, made.vector(question) if made else [], SHOWN)
+        known = knowledge.store.passages([number for number, _ in found])
+        return spans([known[number] for number, _ in found])
+
+    return search
+
+
+def wordllama() -> Callable[[list[str]], Any]:
+    """The vectors of a small model whose package brings its weights."""
+    package = import_module("wordllama")
+    # It looks for its own tokenizer in a folder of another name, and would download it.
+    model = package.WordLlama.load(cache_dir=Path(package.__file__ or "").parent, disable_download=True)
+    return lambda texts: model.embed(texts).tolist()
+
+
+def spans(passages: Sequence[Passage]) -> list[Span]:
+    """Where passages stand."""
+    return [(Path(each.source).name, each.first_line or 0, each.last_line or 0) for each in passages]
+
+
+def row(way: str, search: Search, questions: Sequence[Question]) -> str:
+    """One line of the table."""
+    seconds, found = [], []
+    for question in questions:
+        begin = time.perf_counter()
+        shown = search(question.text)
+        seconds.append(time.perf_counter() - begin)
+        found.append((question, shown))
+    cells = [cell for k in CUTS for cell in (mean(recall, found, k), mean(precision, found, k))]
+    cells += [
+        mean(reciprocal_rank, found, max(CUTS)),
+        mean(recall_in_room, found, SHOWN),
+        f"{statistics.median(seconds) * 1_000:.1f}",
+    ]
+    return f"| {way} | {' | '.join(cells)} |"
+
+
+def mean(measure: Callable[[Question, Sequence[Span]], float], found: Sequence[Any], k: int) -> str:
+    """The mean of a measure over the first `k` passages."""
+    return f"{statistics.fmean(measure(question, shown[:k]) for question, shown in found):.2f}"
+
+
+def lines_of(question: Question, shown: Sequence[Span]) -> tuple[set[int], int]:
+    """The answering lines among those that are shown, and how many lines are shown at all."""
+    lines = {(name, line) for name, first, last in shown for line in range(first, last + 1)}
+    answer = range(question.first_line, question.last_line + 1)
+    return {line for name, line in lines if name == question.document and line in answer}, len(lines)
+
+
+def recall(question: Question, shown: Sequence[Span]) -> float:
+    """How much of the answer is shown."""
+    return len(lines_of(question, shown)[0]) / (question.last_line - question.first_line + 1)
+
+
+def precision(question: Question, shown: Sequence[Span]) -> float:
+    """How much of what is shown is the answer."""
+    hits, total = lines_of(question, shown)
+    return len(hits) / total if total else 0.0
+
+
+def recall_in_room(question: Question, shown: Sequence[Span]) -> float:
+    """How much of the answer stands in the first lines that are shown."""
+    room, taken = ROOM, []
+    for name, first, last in shown:
+        taken.append((name, first, min(last, first + room - 1)))
+        room -= last - first + 1
+        if room <= 0:
+            break
+    return recall(question, taken)
+
+
+def reciprocal_rank(question: Question, shown: Sequence[Span]) -> float:
+    """One by the rank of the first passage that holds some of the answer."""
+    ranks = (rank for rank, span in enumerate(shown, 1) if lines_of(question, [span])[0])
+    return 1 / next(ranks, float("inf"))

@@ -1,0 +1,66 @@
+"""Can documents be searched from the command line?"""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from agentkit.cli.exit_codes import ANSWERED, FAILED
+from agentkit.cli.knowing.knowledge import knowledge
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch):
+    """Type a command in a folder with a document; gives the outcome."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "leave.md").write_text("# Leave\n\nEverybody has thirty days.\n", "utf-8")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
+
+    def run(*words):
+        return CliRunner().invoke(knowledge, words, standalone_mode=False)
+
+    return run
+
+
+def test_documents_are_added_and_searched(typed, tmp_path):
+    """What is added is found, with its position and section; what cannot be read is told on stderr."""
+    added = typed("add", ".")
+    assert added.return_value == ANSWERED
+    assert added.stdout.startswith("1 added, 0 updated")
+    assert "picture.png: it is no text" in added.stderr
+    found = typed("search", "how many days?")
+    assert found.return_value == ANSWERED
+    assert found.stdout == f"{tmp_path}/leave.md:1-3  (Leave)\n# Leave\n\nEverybody has thirty days.\n"
+    assert typed("list").stdout == f"     1  markdown  {tmp_path}/leave.md\n"
+
+
+def test_documents_are_told_as_json(typed, tmp_path):
+    """Each command can print JSON instead."""
+    assert json.loads(typed("add", "leave.md", "--json").stdout)["added"] == [f"{tmp_path}/leave.md"]
+    (passage,) = json.loads(typed("search", "days", "--json").stdout)
+    assert (passage["citation"], passage["position"]) == (f"{tmp_path}/leave.md:1-3", "lines 1-3")
+    assert json.loads(typed("list", "--json").stdout)[0]["kind"] == "markdown"
+
+
+def test_nothing_is_told_as_failure(typed):
+    """Where nothing was found, added or removed, the exit code says so."""
+    assert typed("add", "picture.png").return_value == FAILED
+    found = typed("search", "anything")
+    assert (found.return_value, found.stdout, found.stderr) == (FAILED, "", "No passage was found.\n")
+    assert typed("remove", "leave.md").return_value == FAILED
+
+
+def test_documents_are_removed(typed):
+    """A document that is removed is not found any more; its file stays."""
+    typed("add", "leave.md")
+    removed = typed("remove", "leave.md")
+    assert (removed.return_value, removed.stdout) == (ANSWERED, "1 removed\n")
+    assert typed("list").stdout == ""
+
+
+def test_a_text_without_a_section_is_shown(typed, tmp_path):
+    """A passage without a section is shown below its place alone; another file may keep the knowledge."""
+    (tmp_path / "note.txt").write_text("Some words.", "utf-8")
+    typed("add", "note.txt", "--place", "other.db")
+    assert typed("search", "words", "--place", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
+    assert typed("search", "words").return_value == FAILED

@@ -1,0 +1,111 @@
+"""Can our tools be offered, and servers be looked at, from the command line?"""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agentkit.cli.exit_codes import ANSWERED, REFUSED
+from agentkit.cli.serving.mcp import mcp
+from agentkit.mcp import MCPServer
+
+PLAIN = str(Path(__file__).parents[2] / "mcp" / "plain_server.py")
+COMMAND = [sys.executable, "-c", "from agentkit.cli.serving.mcp import mcp; mcp.main(prog_name='agentkit mcp')"]
+TOKEN = "tulip-tulip-tulip-4711"
+
+
+@pytest.fixture
+def offer(tmp_path):
+    """Have the plain server offer tools, each a name and a description."""
+
+    def write(**described):
+        tools = [
+            {"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in described.items()
+        ]
+        (tmp_path / "tools.json").write_text(json.dumps(tools))
+
+    return write
+
+
+@pytest.fixture
+def look(tmp_path):
+    """Run `agentkit mcp tools` on the plain server; gives stdout, stderr and the exit code."""
+
+    def run(*options):
+        server = f"{sys.executable} -S {PLAIN} {tmp_path}"
+        done = CliRunner().invoke(mcp, ["tools", server, *options], standalone_mode=False)
+        assert done.exception is None, done.exception
+        return done.stdout, done.stderr, done.return_value
+
+    return run
+
+
+def test_what_a_server_offers(offer, look):
+    """The tools of a server are listed with a hash, and with what could deceive made visible."""
+    offer(look="Looks.\nAt all.", hide="Hides \u202e it.")
+    out, err, code = look()
+    names = [line.split()[0] for line in out.splitlines()]
+    assert (names, err, code) == (["look", "hide"], "", ANSWERED)
+    assert "\\u{202e}" in out
+    assert "At all" not in out
+
+
+def test_nothing_is_offered(offer, look):
+    """A server without tools is shown as it is."""
+    offer()
+    assert look() == ("\n", "", ANSWERED)
+
+
+def test_a_changed_server_is_accepted(offer, look):
+    """What has changed is told, with an exit code, until it is accepted."""
+    offer(look="Looks.")
+    look()
+    offer(look="Looks elsewhere.")
+    _, err, code = look()
+    assert 'Changed: look has changed. Its description was "Looks." and is "Looks elsewhere."' in err
+    assert code == REFUSED
+    _, err, code = look("--accept")
+    assert (err.startswith("Accepted: look"), code) == (True, ANSWERED)
+    assert look()[1:] == ("", ANSWERED)
+
+
+def test_as_json(offer, look):
+    """Programs get whole definitions, hashes and changes."""
+    offer(look="Looks.")
+    look()
+    offer(look="Looks.", more="More.")
+    document = json.loads(look("--json")[0])
+    assert [each["name"] for each in document["tools"]] == ["look", "more"]
+    assert len(document["tools"][0]["sha256"]) == 64
+    assert document["changes"] == [{"tool": "more", "change": 'more is new: "More.".'}]
+
+
+def test_hints_are_the_servers_own_words(look):
+    """What a server says of its own tools is told as that."""
+    assert "Repeats a text. (it says: only reads)" in look()[0]
+
+
+def test_tools_over_stdio(tmp_path):
+    """`agentkit mcp serve` offers the named tools to whoever starts it, and works in the current folder."""
+    (tmp_path / "note.txt").write_text("hello")
+    words = [*COMMAND, "serve", "--tools", "core, read_file", "--safety", "system", "--ask-client"]
+    with MCPServer(words, "ours", folder=tmp_path) as server:
+        assert [tool.remote_name for tool in server][-1] == "read_file"
+        assert json.loads(server.call("read_file", path="note.txt"))["content"] == "hello"
+
+
+@pytest.mark.parametrize("token", [(), ("--token", TOKEN)])
+def test_tools_over_http(token):
+    """Over HTTP the address is printed, and the token when nobody has chosen one; Ctrl-C ends it."""
+    words = [*COMMAND, "serve", "-t", "core", "--http", "--port", "0", *token]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        url = process.stdout.readline().strip()
+        shown = TOKEN if token else process.stdout.readline().strip().rpartition(" ")[2]
+        with MCPServer(url, "ours", token=shown) as server:
+            assert json.loads(server.call("calculator", expression="6 * 7"))["result"] == 42
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == ANSWERED

@@ -1,0 +1,189 @@
+"""How is one SQLite file shared, and what is said when it cannot be?"""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.knowledge import Knowledge
+from agentkit.knowledge.stores.file import DatabaseFile
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def knowledge(database):
+    """Knowledge in a file, that holds nothing yet."""
+    with Knowledge(database) as knowledge:
+        yield knowledge
+
+
+def test_only_the_owner_can_read(knowledge, database):
+    """The file and its folder are made for the owner only."""
+    knowledge.add_text("words", "text")
+    assert stat.S_IMODE(database.stat().st_mode) == 0o600
+    assert stat.S_IMODE(database.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    """A file that is no database is left as it is."""
+    (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
+    with pytest.raises(SessionError, match="not a database; name another one"):
+        Knowledge(tmp_path / "notes.txt").search("words")
+    assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
+
+
+def test_a_database_of_another_program_is_refused(tmp_path):
+    """A database of another program is left as it is, and so is a file of sessions."""
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    with pytest.raises(SessionError, match="another program"):
+        Knowledge(path).search("words")
+
+
+def test_a_newer_schema_is_refused(knowledge, database):
+    """A file of a newer version says that agentkit must be updated."""
+    knowledge.add_text("words", "text")
+    knowledge.close()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(SessionError, match="Update agentkit"):
+        knowledge.search("words")
+
+
+def test_a_damaged_file_is_an_error(knowledge, database):
+    """A damaged file is a clear error that says what can be done."""
+    for number in range(40):
+        knowledge.add_text(f"words {number} " * 50, f"text{number}")
+    knowledge.close()
+    body = bytearray(database.read_bytes())
+    body[8_192:-4_096] = b"\xa5" * (len(body) - 12_288)
+    database.write_bytes(body)
+    with pytest.raises(SessionError, match="damaged; put back a copy"):
+        knowledge.search("words")
+
+
+FILLING = """
+import resource, sys
+from agentkit.errors import SessionError
+from agentkit.knowledge import Knowledge
+knowledge = Knowledge(sys.argv[1])
+knowledge.add_text("first words", "first")
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+kept = 1
+try:
+    while True:
+        knowledge.add_text(f"words {kept} " * 2_000, f"text{kept}")
+        kept += 1
+except SessionError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert len(knowledge.documents) == kept > 1
+assert knowledge.search("first")
+assert knowledge.add_text("more room", "more").added
+"""
+
+
+def test_a_full_disk_is_an_error_and_no_half_document(database):
+    """When the disk is full, nothing of a document is kept, all before it is, and with room it goes on."""
+    command = [sys.executable, "-c", FILLING, str(database)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be read or written: the disk" in done.stdout
+
+
+def test_a_place_that_cannot_be_is_an_error(tmp_path):
+    """A path through a file, a folder and a link are errors that name the place."""
+    (tmp_path / "file").touch()
+    with pytest.raises(SessionError, match=r"cannot be kept: (File exists|Not a directory)"):
+        Knowledge(tmp_path / "file" / "notes.db").search("words")
+    with pytest.raises(SessionError, match="cannot be opened"):
+        Knowledge(tmp_path).search("words")
+    (tmp_path / "link.db").symlink_to(tmp_path / "file")
+    with pytest.raises(SessionError, match="symbolic link"):
+        Knowledge(tmp_path / "link.db").search("words")
+
+
+def test_a_file_that_was_removed_is_made_anew(knowledge, database):
+    """When the file goes away, what follows begins with a new one."""
+    knowledge.add_text("words", "text")
+    for path in database.parent.iterdir():
+        path.unlink()
+    assert knowledge.search("words") == []
+    assert knowledge.add_text("words", "text").added == ("text",)
+
+
+def test_threads_share_a_file(knowledge):
+    """Several threads may add and search at the same time."""
+    faults = []
+
+    def work(name):
+        try:
+            for number in range(10):
+                knowledge.add_text(f"words {number}", f"{name}-{number}")
+                assert knowledge.search("words")
+        except (SessionError, AssertionError) as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=[name]) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(knowledge.documents) == 30
+
+
+def test_a_file_that_stays_locked_is_an_error(database):
+    """Who keeps the file locked is waited for, and named as the reason when it takes too long."""
+    file = DatabaseFile(str(database), wait_seconds=0.05)
+    with file.using() as connection:
+        connection.execute("SELECT 1")
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(SessionError, match="another process has kept it locked"), file.writing():
+            pass
+    file.close()
+
+
+@pytest.mark.parametrize("ending", ["ROLLBACK", "SELECT 1"])
+def test_a_transaction_that_fails_leaves_nothing(database, ending):
+    """An error undoes what was begun, also one that ended the transaction by itself."""
+    file = DatabaseFile(str(database))
+
+    def end_and_fail(connection):
+        connection.execute("DELETE FROM places")
+        connection.execute(ending)
+        connection.execute("SELECT nothing")
+
+    with pytest.raises(SessionError, match="SQLite says"), file.writing() as connection:
+        end_and_fail(connection)
+    file.close()
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+def test_a_file_that_stays_locked_while_it_is_made_is_an_error(database, lock):
+    """Who locks a file that is empty yet is waited for, too."""
+    database.parent.mkdir()
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute(lock)
+        file = DatabaseFile(str(database), wait_seconds=0.05)
+        with pytest.raises(SessionError, match="another process has kept it locked"), file.using():
+            pass
+
+
+def test_what_is_in_memory_is_not_kept():
+    """`:memory:` is a place without a file."""
+    knowledge = Knowledge(":memory:")
+    knowledge.add_text("words", "text")
+    assert len(knowledge.search("words")) == 1
+    knowledge.close()
+    assert knowledge.documents == []
+    assert knowledge.store.files == ()

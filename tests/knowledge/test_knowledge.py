@@ -1,0 +1,429 @@
+"""What do the documents say?"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.knowledge import Between, Knowledge, rerank_with, rewrite_with
+from agentkit.testing import ScriptedLLM
+from agentkit.tools.web.connection import Connection
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_answers_have_a_source(knowledge, folder):
+    """A folder is read, and what is found says where it stands."""
+    report = knowledge.add(folder)
+    assert str(report) == "4 added, 0 updated, 0 unchanged, 0 removed, 0 skipped; 4 passages made"
+    (passage, *_) = knowledge.search("How many days of leave are there?")
+    assert passage.citation == f"{folder}/leave.md:1-9"
+    assert (passage.section, passage.kind, passage.position) == ("Handbook", "markdown", "lines 1-9")
+    assert "thirty days" in passage.text
+    assert passage.score > 0
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("what is the capital of viet nam: thu do", "vn.txt"),
+        ("duong pho", "vn.txt"),
+        ("Đường", "vn.txt"),
+        ("price of tickets", "page.html"),
+        ("undo", "tool.py"),
+    ],
+)
+def test_words_are_found_in_their_forms(knowledge, folder, question, name):
+    """Diacritics, capitals and endings of English words do not matter."""
+    knowledge.add(folder)
+    assert Path(knowledge.search(question)[0].source).name == name
+
+
+def test_what_has_not_changed_is_not_read_again(knowledge, folder):
+    """Only what has changed is made anew, what is gone is removed, and nobody need say which."""
+    knowledge.add(folder)
+    (folder / "leave.md").write_text("# Handbook\n\nForty days.", "utf-8")
+    (folder / "vn.txt").unlink()
+    (folder / "new.md").write_text("New words.", "utf-8")
+    report = knowledge.add(folder)
+    assert [[Path(name).name for name in names] for names in (report.added, report.updated, report.removed)] == [
+        ["new.md"],
+        ["leave.md"],
+        ["vn.txt"],
+    ]
+    assert len(report.unchanged) == 2
+    assert report.passages == 2
+    assert knowledge.search("thirty") == []
+    assert len(knowledge.documents) == 4
+
+
+def test_everything_is_brought_up_to_date(knowledge, folder):
+    """`refresh` looks again at all places that were added; a file and a folder that are gone leave nothing."""
+    knowledge.add(folder / "leave.md", folder / "deep", metadata={"by": "us"})
+    (folder / "leave.md").unlink()
+    (folder / "deep" / "tool.py").unlink()
+    (folder / "deep").rmdir()
+    assert len(knowledge.refresh().removed) == 2
+    assert knowledge.documents == []
+
+
+def test_documents_are_removed(knowledge, folder):
+    """Documents are forgotten by their source or their folder, and are not brought back by `refresh`."""
+    knowledge.add(folder)
+    knowledge.add_text("A remark.", "remark")
+    assert knowledge.remove("remark", "nothing") == ["remark"]
+    assert len(knowledge.remove(folder)) == 4
+    assert knowledge.refresh().passages == 0
+    assert knowledge.documents == []
+
+
+def test_texts_are_added_under_a_name(knowledge):
+    """A text has a name of its own, and is replaced when it is added again and has changed."""
+    assert knowledge.add_text("One thing.", "remark", title="Remark").added == ("remark",)
+    assert knowledge.add_text("One thing.", "remark", title="Remark").unchanged == ("remark",)
+    assert knowledge.add_text("Another thing.", "remark").updated == ("remark",)
+    assert [(each.text, each.title) for each in knowledge.search("thing")] == [("Another thing.", "")]
+
+
+@pytest.mark.parametrize("arguments", [("x", ""), ("x", "http://a.b"), ("x", "a", "", "pdf"), ("x", "a", "", "odd")])
+def test_texts_that_cannot_be_added(knowledge, arguments):
+    """A text needs a name that is no web address, and a kind that is text."""
+    text, source, *rest = arguments
+    with pytest.raises(ConfigError):
+        knowledge.add_text(text, source, **dict(zip(("title", "kind"), rest, strict=False)))
+
+
+@pytest.mark.parametrize("wrong", ["", 5, b"x", "a\0b", "\udc80"])
+def test_what_cannot_be_added(knowledge, wrong):
+    """Only files, folders and web addresses can be added."""
+    with pytest.raises(ConfigError):
+        knowledge.add(wrong)
+
+
+def test_a_file_that_is_not_there_is_told(knowledge, tmp_path):
+    """A file that never was is a mistake of the caller."""
+    with pytest.raises(ConfigError, match="no file or folder"):
+        knowledge.add(tmp_path / "nothing.md")
+
+
+def test_what_cannot_be_read_stands_in_the_report(knowledge, folder, place):
+    """Secrets, pictures, the place itself and odd files are left out with the reason; hidden ones and links too."""
+    (folder / "secrets.json").write_text("{}", "utf-8")
+    (folder / "picture.png").write_bytes(b"\x89PNG\0")
+    (folder / ".hidden.md").write_text("hidden", "utf-8")
+    (folder / "link.md").symlink_to(folder / "leave.md")
+    os.mkfifo(folder / "pipe")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.md")).write_text("name", "utf-8")
+    with Knowledge(folder / "own.db") as own:
+        report = own.add(folder)
+    skipped = {Path(name).name.strip("'"): reason for name, reason in report.skipped.items()}
+    assert "service credentials" in skipped["secrets.json"]
+    assert "it is no text" in skipped["picture.png"]
+    assert skipped["pipe"] == "it is no regular file"
+    assert skipped["own.db"] == "it is where the knowledge is kept"
+    assert skipped["\\udcff.md"] == "its name is no text"
+    assert len(report.added) == 4
+
+
+def test_a_file_that_may_not_be_read_stands_in_the_report(knowledge, folder):
+    """What the system refuses to read is told in its words."""
+    (folder / "long").symlink_to(folder / "long")
+    assert list(knowledge.add(folder / "long").skipped.values()) == ["Too many levels of symbolic links"]
+
+
+def test_a_document_that_is_no_text_any_more_is_removed(knowledge, folder):
+    """A file whose new content cannot be read is not found by its old one."""
+    knowledge.add(folder)
+    (folder / "leave.md").write_bytes(b"\x89PNG\0")
+    report = knowledge.add(folder / "leave.md")
+    assert (len(report.removed), len(report.skipped)) == (1, 1)
+    assert knowledge.search("thirty days") == []
+
+
+def test_a_pdf_tells_its_pages(knowledge, folder, pdf):
+    """What is found in a PDF says on which page it stands."""
+    (folder / "report.pdf").write_bytes(pdf("Nothing here.", "The turnover was nine millions."))
+    knowledge.add(folder)
+    (found,) = knowledge.search("turnover")
+    assert (found.citation, found.position, found.title) == (
+        f"{folder}/report.pdf, page 2",
+        "page 2",
+        "The handbook",
+    )
+
+
+def test_metadata_bounds_a_search(knowledge):
+    """A search may be bounded by metadata: a value, one of several, or a range; true is not 1."""
+    for number in range(5):
+        metadata = {"year": 2020 + number, "team": "ab"[number % 2], "open": number == 1, "note": None}
+        knowledge.add_text(f"words {number}", f"text{number}", metadata=metadata)
+
+    def found(**where):
+        return sorted(passage.source[-1] for passage in knowledge.search("words", 9, where=where))
+
+    assert found() == ["0", "1", "2", "3", "4"]
+    assert found(year=2021) == ["1"]
+    assert found(year=2021.0, team="b") == ["1"]
+    assert found(team=["a", "c"]) == ["0", "2", "4"]
+    assert found(year=Between(2022)) == ["2", "3", "4"]
+    assert found(year=Between(2021, 2022)) == ["1", "2"]
+    assert found(team=Between("b", "z")) == ["1", "3"]
+    assert found(open=True) == ["1"]
+    assert found(open=1) == []
+    assert found(note=None, year=[2020, 10**30]) == ["0"]
+    assert found(team=[]) == []
+    assert found(**{"a\"'] OR 1=1": 1}) == []
+    assert [passage.metadata["year"] for passage in knowledge.search("words", 1, where={"year": 2023})] == [2023]
+
+
+@pytest.mark.parametrize("where", [{"a": "\0"}, {"a": "\ud800"}, {"a": {"b": 1}}, {"a": [[1]]}, {1: "a"}])
+def test_metadata_that_cannot_be_asked_for(knowledge, where):
+    """What metadata cannot be is a mistake of the caller."""
+    with pytest.raises(ConfigError):
+        knowledge.search("words", where=where)
+
+
+@pytest.mark.parametrize("ends", [(), (1, "a")])
+def test_ranges_that_are_none(ends):
+    """A range has at least one end, and both are of one kind."""
+    with pytest.raises(ConfigError):
+        Between(*ends)
+
+
+@pytest.mark.parametrize("metadata", [{"a": object()}, {"a": float("nan")}, 5])
+def test_metadata_is_json(knowledge, metadata):
+    """Metadata is a dictionary of JSON values."""
+    with pytest.raises(ConfigError):
+        knowledge.add_text("x", "x", metadata=metadata)
+
+
+def test_source_and_kind_bound_a_search(knowledge, folder):
+    """A search may be bounded to sources, with `*` for anything, and to a kind."""
+    knowledge.add(folder)
+    knowledge.add_text("leave me alone", "odd[1]?")
+    assert [Path(each.source).name for each in knowledge.search("leave", source="*/leave.md")] == ["leave.md"]
+    assert [each.source for each in knowledge.search("leave", source="odd[1]?")] == ["odd[1]?"]
+    assert knowledge.search("leave", source="odd[12]*") == []
+    assert [Path(each.source).name for each in knowledge.search("undo leave", kind="python")] == ["tool.py"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        '"',
+        "AND OR NOT NEAR( ^ * : {heading}",
+        "heading : x",
+        "a\0b",
+        "\ud800",
+        "x" * 200_000,
+        "'; DROP TABLE documents; --",
+        "",
+        "🙂",
+    ],
+)
+def test_hostile_questions_are_harmless(knowledge, question):
+    """A question may hold anything: it is never read as a query, and never an error."""
+    knowledge.add_text("Some words.", "text")
+    assert knowledge.search(question) == []
+    assert len(knowledge.search(f"{question} words")) == (1 if len(question) < 1_000 else 0)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5"])
+def test_a_limit_is_a_count(knowledge, limit):
+    """At least one passage must be wanted."""
+    with pytest.raises(ConfigError):
+        knowledge.search("words", limit)
+
+
+def test_collections_of_one_file_know_nothing_of_each_other(place):
+    """One file may hold several collections of documents."""
+    with Knowledge(place, name="a") as one, Knowledge(place, name="b") as other:
+        one.add_text("Some words.", "text")
+        assert (len(one.search("words")), other.search("words"), other.documents) == (1, [], [])
+
+
+def test_meaning_is_found_beside_words(place, embed):
+    """With vectors, a passage is found by its meaning where no word is shared; both rankings are joined."""
+    with Knowledge(place, embed=embed) as knowledge:
+        knowledge.add_text("My automobile is red.", "one")
+        knowledge.add_text("The garden is green.", "two")
+        assert knowledge.search("car", 1)[0].source == "one"
+        assert knowledge.search("garden car", 2)[0].score <= 2 / 61
+
+
+def test_vectors_are_made_later(place, embed, folder):
+    """What was added without vectors gets them with the next `add`, and again when another function is given."""
+    with Knowledge(place) as words:
+        words.add(folder)
+        words.add_text("My automobile is red.", "one")
+        with pytest.raises(ConfigError, match="no embed"):
+            words.embed_again()
+    with Knowledge(place, embed=embed) as knowledge:
+        knowledge.add(folder / "leave.md")
+        assert knowledge.search("car", 1)[0].source == "one"
+    with Knowledge(place, embed=lambda texts: [vector[:512] for vector in embed(texts)]) as shorter:
+        with pytest.raises(ConfigError, match=r"embed_again\(\)"):
+            shorter.search("car")
+        assert shorter.embed_again() == 5
+        assert len(shorter.search("leave", 9)) == 5
+
+
+def test_questions_may_have_another_function(place, embed):
+    """Models that have another function for questions can be used."""
+    with Knowledge(place, embed=embed, embed_question=lambda texts: embed(["automobile"] * len(texts))) as knowledge:
+        knowledge.add_text("My car is red.", "one")
+        knowledge.add_text("The garden is green.", "two")
+        assert knowledge.search("nonsense", 1)[0].source == "one"
+
+
+def test_a_question_is_reworded(place):
+    """A function gives other wordings; the passages of all are joined."""
+    with Knowledge(place, rewrite=lambda question: ["holidays"] if "leave" in question else "x") as knowledge:
+        knowledge.add_text("About holidays.", "one")
+        assert [each.source for each in knowledge.search("leave")] == ["one"]
+        assert knowledge.search("unknown") == []
+    with Knowledge(place, rewrite=lambda _: [5]) as knowledge, pytest.raises(ConfigError):
+        knowledge.search("words")
+
+
+def test_a_model_rewords_and_judges(place):
+    """A model gives other wordings, then the numbers of the passages that help; odd numbers are ignored."""
+    llm = ScriptedLLM('{"queries": ["holidays", "vacation"]}', '{"numbers": [2, 9, 2, 0]}')
+    with llm, Knowledge(place, rewrite=rewrite_with(llm), rerank=rerank_with(llm)) as knowledge:
+        knowledge.add_text("Holidays, holidays.", "one")
+        knowledge.add_text("A vacation and holidays.", "two")
+        found = knowledge.search("leave", 1)
+    first = llm.requests[1].messages[0].content
+    judged = [passage for passage in ("one", "two") if passage != found[0].source]
+    assert len(found) == 1
+    assert len(judged) == 1
+    assert "Question: leave" in str(first)
+    assert "Holidays, holidays." in str(first)
+
+
+def test_reranking_cannot_bring_in_others(knowledge, place):
+    """What judges may put passages in another order, and leave the rest behind; it cannot make any up."""
+    for name in ("one", "two", "three"):
+        knowledge.add_text(f"Words of {name}.", name)
+    with Knowledge(place, rerank=lambda _, passages: passages[::-1][:1]) as reversed_knowledge:
+        before = [each.source for each in knowledge.search("words")]
+        after = [each.source for each in reversed_knowledge.search("words")]
+        assert after == [before[2], before[0], before[1]]
+        assert len(reversed_knowledge.search("one", 2)) == 1
+
+
+MANY = """
+import sys
+from agentkit.knowledge import Knowledge
+knowledge = Knowledge(sys.argv[1])
+for number in range(5):
+    knowledge.add_text(f"Text {number} of process {sys.argv[2]}.", f"{sys.argv[2]}-{number}")
+    assert knowledge.search("text")
+print(len(knowledge.add(sys.argv[3]).skipped))
+"""
+
+
+def test_processes_share_a_file(place, folder):
+    """Several processes may add and search at the same time, also when all of them begin with no file."""
+    commands = [[sys.executable, "-c", MANY, str(place), str(number), str(folder)] for number in range(2)]
+    running = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for command in commands]
+    assert [process.communicate(timeout=120)[0] for process in running] == ["0\n"] * 2
+    with Knowledge(place) as knowledge:
+        assert len(knowledge.documents) == 14
+        assert len(knowledge.search("text", 100)) == 10
+
+
+FORKING = """
+import os, sys
+from agentkit.knowledge import Knowledge
+knowledge = Knowledge(sys.argv[1])
+idle = Knowledge(sys.argv[1])
+for each in (knowledge, idle):
+    each.add_text("words of the parent", "parent")
+gone = Knowledge(sys.argv[1])
+assert gone.documents
+gone.close()
+child = os.fork()
+if child == 0:
+    knowledge.add_text("words of the child", "child")
+    idle.close()
+    print(len(knowledge.search("words")), flush=True)
+else:
+    assert os.waitpid(child, 0)[1] == 0
+    print(len(knowledge.search("words")), len(idle.search("words")))
+"""
+
+
+def test_a_forked_process_has_a_connection_of_its_own(place):
+    """A child that was forked uses the place beside its parent, and leaves the parent's connection alone."""
+    command = [sys.executable, "-c", FORKING, str(place)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("2\n2 2\n", "")
+
+
+class Site:
+    """A page that may change."""
+
+    body = b"<title>News</title><p>The bridge was opened today.</p>"
+    status = 200
+
+
+@pytest.fixture
+def site():
+    """A web server on this machine: its URL, and what it serves."""
+    import threading
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    site = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(site.status)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(site.body)
+
+        def log_message(self, *words):
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/news", site
+        server.shutdown()
+        thread.join()
+
+
+def test_web_pages_are_added(place, site):
+    """A web page is fetched, and again when it is to be brought up to date; one that fails is kept as it was."""
+    from agentkit.safety.addresses import AddressRules
+
+    url, served = site
+    connection = Connection(AddressRules(["127.0.0.1/32"], [int(url.split(":")[2].split("/")[0])]))
+    with Knowledge(place, connection=connection) as knowledge:
+        assert knowledge.add(url).added == (url,)
+        assert knowledge.search("bridge")[0].citation == url
+        assert knowledge.refresh().unchanged == (url,)
+        served.status = 500
+        assert "500" in knowledge.refresh().skipped[url]
+        assert knowledge.search("bridge") != []
+
+
+def test_addresses_are_judged(knowledge):
+    """What `fetch_url` may not fetch is not added either."""
+    report = knowledge.add("http://127.0.0.1/x", "http://169.254.169.254/latest")
+    assert report.added == ()
+    assert len(report.skipped) == 2
+
+
+def test_names_are_imported_when_used():
+    """`agentkit.knowledge` offers its names, and only these."""
+    import agentkit.knowledge as wing
+
+    assert all(getattr(wing, name) for name in wing.__all__)
+    with pytest.raises(AttributeError):
+        _ = wing.Nothing
+    assert repr(Knowledge(":memory:", name="a")) == "Knowledge(SqliteStore(':memory:'), name='a')"

@@ -1,0 +1,125 @@
+"""What should an agent know of its user for longer than a conversation?"""
+
+import pytest
+
+from agentkit import Agent, Approval
+from agentkit.decisions import Label
+from agentkit.errors import ConfigError
+from agentkit.knowledge import Knowledge, Memory, Note
+from agentkit.testing import ScriptedLLM, call
+
+
+@pytest.fixture
+def memory(place):
+    """What is remembered of Ann: nothing yet."""
+    with Memory(place, "ann") as memory:
+        yield memory
+
+
+def test_notes_are_recalled(memory):
+    """A note is found by its words, and the newest notes without any."""
+    tea = memory.remember("Ann drinks green tea.", metadata={"about": "food"})
+    memory.remember("Her dog is called Rex.")
+    assert [note.text for note in memory.recall("What tea does she drink?")] == ["Ann drinks green tea."]
+    assert [note.text for note in memory.recall()] == ["Her dog is called Rex.", "Ann drinks green tea."]
+    assert [note.text for note in memory.recall(limit=1)] == ["Her dog is called Rex."]
+    (found,) = memory.recall("tea", where={"about": "food"})
+    assert (found.id, found.metadata, found.at) == (tea.id, {"about": "food"}, tea.at)
+    assert memory.recall("tea", where={"about": "work"}) == []
+
+
+def test_users_know_nothing_of_each_other(memory, place):
+    """What is remembered of one user is not recalled for another, and neither are documents."""
+    memory.remember("Ann drinks green tea.")
+    with Memory(place, "bob") as other, Knowledge(place) as knowledge:
+        knowledge.add_text("Tea comes from China.", "tea")
+        assert other.recall("tea") == other.recall() == []
+        assert other.forget(memory.recall()[0]) == 0
+        assert [each.source for each in knowledge.search("tea")] == ["tea"]
+        assert len(memory.recall("tea")) == 1
+
+
+def test_a_note_is_not_kept_twice(memory):
+    """The same words are one note, which becomes new again."""
+    first = memory.remember("Ann drinks green tea.")
+    memory.remember("Her dog is called Rex.")
+    assert memory.remember(" Ann drinks green tea.\n").id == first.id
+    assert [note.text for note in memory.recall()] == ["Ann drinks green tea.", "Her dog is called Rex."]
+
+
+def test_what_is_forgotten_is_gone(database):
+    """A note that is forgotten is neither found nor left anywhere in the file."""
+    memory = Memory(database, "ann")
+    note = memory.remember("The codeword is xylophone.")
+    memory.remember("Her dog is called Rex.")
+    assert memory.forget(note, "unknown") == 1
+    assert memory.recall("codeword") == []
+    memory.close()
+    files = [path.read_bytes() for path in database.parent.iterdir()]
+    assert [b"xylophon" in body for body in files] == [False] * len(files)
+    memory.close()
+
+
+def test_a_user_is_forgotten(memory):
+    """All notes of a user can be forgotten at once."""
+    memory.remember("Ann drinks green tea.")
+    memory.remember("Her dog is called Rex.")
+    assert memory.forget_all() == 2
+    assert memory.recall() == []
+
+
+def test_meaning_is_recalled(place, embed):
+    """With vectors a note is recalled by its meaning."""
+    with Memory(place, embed=embed) as memory:
+        memory.remember("He drives an automobile.")
+        memory.remember("His garden is green.")
+        assert memory.recall("car", 1)[0].text == "He drives an automobile."
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\0", "x" * 5_000])
+def test_notes_that_cannot_be(memory, text):
+    """A note has some words, and not too many."""
+    with pytest.raises(ConfigError):
+        memory.remember(text)
+
+
+@pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": True}, {"where": {"a": 1}}])
+def test_recalls_that_cannot_be(memory, arguments):
+    """A limit is at least 1, and metadata bounds a question."""
+    with pytest.raises(ConfigError):
+        memory.recall(**arguments)
+
+
+@pytest.mark.parametrize("user", ["", "a\0b"])
+def test_users_that_cannot_be(user):
+    """A user has a name."""
+    with pytest.raises(ConfigError):
+        Memory(":memory:", user)
+
+
+def test_an_agent_remembers(memory):
+    """With the tools, an agent remembers in one run and recalls in another; forgetting is asked for."""
+    tools = memory.as_tools()
+    assert [tool.level.name for tool in tools] == ["SAFE", "SAFE", "SYSTEM"]
+    assert [Label.UNTRUSTED in tool.labels for tool in tools] == [False, True, False]
+    with ScriptedLLM(call("remember", text="Ann drinks green tea."), "I will.") as llm:
+        assert Agent("helper", memory.as_tools(), llm=llm)("Remember that I drink green tea.") == "I will."
+    with ScriptedLLM(call("recall", query="tea"), "Green tea.") as llm:
+        result = Agent("helper", tools, llm=llm).run("Which tea do I drink?")
+    (recalled,) = result.tool_calls
+    assert "Ann drinks green tea." in recalled.result.content
+    note = memory.recall()[0]
+    with ScriptedLLM(call("forget", note=note.id), "I may not.") as llm:
+        Agent("helper", tools, llm=llm).run("Forget it.")
+    assert memory.recall() != []
+    with ScriptedLLM(call("forget", note=note.id), "Done.") as llm:
+        Agent("helper", tools, llm=llm, approve=lambda _: Approval.ONCE).run("Forget it.")
+    assert memory.recall() == []
+    assert tools.find("recall").invoke({}).value == {"status": "empty", "notes": [], "untrusted": True}
+
+
+def test_a_memory_says_where_it_is(memory):
+    """A memory tells its place and user."""
+    assert repr(memory).startswith("Memory(")
+    assert repr(memory).endswith(", user='ann')")
+    assert Note("a", "b", 0.0).score == 0.0

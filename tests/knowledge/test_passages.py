@@ -1,0 +1,26 @@
+"""What is a passage?"""
+
+import pytest
+
+from agentkit.knowledge import Passage, Report
+
+
+@pytest.mark.parametrize(
+    ("place", "position", "citation"),
+    [
+        ({}, "", "a.md"),
+        ({"page": 3}, "page 3", "a.md, page 3"),
+        ({"first_line": 3, "last_line": 3}, "line 3", "a.md:3"),
+        ({"first_line": 3, "last_line": 5}, "lines 3-5", "a.md:3-5"),
+    ],
+)
+def test_a_passage_says_where_it_stands(place, position, citation):
+    """A passage says its page, its lines, or only its source."""
+    passage = Passage("text", "a.md", **place)
+    assert (passage.position, passage.citation) == (position, citation)
+
+
+def test_reports_are_added():
+    """What came of several places is one report."""
+    both = Report(added=("a",), skipped={"x": "why"}, passages=2) + Report(updated=("b",), passages=1)
+    assert str(both) == "1 added, 1 updated, 0 unchanged, 0 removed, 1 skipped; 3 passages made"

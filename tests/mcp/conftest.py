@@ -1,0 +1,104 @@
+"""Servers to talk to: a plain program, and one made of the protocol's own package."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mcp.server import MCPServer as ForeignServer
+
+from agentkit.mcp import MCPServer
+
+PLAIN = str(Path(__file__).with_name("plain_server.py"))
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture
+def words(tmp_path):
+    """The command of the plain server, as words."""
+    return [sys.executable, "-S", PLAIN, str(tmp_path)]
+
+
+@pytest.fixture
+def plain(words):
+    """The plain server, in a process."""
+    with MCPServer(words, "plain") as server:
+        yield server
+
+
+@pytest.fixture
+def heard(tmp_path):
+    """What the plain server has heard, line by line, as soon as it has heard all that is waited for."""
+
+    def until(*lines):
+        def found():
+            file = tmp_path / "heard"
+            said = file.read_text("utf-8").splitlines() if file.exists() else []
+            return said if {*lines} <= {*said} else None
+
+        return awaited(found)
+
+    return until
+
+
+@pytest.fixture
+def offer(tmp_path):
+    """Have the plain server offer these tools from now on, each a name and a description."""
+
+    def write(**described):
+        offered = [
+            {"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in described.items()
+        ]
+        (tmp_path / "tools.json").write_text(json.dumps(offered))
+
+    return write
+
+
+@pytest.fixture
+def foreign():
+    """A server of the protocol's own package, in this process."""
+    server = ForeignServer("foreign")
+
+    @server.tool()
+    def add(first: int, second: int) -> int:
+        """Add two numbers."""
+        return first + second
+
+    return server
+
+
+@pytest.fixture
+def eventually():
+    """Wait for the first value of a function that is true."""
+    return awaited
+
+
+@pytest.fixture
+def is_alive():
+    """Ask whether a process of some id is at work."""
+
+    def ask(process):
+        try:
+            return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text("utf-8")
+        except OSError:
+            return False
+
+    return ask
+
+
+@pytest.fixture
+def process_of(heard):
+    """The id of the process that the plain server was when it was started last."""
+    return lambda: int([line for line in heard("tools/list") if line.startswith("started")][-1].split()[1])
+
+
+def awaited(found):
+    """The first value of `found()` that is true; fails when there is none for a long time."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{found} found nothing in {PATIENCE_SECONDS} seconds.")

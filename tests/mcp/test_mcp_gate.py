@@ -1,0 +1,56 @@
+"""Is nobody let in but who shows the token and calls the server by its name?"""
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp.gate import Gate, check_reach
+
+TOKEN = "tulip-tulip-tulip-4711"
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_in"),
+    [
+        ([(b"authorization", b"Bearer " + TOKEN.encode())], True),
+        ([(b"Authorization", b"bearer " + TOKEN.encode())], True),
+        ([], False),
+        ([(b"authorization", b"Bearer")], False),
+        ([(b"authorization", b"Basic " + TOKEN.encode())], False),
+        ([(b"authorization", b"Bearer tulip")], False),
+        ([(b"authorization", b"Bearer " + TOKEN.encode())] * 2, False),
+        ([(b"cookie", b"Bearer " + TOKEN.encode())], False),
+    ],
+)
+def test_the_token(headers, is_in):
+    """The token is shown once, in the header for it."""
+    assert Gate(TOKEN).lets_in(headers) is is_in
+
+
+def test_a_random_token():
+    """Where no token is chosen, each server has another one."""
+    assert Gate().token != Gate().token
+    assert len(Gate().token) >= 40
+
+
+@pytest.mark.parametrize("token", ["short", "with blanks in it, and long", "", "ümlaut-ümlaut-ümlaut"])
+def test_what_is_no_token(token):
+    """A token that is short, or no header could hold, is refused."""
+    with pytest.raises(ConfigError, match="at least 16"):
+        Gate(token)
+
+
+def test_names_of_the_server():
+    """A server is called by this machine's names and those that are added, with any port."""
+    assert {"localhost", "127.0.0.1:*", "tools.example.com:*"} <= {*Gate(hosts=["Tools.example.com"]).hosts}
+    with pytest.raises(ConfigError, match="without scheme"):
+        Gate(hosts=["https://tools.example.com"])
+
+
+def test_the_reach_of_an_address():
+    """An address that other machines reach wants a token that somebody has chosen."""
+    for host in ("127.0.0.1", "::1", "localhost"):
+        check_reach(host, None)
+    check_reach("0.0.0.0", TOKEN)
+    for host in ("0.0.0.0", "::", "192.0.2.1", "box.example.com"):
+        with pytest.raises(ConfigError, match="lets other machines in"):
+            check_reach(host, None)

@@ -1,0 +1,189 @@
+"""Is everything that a server may say understood, and what nobody could use refused?"""
+
+import asyncio
+import logging
+import subprocess
+import sys
+
+import pytest
+from mcp import types
+from mcp.server import Server
+
+from agentkit.errors import ConfigError, ToolError
+from agentkit.mcp import MCPServer
+from agentkit.mcp.sdk import Connection, Said, _State, connected
+from agentkit.mcp.target import Target, target_of
+
+
+def offering(*blocks, structured=None, failed=False, pages=1):
+    """A server whose one tool says this, which it offers page by page."""
+
+    async def on_list_tools(context, parameters):
+        page = int(parameters.cursor or 0) if parameters else 0
+        tool = types.Tool(name=f"say{page}", title="Says.", input_schema={"type": "object"})
+        return types.ListToolsResult(tools=[tool], next_cursor=str(page + 1) if page + 1 < pages else None)
+
+    async def on_call_tool(context, parameters):
+        return types.CallToolResult(content=[*blocks], structured_content=structured, is_error=failed)
+
+    return Server("says", on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+
+
+def said_by(server):
+    """What it says to a call."""
+
+    async def ask():
+        async with connected(target_of(server)) as connection:
+            return await connection.call("say0", {})
+
+    return asyncio.run(ask())
+
+
+PICTURE = types.ImageContent(data="aGVsbG8=", mime_type="image/png")
+LINK = types.ResourceLink(name="a", uri="file:///a.txt")
+TEXT = types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///a.txt", text="inside"))
+BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b.bin", blob="aGVsbG8="))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        ([types.TextContent(text="one"), types.TextContent(text="two")], "one\ntwo"),
+        ([PICTURE], "[image, image/png, 6 bytes: not shown]"),
+        ([LINK], "[a link to file:///a.txt]"),
+        ([TEXT], "inside"),
+        ([BLOB], "[binary data of file:///b.bin]"),
+        ([], ""),
+    ],
+)
+def test_contents(blocks, text):
+    """Texts are told as they are; pictures, sounds and files are named."""
+    assert said_by(offering(*blocks)) == Said(text, failed=False)
+
+
+def test_structured_content():
+    """Structured content is told as JSON, where no text says the same."""
+    assert said_by(offering(structured={"city": "Huế"})).text == '{"city": "Huế"}'
+    assert said_by(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).text == "Huế"
+
+
+def test_a_failure_without_words():
+    """A failure is one also when the server does not say why."""
+    with MCPServer(offering(failed=True)) as server, pytest.raises(ToolError, match="not why"):
+        server.call("say0")
+
+
+def test_tools_in_pages():
+    """A list of tools may come in pages; a tool without a description is described by its title."""
+    with MCPServer(offering(pages=3)) as server:
+        assert [each.name for each in server.definitions] == ["say0", "say1", "say2"]
+        assert server.tools[0].description == "Says."
+
+
+def test_too_many_tools():
+    """A server that never ends offering is not believed."""
+    with MCPServer(offering(pages=1_000_000)) as server, pytest.raises(ConfigError, match="more than 1000 tools"):
+        _ = server.tools
+
+
+def test_too_many_tools_on_a_page():
+    """Nor is one that offers more than anybody could want at once."""
+    tools = [types.Tool(name=f"t{number}", input_schema={"type": "object"}) for number in range(1_001)]
+
+    async def on_list_tools(context, parameters):
+        return types.ListToolsResult(tools=tools)
+
+    with (
+        MCPServer(Server("many", on_list_tools=on_list_tools)) as server,
+        pytest.raises(ConfigError, match="1000 tools"),
+    ):
+        _ = server.tools
+
+
+def test_a_tool_without_a_schema():
+    """A tool whose schema is none cannot be used, and is named."""
+
+    async def on_list_tools(context, parameters):
+        return types.ListToolsResult(
+            tools=[types.Tool(name="bad", input_schema={"type": "object", "properties": {"a": 3}})]
+        )
+
+    with MCPServer(Server("odd", on_list_tools=on_list_tools)) as server, pytest.raises(ConfigError, match="'bad'"):
+        _ = server.tools
+
+
+def test_a_call_that_is_refused():
+    """A server that refuses a call is quoted, and stays connected."""
+    with MCPServer(Server("silent", on_list_tools=offering().get_request_handler("tools/list").handler)) as server:
+        assert len(server) == 1
+        with pytest.raises(ToolError, match="The server refused"):
+            server.call("say0")
+
+
+def test_an_answer_that_breaks_its_own_promise():
+    """An answer that is not what the server itself said it would be is not used."""
+    tool = types.Tool(name="say0", input_schema={"type": "object"}, output_schema={"type": "object", "required": ["a"]})
+
+    async def on_list_tools(context, parameters):
+        return types.ListToolsResult(tools=[tool])
+
+    async def on_call_tool(context, parameters):
+        return types.CallToolResult(content=[], structured_content={"b": 1})
+
+    with MCPServer(Server("liar", on_list_tools=on_list_tools, on_call_tool=on_call_tool)) as server:
+        assert len(server) == 1
+        with pytest.raises(ToolError, match="cannot be used"):
+            server.call("say0")
+
+
+def test_what_is_no_server():
+    """An object that is no server of the package is refused by its type."""
+
+    async def reach():
+        async with connected(Target("a", "a", program=3)):
+            raise AssertionError
+
+    with pytest.raises(ConfigError, match="got a int"):
+        asyncio.run(reach())
+
+
+def test_nothing_is_printed():
+    """What the package logs is not printed where the program has no handler for it."""
+    said_by(offering())
+    assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("mcp").handlers)
+
+
+def test_a_connection_that_breaks():
+    """Whatever breaks beneath a connection is told as that, and the connection is lost."""
+
+    class Broken:
+        async def list_tools(self, **_):
+            raise OSError("The cable is gone.")
+
+    async def ask():
+        connection = Connection(Broken(), _State())
+        with pytest.raises(ToolError, match="cannot be reached: The cable is gone"):
+            await connection.definitions()
+        assert connection.lost
+
+    asyncio.run(ask())
+
+
+WITHOUT = """
+import sys
+sys.modules["mcp"] = None
+from agentkit import core_tools
+from agentkit.errors import MissingExtra
+from agentkit.mcp import MCPServer, serve
+for use in (lambda: MCPServer("true").tools, lambda: serve(core_tools)):
+    try:
+        use()
+    except MissingExtra as error:
+        print(error)
+"""
+
+
+def test_without_the_package():
+    """Without the extra, the first use says how to install it."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.count("pip install 'agentkit-tools[mcp]'") == 2

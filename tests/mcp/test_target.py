@@ -1,0 +1,108 @@
+"""Is the server that was meant told from what a developer writes?"""
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp.target import short_name, target_of, variables
+
+
+@pytest.mark.parametrize(
+    ("server", "words", "name"),
+    [
+        ("uvx mcp-server-time", ("uvx", "mcp-server-time"), "time"),
+        ("uvx mcp-server-git --repository '/a b'", ("uvx", "mcp-server-git", "--repository", "/a b"), "git"),
+        ("npx -y @scope/server-filesystem /srv", ("npx", "-y", "@scope/server-filesystem", "/srv"), "filesystem"),
+        (["python", "-m", "my_server"], ("python", "-m", "my_server"), "my"),
+        (("/opt/tools/weather.py",), ("/opt/tools/weather.py",), "weather"),
+        ("uv run server.py", ("uv", "run", "server.py"), "uv"),
+        ("mcp", ("mcp",), "mcp"),
+    ],
+)
+def test_commands(server, words, name):
+    """A command is given as one text or as its words, and named after what it starts."""
+    target = target_of(server)
+    assert (target.words, target.name) == (words, name)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://mcp.example.com/mcp", "example"),
+        ("HTTP://127.0.0.1:8000/mcp", "127"),
+        ("http://localhost:8000", "localhost"),
+    ],
+)
+def test_addresses(url, name):
+    """A URL is an address, and named after its domain."""
+    target = target_of(url)
+    assert (target.url, target.identity, target.name, target.words) == (url, url, name, ())
+
+
+def test_objects():
+    """Anything else is a server in this process, and known by its name."""
+
+    class Own:
+        name = "My Own Server"
+
+    target = target_of(Own())
+    assert (target.name, target.identity) == ("my_own", "in-process: My Own Server")
+    assert target_of(3).identity == "in-process: int"
+
+
+def test_a_token_is_shown_to_its_server_only():
+    """A token goes into the header of a URL's requests, and no repr shows it."""
+    target = target_of("https://example.com/mcp", token="tulip-tulip-tulip")
+    assert target.headers == {"authorization": "Bearer tulip-tulip-tulip"}
+    assert "tulip" not in repr(target)
+    assert target_of("http://[::1]:8000/mcp", token="tulip-tulip-tulip").headers
+
+
+def test_a_name_can_be_given():
+    """A name of one's own takes the place of the one that is made up."""
+    assert target_of("uvx mcp-server-time", "clock").name == "clock"
+    assert target_of("https://example.com", "clock").name == "clock"
+    assert target_of(object(), "clock").name == "clock"
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "told"),
+    [
+        ("", {}, "takes a command"),
+        ([], {}, "takes a command"),
+        (["", "a"], {}, "takes a command"),
+        (["a\0b"], {}, "takes a command"),
+        ([1], {}, "takes a command"),
+        ("say 'hello", {}, "is no command"),
+        ("https:///nowhere", {}, "no address"),
+        ("https://me:tulip@example.com", {}, "'https://example.com' is no address"),
+        ("https://example.com#here", {}, "no address"),
+        ("http://example.com", {"token": "x"}, "unencrypted"),
+        ("uvx a", {"token": "x"}, "reached by a URL"),
+        ("uvx a", {"name": "two words"}, "1 to 24 letters"),
+    ],
+)
+def test_what_is_no_server(server, options, told):
+    """What names no server, or would show a token to others, is refused before anything is started."""
+    with pytest.raises(ConfigError, match=told):
+        target_of(server, options.pop("name", None), **options)
+
+
+def test_the_environment_of_a_server():
+    """A server knows a few harmless variables and those that were named for it, and no key of ours."""
+    host = {"PATH": "/bin", "LC_ALL": "C", "OPENAI_API_KEY": "secret", "CITY": "Hanoi"}
+    assert variables((), host) == {"PATH": "/bin", "LC_ALL": "C"}
+    assert variables(["CITY"], host) == {"PATH": "/bin", "LC_ALL": "C", "CITY": "Hanoi"}
+    assert variables({"PATH": "/own"}, host) == {"PATH": "/own", "LC_ALL": "C"}
+
+
+def test_variables_that_cannot_be_given():
+    """A variable that is not set, and a text where a list is meant, are refused."""
+    with pytest.raises(ConfigError, match="'TOWN', which is not set"):
+        variables(["TOWN"], {})
+    with pytest.raises(ConfigError, match="list of names"):
+        variables("CITY", {"CITY": "Hanoi"})
+
+
+def test_names_fall_back():
+    """Where no word says anything, a server is called mcp."""
+    assert short_name(["mcp-server", "--"]) == "mcp"
