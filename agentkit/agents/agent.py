@@ -19,7 +19,6 @@ from agentkit.errors import ConfigError
 from agentkit.events import Event
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
-from agentkit.llm.prices import cost_of
 from agentkit.llm.wire.chat import encode_message
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
@@ -28,7 +27,7 @@ from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.policy import Policy
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.usage import Cost, Limits, Usage
+from agentkit.usage import Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -299,16 +298,6 @@ class Agent(Runner, Generic[T]):
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far as typed messages."""
         return self.session.messages
-
-    @property
-    def usage(self) -> Usage:
-        """What all runs of this object have spent so far; `reset` does not undo spending."""
-        return self._usage
-
-    @property
-    def cost(self) -> Cost | None:
-        """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
-        return cost_of(self._usage)
 
     def reset(self) -> None:
         """Forget the conversation; a stored one is kept, and begins anew."""

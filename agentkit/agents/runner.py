@@ -26,11 +26,12 @@ from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
 from agentkit.errors import RunError, SessionError, ToolError
 from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
 from agentkit.llm.client import LLM
+from agentkit.llm.prices import cost_of
 from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.flow import labels_of
-from agentkit.usage import Limits, Usage
+from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
 
@@ -77,6 +78,16 @@ class Runner(Lead):
         other = copy.copy(self)
         other.listeners, other._session = list(self.listeners), session
         return other
+
+    @property
+    def usage(self) -> Usage:
+        """What all runs of this object have spent so far; `reset` does not undo spending."""
+        return self._usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
+        return cost_of(self._usage)
 
     @property
     def holds_back(self) -> bool:

@@ -16,6 +16,7 @@ from agentkit.safety.flow import FLOW
 from agentkit.safety.rules import Rule, origin
 
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
+_MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -192,6 +193,10 @@ def _quoted(text: str) -> str:
         left_out = len(text) - _MOST_SHOWN_CHARS
         head, tail = text[: _MOST_SHOWN_CHARS - _TAIL_CHARS], text[-_TAIL_CHARS:]
         text = f"{head}\n[… {left_out:,} characters are not shown …]\n{tail}"
+    lines = text.split("\n")
+    if len(lines) > _MOST_SHOWN_LINES:
+        left_out = f"[… {len(lines) - _MOST_SHOWN_LINES:,} lines are not shown …]"
+        text = "\n".join([*lines[: _MOST_SHOWN_LINES - _TAIL_LINES], left_out, *lines[-_TAIL_LINES:]])
     return visible(text).replace("\n", "\n  │ ")
 
 

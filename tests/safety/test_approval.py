@@ -173,6 +173,14 @@ def test_question_stays_on_a_screen():
     text = str(request(content="a" * 3_000_000 + "END"))
     assert len(text) < 3_000
     assert "characters are not shown" in text
+
+
+def test_question_of_many_lines_stays_on_a_screen():
+    """Of a value of many lines the first and the last are shown, and how many are not."""
+    lines = str(request(content="\n" * 999 + "END")).splitlines()
+    assert len(lines) < 50
+    assert "  │ [… 960 lines are not shown …]" in lines
+    assert "  │ END" in lines
     assert "aEND" in text
 
 
