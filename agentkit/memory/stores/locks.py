@@ -170,7 +170,7 @@ class FileLocks:
 def refuse_others(path: Path, found: os.stat_result) -> None:
     """Raise SessionError for a symbolic link, and for what belongs to another user, who could read along."""
     if stat.S_ISLNK(found.st_mode):
-        raise SessionError(f"{path} is a symbolic link, which sessions are not kept behind; name the file itself.")
+        raise SessionError(f"{path} is a symbolic link, which nothing is kept behind; name the file itself.")
     if found.st_uid != os.geteuid():
         raise SessionError(
             f"{path} belongs to another user (id {found.st_uid}), who could read and change what is kept in it;"

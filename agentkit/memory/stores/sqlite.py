@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import threading
-import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,20 +15,20 @@ from typing import Any
 
 from agentkit.errors import SessionError
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, no_session, taken
-from agentkit.memory.stores.locks import Holds, locks_beside, refuse_others
+from agentkit.memory.stores.database import Kind, close_in, connect, identity, make_file, told, transaction
+from agentkit.memory.stores.locks import Holds, locks_beside
 from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
 
-SCHEMA_VERSION = 1
-_APPLICATION = 0x41_4B_49_54
-"""Marks a database as ours: AKIT."""
-
-_SCHEMA = (
-    "CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
-    "CREATE TABLE entries (position INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions,"
-    " run TEXT NOT NULL, at REAL NOT NULL, milestone TEXT NOT NULL)",
-    "CREATE INDEX entries_of_session ON entries (session)",
-    f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
+_SESSIONS = Kind(
+    "sessions",
+    application=0x41_4B_49_54,  # AKIT
+    version=1,
+    tables=(
+        "CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        "CREATE TABLE entries (position INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions,"
+        " run TEXT NOT NULL, at REAL NOT NULL, milestone TEXT NOT NULL)",
+        "CREATE INDEX entries_of_session ON entries (session)",
+    ),
 )
 _READ = (
     "SELECT sessions.id, position, run, at, milestone FROM sessions LEFT JOIN entries"
@@ -43,16 +41,6 @@ _SUMMARIES = (
     "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM entries JOIN sessions ON session = sessions.id"
     " GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"
 )
-_REMEDIES = (
-    ("SQLITE_FULL", "the disk is full; nothing of it was written. Free some space and try again"),
-    ("SQLITE_IOERR", "the disk refuses (it may be full, or over a quota); nothing of it was written"),
-    ("SQLITE_NOTADB", "it is no SQLite database; name another file"),
-    ("SQLITE_CORRUPT", "it is damaged; take it from a backup, or see what `sqlite3 FILE .recover` can save"),
-    ("SQLITE_BUSY", "another process keeps it locked; try again"),
-    ("SQLITE_READONLY", "it may only be read; check the permissions of the file and its folder"),
-    ("SQLITE_CANTOPEN", "it cannot be opened; check the permissions of the file and its folder"),
-)
-"""By the beginning of SQLite's name for an error: what happened and what to do."""
 
 
 class SQLiteStore:
@@ -177,19 +165,19 @@ class SQLiteStore:
                     raise _removed(self.path)
                 yield self._connected()
             except sqlite3.Error as error:
-                raise _told(self.path, error) from None
+                raise SessionError(f"The sessions in {self.path} cannot be read or written: {told(error)}.") from None
             except OSError as error:
                 raise SessionError(f"The sessions in {self.path} cannot be kept: {error.strerror}.") from None
 
     @contextmanager
     def _writing(self, session: str = "", rows: Sequence[Row] = ()) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it or nothing."""
-        with self._using(session, rows) as connection, _transaction(connection):
+        with self._using(session, rows) as connection, transaction(connection):
             yield connection
 
     def _notice(self) -> None:
         """Let go of a connection to a file that is not there any more, and of one that is a parent's."""
-        opened, found = self._opened, _identity(self._text)
+        opened, found = self._opened, identity(self._text)
         if self._connection is None or opened is None or opened == found:
             return
         if opened[0] == os.getpid():
@@ -205,107 +193,11 @@ class SQLiteStore:
         """The connection of this process to the file that is there now."""
         if self._connection is not None:
             return self._connection
-        _make_file(self.path)
-        connection = _connect(self.path, self._wait_seconds)
-        self._connection, self._opened = connection, _identity(self._text)
-        weakref.finalize(self, _close, connection, os.getpid())
+        make_file(self.path)
+        connection = connect(self._text, _SESSIONS, self._wait_seconds)
+        self._connection, self._opened = connection, identity(self._text)
+        weakref.finalize(self, close_in, connection, os.getpid())
         return connection
-
-
-def _connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
-    """A connection to a database of ours; an empty one is made one."""
-    connection = sqlite3.connect(path, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
-    try:
-        if not _is_ours(connection, path):
-            _adopt(connection, path, wait_seconds)
-        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-        # With a write-ahead log, NORMAL loses nothing when a process dies. Not every network drive can have one.
-        connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether it is a database of ours, False when it is empty. Raises SessionError when it is neither."""
-    application, version, tables = connection.execute(
-        "SELECT application_id, user_version, (SELECT COUNT(*) FROM sqlite_master)"
-        " FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
-    if application == _APPLICATION:
-        if version > SCHEMA_VERSION:
-            raise SessionError(
-                f"{path} was written by a newer version of agentkit: its sessions have schema version {version}, and"
-                f" this version reads up to {SCHEMA_VERSION}. Update agentkit, or name another file."
-            )
-        return True
-    if application or version or tables:
-        raise SessionError(f"{path} is a database of another program; name another file.")
-    return False
-
-
-def _adopt(connection: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
-    """Make an empty database one of ours, unless another process has just done so."""
-    _use_write_ahead_log(connection, wait_seconds)
-    with _transaction(connection):
-        if not _is_ours(connection, path):
-            for statement in _SCHEMA:
-                connection.execute(statement)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # after some errors SQLite has ended it itself
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) -> None:
-    """Switch to the log; for this, unlike for all else, SQLite does not wait until others are done."""
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _make_file(path: Path) -> None:
-    """Make the file, and its folder, for the owner only. Raises SessionError for a link, and for a file of others."""
-    path.parent.mkdir(0o700, parents=True, exist_ok=True)
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        return
-    refuse_others(path, found)  # it must not be opened to see: closing it again would give up locks on it
-    if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
-        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
-
-
-def _identity(path: str) -> tuple[int, int, int] | None:
-    """Which process, and which file."""
-    try:
-        found = os.lstat(path)  # before each use: a third of what path.lstat() takes
-    except FileNotFoundError:
-        return None
-    return os.getpid(), found.st_dev, found.st_ino
-
-
-def _close(connection: sqlite3.Connection, process: int) -> None:
-    if process == os.getpid():
-        connection.close()
 
 
 def _find(connection: sqlite3.Connection, session: str) -> int | None:
@@ -329,10 +221,3 @@ def _removed(path: Path) -> SessionError:
         f"The file {path} was removed or replaced while this run was going on, so that the run cannot be kept. What it"
         " had done until then is in the file that was there; put that back to go on, or ask anew."
     )
-
-
-def _told(path: Path, error: sqlite3.Error) -> SessionError:
-    """What happened and what to do about it."""
-    name = getattr(error, "sqlite_errorname", "")
-    remedy = next((remedy for start, remedy in _REMEDIES if name.startswith(start)), f"SQLite says: {error}")
-    return SessionError(f"The sessions in {path} cannot be read or written: {remedy}.")

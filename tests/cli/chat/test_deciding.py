@@ -56,7 +56,7 @@ def test_a_long_question_says_what_it_is_about_once_more():
     long = ApprovalRequest("agentkit", "write_file", {"path": "a", "content": "\n" * 500}, ASK)
     person = Person("n")
     person.decide(long)
-    assert person.told[2].startswith("agentkit wants to call write_file: 50")
+    assert person.told[2].startswith("agentkit wants to call write_file: 4")
 
 
 @pytest.mark.parametrize("unclear", ["maybe", "yy", "y please", "always!"])

@@ -34,7 +34,7 @@ def test_only_the_owner_can_read(knowledge, database):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     """A file that is no database is left as it is."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
-    with pytest.raises(SessionError, match="not a database; name another one"):
+    with pytest.raises(SessionError, match="no SQLite database; name another file"):
         Knowledge(tmp_path / "notes.txt").search("words")
     assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
 
@@ -66,7 +66,7 @@ def test_a_damaged_file_is_an_error(knowledge, database):
     body = bytearray(database.read_bytes())
     body[8_192:-4_096] = b"\xa5" * (len(body) - 12_288)
     database.write_bytes(body)
-    with pytest.raises(SessionError, match="damaged; put back a copy"):
+    with pytest.raises(SessionError, match="damaged; take it from a backup"):
         knowledge.search("words")
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_stays_locked_is_an_error(database):
         connection.execute("SELECT 1")
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(SessionError, match="another process has kept it locked"), file.writing():
+        with pytest.raises(SessionError, match="another process keeps it locked"), file.writing():
             pass
     file.close()
 
@@ -175,7 +175,7 @@ def test_a_file_that_stays_locked_while_it_is_made_is_an_error(database, lock):
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute(lock)
         file = DatabaseFile(str(database), wait_seconds=0.05)
-        with pytest.raises(SessionError, match="another process has kept it locked"), file.using():
+        with pytest.raises(SessionError, match="another process keeps it locked"), file.using():
             pass
 
 

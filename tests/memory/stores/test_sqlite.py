@@ -79,7 +79,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
         connection.execute("CREATE TABLE cookies (name TEXT)")
     connection.close()
     before = (tmp_path / "other.db").read_bytes()
-    with pytest.raises(SessionError, match="database of another program; name another file"):
+    with pytest.raises(SessionError, match="database of another program, or holds no sessions; name another file"):
         SQLiteStore(tmp_path / "other.db").append("trip", [ENTRY])
     assert (tmp_path / "other.db").read_bytes() == before
 

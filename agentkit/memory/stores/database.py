@@ -1,0 +1,140 @@
+"""How is a SQLite file of ours made, recognised and written to?"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentkit.errors import SessionError
+from agentkit.memory.stores.locks import refuse_others
+
+_REMEDIES = (
+    ("SQLITE_FULL", "the disk is full; nothing of it was written. Free some space and try again"),
+    ("SQLITE_IOERR", "the disk refuses (it may be full, or over a quota); nothing of it was written"),
+    ("SQLITE_NOTADB", "it is no SQLite database; name another file"),
+    ("SQLITE_CORRUPT", "it is damaged; take it from a backup, or see what `sqlite3 FILE .recover` can save"),
+    ("SQLITE_BUSY", "another process keeps it locked; try again"),
+    ("SQLITE_READONLY", "it may only be read; check the permissions of the file and its folder"),
+    ("SQLITE_CANTOPEN", "it cannot be opened; check the permissions of the file and its folder"),
+)
+"""By the beginning of SQLite's name for an error: what happened and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a database of ours holds: a word for it, the number that marks it, its version and its tables."""
+
+    holds: str
+    application: int
+    version: int
+    tables: tuple[str, ...]
+
+
+def connect(place: str, kind: Kind, wait_seconds: float) -> sqlite3.Connection:
+    """A connection to a database of this kind; an empty one is made one. Raises SessionError for any other."""
+    connection = sqlite3.connect(place, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
+    try:
+        if not _is_ours(connection, place, kind):
+            _adopt(connection, place, kind, wait_seconds)
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        # With a write-ahead log, NORMAL loses nothing when a process dies. Not every network drive can have one.
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_ours(connection: sqlite3.Connection, place: str, kind: Kind) -> bool:
+    """Whether it is a database of this kind, False when it is empty. Raises SessionError when it is neither."""
+    application, version, tables = connection.execute(
+        "SELECT application_id, user_version, (SELECT COUNT(*) FROM sqlite_master)"
+        " FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
+    if application == kind.application:
+        if version > kind.version:
+            raise SessionError(
+                f"{place} was written by a newer version of agentkit: it keeps {kind.holds} with schema version {version},"
+                f" and this version reads up to {kind.version}. Update agentkit, or name another file."
+            )
+        return True
+    if application or version or tables:
+        raise SessionError(f"{place} is a database of another program, or holds no {kind.holds}; name another file.")
+    return False
+
+
+def _adopt(connection: sqlite3.Connection, place: str, kind: Kind, wait_seconds: float) -> None:
+    """Make an empty database one of ours, unless another process has just done so."""
+    _use_write_ahead_log(connection, wait_seconds)
+    marks = (f"PRAGMA application_id = {kind.application}", f"PRAGMA user_version = {kind.version}")
+    with transaction(connection):
+        if not _is_ours(connection, place, kind):
+            for statement in (*kind.tables, *marks):
+                connection.execute(statement)
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """Switch to the log; for this, unlike for all else, SQLite does not wait until others are done."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # after some errors SQLite has ended it itself
+            connection.execute("ROLLBACK")
+        raise
+
+
+def make_file(path: Path) -> None:
+    """Make the file, and its folder, for the owner only. Raises SessionError for a link, and for a file of others."""
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        return
+    refuse_others(path, found)  # it must not be opened to see: closing it again would give up locks on it
+    if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+
+
+def identity(path: str) -> tuple[int, int, int] | None:
+    """Which process, and which file; None when there is none."""
+    try:
+        found = os.lstat(path)  # before each use: a third of what path.lstat() takes
+    except FileNotFoundError:
+        return None
+    return os.getpid(), found.st_dev, found.st_ino
+
+
+def close_in(connection: sqlite3.Connection, process: int) -> None:
+    """Close a connection in the process that opened it: elsewhere that would harm the one who did."""
+    if process == os.getpid():
+        connection.close()
+
+
+def told(error: sqlite3.Error) -> str:
+    """What happened and what to do about it."""
+    name = getattr(error, "sqlite_errorname", "")
+    return next((remedy for start, remedy in _REMEDIES if name.startswith(start)), f"SQLite says: {error}")
