@@ -195,8 +195,8 @@ def _quoted(text: str) -> str:
         text = f"{head}\n[… {left_out:,} characters are not shown …]\n{tail}"
     lines = text.split("\n")
     if len(lines) > _MOST_SHOWN_LINES:
-        left_out = f"[… {len(lines) - _MOST_SHOWN_LINES:,} lines are not shown …]"
-        text = "\n".join([*lines[: _MOST_SHOWN_LINES - _TAIL_LINES], left_out, *lines[-_TAIL_LINES:]])
+        gap = f"[… {len(lines) - _MOST_SHOWN_LINES:,} lines are not shown …]"
+        text = "\n".join([*lines[: _MOST_SHOWN_LINES - _TAIL_LINES], gap, *lines[-_TAIL_LINES:]])
     return visible(text).replace("\n", "\n  │ ")
 
 

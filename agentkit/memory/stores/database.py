@@ -60,8 +60,8 @@ def _is_ours(connection: sqlite3.Connection, place: str, kind: Kind) -> bool:
     if application == kind.application:
         if version > kind.version:
             raise SessionError(
-                f"{place} was written by a newer version of agentkit: it keeps {kind.holds} with schema version {version},"
-                f" and this version reads up to {kind.version}. Update agentkit, or name another file."
+                f"{place} was written by a newer version of agentkit: it keeps {kind.holds} with schema version"
+                f" {version}, and this version reads up to {kind.version}. Update agentkit, or name another file."
             )
         return True
     if application or version or tables:
