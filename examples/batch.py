@@ -28,8 +28,8 @@ def main(path: str = "") -> None:
     sorter = Agent("sorter", instruction="What is this about?", output_type=Topic, session=session)
     results = sorter.map(texts, limits=Limits(total_tokens=500_000), progress=show)
     for text, result in zip(texts, results, strict=True):
-        print(result.output or result.status, text, sep="\t")
-    print(Counter(result.output or result.status for result in results), file=sys.stderr)
+        print(result.value or result.status, text, sep="\t")
+    print(Counter(result.value or result.status for result in results), file=sys.stderr)
 
 
 if __name__ == "__main__":

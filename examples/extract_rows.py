@@ -29,7 +29,7 @@ def main(*paths: str) -> None:
     texts = {path: Path(path).read_text("utf-8") for path in paths or ["/dev/stdin"]}
     clerk = Agent("clerk", instruction="List all expenses in the text.", output_type=list[Expense])
     results = dict(zip(texts, clerk.map(texts.values()), strict=True))
-    csv.writer(sys.stdout).writerows(astuple(row) for result in results.values() for row in result.output or ())
+    csv.writer(sys.stdout).writerows(astuple(row) for result in results.values() for row in result.value or ())
     sys.exit("\n".join(f"{path}: {result.error}" for path, result in results.items() if result.error) or None)
 
 

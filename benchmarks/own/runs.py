@@ -2,8 +2,9 @@
 
 First a run without tools. Then what one iteration with a tool call takes in runs of 1, 50 and 200 of them, and by how
 much the iterations of long runs are dearer. Last what recording adds to an iteration, when the model is a script that
-answers at once, and when it is a server on this machine that does. What is compared takes turns, so that all share the
-noise; the least of the times is what the program itself takes, the median what it takes on this machine now.
+answers at once, when it is a server on this machine that does, and when that takes 20 ms. What is compared takes
+turns, so that all share the noise; the least of the times is what the program itself takes, the median what it takes
+on this machine now.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import statistics
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentkit import LLM, Agent, Limits, Tool
-from agentkit.testing import FakeServer, ScriptedLLM, call, record
+from agentkit.testing import FakeServer, ScriptedLLM, call, record, slow
 from benchmarks.own.times import both, measured, microseconds, repeated
 
 RUNS = 1_000
@@ -57,7 +59,12 @@ def recordings() -> Iterator[str]:
     yield "| the model | an iteration, median | least | more with a recording, median | least | ratio of medians |"
     yield "|---|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as folder:
-        for name, seconds in (("a script", seconds_scripted), ("a server here", seconds_served)):
+        models = (
+            ("a script", seconds_scripted),
+            ("a server here", seconds_served),
+            ("a server here that takes 20 ms", partial(seconds_served, before_seconds=0.02)),
+        )
+        for name, seconds in models:
             without, recorded = [], []
             for _ in range(RECORDED_RUNS):
                 without.append(seconds(None) / RECORDED_ITERATIONS)
@@ -72,9 +79,10 @@ def seconds_scripted(path: Path | None) -> float:
     return seconds_of_run(scripted(RECORDED_ITERATIONS), path)
 
 
-def seconds_served(path: Path | None) -> float:
-    """How long a run takes with a model that a server on this machine serves at once."""
-    with FakeServer(*said(RECORDED_ITERATIONS)) as server, closing(client_of(server)) as llm:
+def seconds_served(path: Path | None, before_seconds: float = 0.0) -> float:
+    """How long a run takes with a model that a server on this machine serves, after a while."""
+    replies = [slow(reply, before_seconds=before_seconds) for reply in said(RECORDED_ITERATIONS)]
+    with FakeServer(*replies) as server, closing(client_of(server)) as llm:
         return seconds_of_run(llm, path)
 
 

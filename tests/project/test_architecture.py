@@ -38,7 +38,7 @@ def required_distributions():
     """The names of the packages that agentkit itself runs on, extras included."""
     extras = SETTINGS["project"]["optional-dependencies"]
     lines = SETTINGS["project"]["dependencies"] + [
-        line for name, lines in extras.items() if name != "dev" for line in lines
+        line for name, lines in extras.items() if name not in {"dev", "docs"} for line in lines
     ]
     return {re.match(r"[\w-]+", line)[0] for line in lines}
 
