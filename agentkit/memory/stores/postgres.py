@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentkit.errors import MissingExtra, SessionError
+from agentkit.errors import SessionError
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, in_use, no_session, taken
 from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
+from agentkit.memory.stores.server import Server, Tables, lock_number
 
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMA_VERSION = 1
-_SCHEMA = (
-    "CREATE SCHEMA IF NOT EXISTS agentkit",
-    "CREATE TABLE IF NOT EXISTS agentkit.schema_version (version INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS agentkit.sessions (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
-    "CREATE TABLE IF NOT EXISTS agentkit.entries (session BIGINT NOT NULL REFERENCES agentkit.sessions,"
-    " position BIGINT GENERATED ALWAYS AS IDENTITY, run TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,"
-    " milestone TEXT NOT NULL, PRIMARY KEY (session, position))",
+_SESSIONS = Tables(
+    "sessions",
+    schema="agentkit",
+    version=1,
+    statements=(
+        "CREATE SCHEMA IF NOT EXISTS agentkit",
+        "CREATE TABLE IF NOT EXISTS agentkit.schema_version (version INTEGER NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS agentkit.sessions (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        "CREATE TABLE IF NOT EXISTS agentkit.entries (session BIGINT NOT NULL REFERENCES agentkit.sessions,"
+        " position BIGINT GENERATED ALWAYS AS IDENTITY, run TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,"
+        " milestone TEXT NOT NULL, PRIMARY KEY (session, position))",
+    ),
+    last="entries",
 )
-_SET_VERSION = "INSERT INTO agentkit.schema_version SELECT %s WHERE NOT EXISTS (SELECT FROM agentkit.schema_version)"
-_VERSION = "SELECT version FROM agentkit.schema_version"
-_IS_MADE = "SELECT to_regclass('agentkit.entries') IS NOT NULL"
 _FIND = "SELECT id FROM agentkit.sessions WHERE name = %s FOR UPDATE"
 _MAKE = "INSERT INTO agentkit.sessions (id, name) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
 _ADD = "INSERT INTO agentkit.entries (session, run, at, milestone) VALUES (%s, %s, %s, %s)"
@@ -54,7 +53,6 @@ _IS_LOCKED = (
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     " AND ((classid::bigint << 32) | objid::bigint) = %s)"
 )
-_SETUP_LOCK = "SELECT pg_advisory_xact_lock(%s)"
 
 
 class PostgresStore:
@@ -66,23 +64,20 @@ class PostgresStore:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._lock = threading.RLock()
-        self._connection: psycopg.Connection[Any] | None = None
-        self._process = 0
-        self._inherited: list[object] = []
         self._held: dict[str, object] = {}
         self._lost: set[str] = set()
+        self._server = Server(url, _SESSIONS, on_end=self._held.clear, on_loss=partial(self._lost.update, self._held))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.url,)
 
     def __repr__(self) -> str:
-        return f"PostgresStore({_shown(self.url)!r})"
+        return f"PostgresStore({self._server.shown!r})"
 
     def create(self, session: str, entries: Sequence[Entry]) -> None:
         """Make a session of entries."""
         rows = rows_of(entries)
-        with self._writing() as connection:
+        with self._server.writing() as connection:
             made = _make(connection, session)
             if made is None:
                 raise taken(session)
@@ -92,46 +87,49 @@ class PostgresStore:
         """Add all of them or none."""
         rows = rows_of(entries)
         if rows:
-            with self._writing() as connection:
+            with self._server.writing() as connection:
                 self._check_held(session, entries)
                 _add(connection, _found_or_made(connection, session), rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
         """The entries behind `after`, and the position behind the last."""
-        with self._using() as connection:
+        with self._server.using() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
         return entries_found(rows, after)
 
     def hold(self, session: str, run: str) -> Release | None:
         """Claim a run until it is released or the connection ends. Waits while the session is being deleted."""
         name, mark = _run_name(session, run), object()
-        with self._using() as connection:
+        with self._server.using() as connection:
             if name in self._held:
                 return None
-            if not connection.execute(_SHARE, (_key(session), _key(name))).fetchall()[0][1]:
-                connection.execute(_UNSHARE, (_key(session),))
+            if not connection.execute(_SHARE, (lock_number(session), lock_number(name))).fetchall()[0][1]:
+                connection.execute(_UNSHARE, (lock_number(session),))
                 return None
             self._held[name] = mark
         return partial(self._release, session, name, mark)
 
     def _release(self, session: str, name: str, mark: object) -> None:
-        with self._lock:
+        with self._server.lock:
             self._lost.discard(name)
-            if self._held.get(name) is not mark or self._process != os.getpid():
+            if self._held.get(name) is not mark or self._server.process != os.getpid():
                 return
             del self._held[name]
-            with suppress(SessionError), self._using() as connection:  # without a connection it is released already
-                connection.execute(_UNLOCK, (_key(name),))
-                connection.execute(_UNSHARE, (_key(session),))
+            with (
+                suppress(SessionError),
+                self._server.using() as connection,
+            ):  # without a connection it is released already
+                connection.execute(_UNLOCK, (lock_number(name),))
+                connection.execute(_UNSHARE, (lock_number(session),))
 
     def is_held(self, session: str, run: str) -> bool:
         """Whether anybody alive holds the run."""
-        with self._using() as connection:
-            return bool(connection.execute(_IS_LOCKED, (_key(_run_name(session, run)),)).fetchall()[0][0])
+        with self._server.using() as connection:
+            return bool(connection.execute(_IS_LOCKED, (lock_number(_run_name(session, run)),)).fetchall()[0][0])
 
     def summaries(self) -> list[SessionSummary]:
         """All sessions, the newest change first."""
-        with self._using() as connection:
+        with self._server.using() as connection:
             return [SessionSummary(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
@@ -149,94 +147,28 @@ class PostgresStore:
 
     def close(self) -> None:
         """End the connection, and with it the claims; the next use makes another."""
-        with self._lock:
-            self._held.clear()
-            connection, self._connection = self._connection, None
-            if connection is not None and self._process == os.getpid():
-                connection.close()
+        self._server.close()
 
     def _check_held(self, session: str, entries: Sequence[Entry]) -> None:
         """Raise SessionError for a run that somebody else may have claimed since the connection was lost."""
         if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
             raise SessionError(
-                f"The connection to {_shown(self.url)} was lost, so this run of the session {session!r} may be gone on"
-                " with elsewhere. Open the session anew, and go on from what it holds."
+                f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may be gone"
+                " on with elsewhere. Open the session anew, and go on from what it holds."
             )
 
     @contextmanager
     def _alone(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
         """A transaction on a session that nobody else uses."""
-        with self._writing() as connection:
+        with self._server.writing() as connection:
             if any(name.startswith(f"{session}\n") for name in self._held):
                 raise in_use(session)
-            if not connection.execute(_LOCK_ALONE, (_key(session),)).fetchall()[0][0]:
+            if not connection.execute(_LOCK_ALONE, (lock_number(session),)).fetchall()[0][0]:
                 raise in_use(session)
             row = connection.execute(_FIND, (session,)).fetchone()
             if row is None:
                 raise no_session(session)
             yield connection, row[0]
-
-    @contextmanager
-    def _writing(self) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction: all of it or nothing."""
-        with self._using() as connection, connection.transaction():
-            yield connection
-
-    @contextmanager
-    def _using(self) -> Iterator[psycopg.Connection[Any]]:
-        """The connection, for this thread alone; its errors as ours."""
-        psycopg = _psycopg()
-        with self._lock:
-            try:
-                yield self._connected()
-            except psycopg.Error as error:
-                if self._connection is not None and self._connection.closed:
-                    self._lost.update(self._held)
-                    self.close()
-                raise SessionError(f"The sessions in {_shown(self.url)} cannot be read or written: {error}") from None
-
-    def _connected(self) -> psycopg.Connection[Any]:
-        if self._connection is not None and self._process == os.getpid():
-            return self._connection
-        if self._connection is not None:  # a parent's; ending it here would end it there
-            self._inherited.append(self._connection)
-            self._held.clear()
-        self._connection = None
-        connection: psycopg.Connection[Any] = _psycopg().connect(self.url, autocommit=True)
-        try:
-            _prepare(connection, self.url)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection, self._process = connection, os.getpid()
-        weakref.finalize(self, _close, connection, os.getpid())
-        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(connection)))
-        return connection
-
-
-def _psycopg() -> Any:
-    """The package, when it is there."""
-    try:
-        import psycopg
-    except ImportError:
-        raise MissingExtra("postgres", "A session in a PostgreSQL database") from None
-    return psycopg
-
-
-def _prepare(connection: psycopg.Connection[Any], url: str) -> None:
-    """Make the tables when they are not there. Raises SessionError when they are those of a newer version."""
-    if not connection.execute(_IS_MADE).fetchall()[0][0]:
-        with connection.transaction():
-            connection.execute(_SETUP_LOCK, (_key("agentkit"),))
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.execute(_SET_VERSION, (SCHEMA_VERSION,))
-    version = connection.execute(_VERSION).fetchall()[0][0]
-    if version > SCHEMA_VERSION:
-        raise SessionError(
-            f"{_shown(url)} was written by a newer version of agentkit: its sessions have schema version {version}, and"
-            f" this version reads up to {SCHEMA_VERSION}. Update agentkit, or name another database."
-        )
 
 
 def _found_or_made(connection: psycopg.Connection[Any], session: str) -> int:
@@ -259,25 +191,3 @@ def _add(connection: psycopg.Connection[Any], session: int, rows: Sequence[Row])
 
 def _run_name(session: str, run: str) -> str:
     return f"{session}\n{run}"
-
-
-def _key(name: str) -> int:
-    """The number of an advisory lock."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-
-
-def _shown(url: str) -> str:
-    """The URL without what must not be shown: users, passwords and settings."""
-    return re.sub(r"(?<=://)[^/]*@|\?.*", "", url, flags=re.DOTALL)
-
-
-def _close(connection: psycopg.Connection[Any], process: int) -> None:
-    if process == os.getpid():
-        connection.close()
-
-
-def _leave_to_parent(connection: weakref.ref[psycopg.Connection[Any]]) -> None:
-    """In a child that was forked off: let the parent's connection end with the parent."""
-    inherited = connection()
-    if inherited is not None and not inherited.closed:
-        os.close(inherited.fileno())
