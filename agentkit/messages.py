@@ -38,13 +38,23 @@ _IMAGE_TYPES = (
 )
 """The media types that models read, each with what its files begin with."""
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""How a URL begins; one letter and a colon begin a path on Windows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture in a message: an `https:` or `data:` URL; `Image.read` makes one from a file."""
+    """A picture in a message: an `https:` or `data:` URL; `Image.read` makes one from a file.
+
+    Raises ValueError for what is no URL.
+    """
 
     url: str = field(repr=False)
     detail: Literal["auto", "low", "high"] | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.url, str) and _SCHEME.match(self.url)):
+            raise ValueError(f"An image is an https: or data: URL; for a file, Image.read(path). Got {self.url!r:.99}.")
 
     @classmethod
     def read(cls, path: str | PathLike[str], detail: Literal["auto", "low", "high"] | None = None) -> Image:

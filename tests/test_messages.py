@@ -67,6 +67,13 @@ def test_missing_image_is_an_os_error(tmp_path):
         Image.read(tmp_path / "picture.png")
 
 
+@pytest.mark.parametrize("url", ["cat.png", "", "/pictures/cat.png", "C:\\cat.png", 5, None])
+def test_image_takes_a_url(url):
+    """What is no URL is refused at once, and the error says how to give a file."""
+    with pytest.raises(ValueError, match=r"for a file, Image\.read"):
+        Image(url)
+
+
 def test_image_keeps_its_data_out_of_logs():
     """The representation of an image does not hold its data."""
     assert "AAAA" not in repr(Image("data:image/png;base64,AAAA"))

@@ -61,7 +61,8 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {error}.") from error
+        fault = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {fault}.") from error
     return parse_manifesto(text, path, tools)
 
 

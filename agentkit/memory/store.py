@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agentkit.errors import SessionError
 from agentkit.events import Milestone
@@ -44,6 +44,7 @@ class SessionSummary:
     changed: float
 
 
+@runtime_checkable
 class Store(Protocol):
     """Keeps the entries of sessions, in the order in which they were appended. Raises SessionError.
 

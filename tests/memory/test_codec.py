@@ -62,7 +62,7 @@ results = st.builds(
     labels=labels,
     whole=st.none() | texts,
 )
-images = st.builds(messages.Image, texts, st.sampled_from([None, "auto", "low", "high"]))
+images = st.builds(messages.Image, texts.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))
 contents = texts | st.lists(texts | images, max_size=3).map(tuple)
 assistants = st.builds(messages.AssistantMessage, texts, st.lists(calls, max_size=2).map(tuple), texts, objects, texts)
 said = st.one_of(

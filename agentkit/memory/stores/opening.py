@@ -6,6 +6,7 @@ import re
 from os import PathLike
 
 from agentkit.config import state_folder
+from agentkit.errors import SessionError
 from agentkit.memory.store import Store
 
 Place = str | PathLike[str] | Store | None
@@ -13,7 +14,7 @@ Place = str | PathLike[str] | Store | None
 
 
 def store_at(place: Place) -> Store:
-    """The store that a place means; its module is imported now."""
+    """The store that a place means; its module is imported now. Raises SessionError for what is no place."""
     if place == ":memory:":
         from agentkit.memory.stores.volatile import MemoryStore
 
@@ -26,4 +27,6 @@ def store_at(place: Place) -> Store:
         from agentkit.memory.stores.sqlite import SQLiteStore
 
         return SQLiteStore(state_folder() / "sessions.db" if place is None else place)
+    if not isinstance(place, Store):
+        raise SessionError(f"A session's place is a file, a postgresql: URL, ':memory:' or a store. Got {place!r:.99}.")
     return place

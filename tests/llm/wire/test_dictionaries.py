@@ -9,7 +9,7 @@ from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 TEXTS = st.text()
-IMAGES = st.builds(Image, TEXTS, st.sampled_from([None, "auto", "low", "high"]))
+IMAGES = st.builds(Image, TEXTS.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))
 NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True)
 CALLS = st.builds(ToolCall, st.text(min_size=1), NAMES, st.just('{"a": 1}'))
 MESSAGES = st.one_of(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.config import state_folder
+from agentkit.errors import SessionError
 from agentkit.memory.stores.opening import store_at
 from agentkit.memory.stores.postgres import PostgresStore
 from agentkit.memory.stores.sqlite import SQLiteStore
@@ -43,3 +44,10 @@ def test_a_store_is_itself():
     """A store can be given as the place."""
     store = MemoryStore()
     assert store_at(store) is store
+
+
+@pytest.mark.parametrize("place", [5, b"sessions.db", ["a"], object()])
+def test_what_is_no_place_is_refused(place):
+    """What can be no place is refused at once, and the error says what can."""
+    with pytest.raises(SessionError, match="a file, a postgresql: URL, ':memory:' or a store"):
+        store_at(place)
