@@ -21,9 +21,15 @@ _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _TOKEN = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.IGNORECASE)
 _STRANGER = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
+_TOO_LONG = b'{"error": "A request has at most 8 MB. Write large values to a file, and pass its path."}'
 
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[MutableMapping[str, Any], Callable[[], Awaitable[Any]], Send], Awaitable[None]]
+MOST_BYTES = 8_000_000
+"""What a request may hold. It is read into memory as a whole."""
+
+Entry = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Entry]]
+Send = Callable[[Entry], Awaitable[None]]
+Application = Callable[[Entry, Receive, Send], Awaitable[None]]
 """An ASGI application."""
 
 
@@ -41,13 +47,15 @@ class Gate:
     def before(self, application: Application) -> Application:
         """The application behind the gate."""
 
-        async def gated(scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[Any]], send: Send) -> None:
-            if scope["type"] == "lifespan" or (scope["type"] == "http" and self.lets_in(scope["headers"])):
+        async def gated(scope: Entry, receive: Receive, send: Send) -> None:
+            if scope["type"] == "lifespan":
                 await application(scope, receive, send)
-                return
-            headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": _STRANGER})
+            elif scope["type"] != "http" or not self.lets_in(scope["headers"]):
+                await _refuse(send, 401, _STRANGER, (b"www-authenticate", b"Bearer"))
+            elif (first := await _body(receive)) is None:
+                await _refuse(send, 413, _TOO_LONG, (b"connection", b"close"))
+            else:
+                await application(scope, _followed(first, receive), send)
 
         return gated
 
@@ -57,6 +65,35 @@ class Gate:
         scheme, _, token = shown[0].partition(b" ") if len(shown) == 1 else (b"", b"", b"")
         is_token = hmac.compare_digest(_digest(token.strip()), _digest(self.token.encode()))
         return scheme.lower() == b"bearer" and is_token
+
+
+async def _refuse(send: Send, status: int, body: bytes, header: tuple[bytes, bytes]) -> None:
+    headers = [(b"content-type", b"application/json"), header]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _body(receive: Receive) -> Entry | None:
+    """The whole body of a request as one entry, or the word that the client is gone; None when it is too long."""
+    body = bytearray()
+    while len(body) <= MOST_BYTES:
+        entry = await receive()
+        if entry["type"] != "http.request":
+            return entry
+        body += entry.get("body", b"")
+        if not entry.get("more_body", False) and len(body) <= MOST_BYTES:
+            return {"type": "http.request", "body": bytes(body)}
+    return None
+
+
+def _followed(first: Entry, receive: Receive) -> Receive:
+    """What gives the first entry, and then what comes after it."""
+    waiting = [first]
+
+    async def received() -> Entry:
+        return waiting.pop() if waiting else await receive()
+
+    return received
 
 
 def check_reach(host: str, token: str | None) -> None:
