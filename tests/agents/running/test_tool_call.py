@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from agentkit.agents.running.tool_call import Bench, judge_call
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, Label, Verdict
 from agentkit.levels import SafetyLevel
-from agentkit.messages import ToolCall
+from agentkit.messages import ToolCall, ToolMessage
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
 from agentkit.tooling.tool import Tool
@@ -120,3 +121,40 @@ def test_evidence_is_bounded():
     """A decision quotes at most the beginning of what a model wrote."""
     assert len(judged("add", "[" * 100_000).decision.evidence) <= 200
     assert len(judged("x" * 100_000).decision.evidence) <= 200
+
+
+def test_arguments_too_deep_to_be_looked_through():
+    """Arguments that nest too deeply to be read or looked through are denied, wherever that is found out."""
+    tools = Toolset([Tool(send, level="NETWORK")])
+    bench = Bench(tools, (Policy(SafetyLevel.NETWORK),), Grants(), Workspace())
+    read = ToolMessage("1", "fetch_url", "…", labels=frozenset(Label))
+    rules = []
+    for depth in range(10, 1_100, 10):
+        call = ToolCall("2", "send", '{"body": "x", "more": ' + "[" * depth + "]" * depth + "}")
+        rules.append(judge_call(call, bench, (read,)).decision.rule)
+    assert (rules[0], rules[-1]) == ("flow", "bad-arguments")
+    assert rules == sorted(rules, reverse=True)
+
+
+class Endless:
+    """A judge whose spelling of the arguments never comes to an end."""
+
+    def __call__(self, _arguments):
+        """Allows everything."""
+        return Decision(Verdict.ALLOW, "fine", "It is fine.")
+
+    def canonical(self, arguments):
+        """One more layer, without end."""
+        return self.canonical({"more": arguments})
+
+
+def test_arguments_that_cannot_be_spelled():
+    """A call whose arguments cannot be brought into the spelling that rules know is denied."""
+    bench = Bench(Toolset([Tool(send, judge=Endless())]), (Policy(),), Grants(), Workspace())
+    decision = judge_call(ToolCall("1", "send", '{"body": "x", "more": []}'), bench, ()).decision
+    assert (decision.verdict, decision.rule) == ("deny", "bad-arguments")
+
+
+def send(body: str, more: Any) -> str:
+    """Send something to somebody."""
+    return "sent"
