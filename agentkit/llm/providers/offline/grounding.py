@@ -55,7 +55,9 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
             calls.append(call)
             doubts.extend(f"{name}: {parameter}" for parameter in unclear)
     refused = not calls
-    calls = calls or _plain_call(question, offered)
+    plain = _plain_call(question, offered)
+    if not calls or (doubts and {call.tool for call in calls} == {call.tool for call in plain}):
+        calls, doubts = plain, []
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
     complete = bool(calls) and not doubts and all(offer.support for offer in used)
     case = _Case(question, offered, used, calls)

@@ -60,6 +60,8 @@ def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=
         ('Is {"a": 1} valid JSON?', "parse_json", {"json_string": "a 1"}, {"json_string": '{"a": 1}'}),
         ("search for banana bread recipes", "web_search", {"query": "recipes"}, {"query": "banana bread recipes"}),
         ("save 'hi' to a.txt", "write_file", {"path": "a", "content": "hi"}, {"path": "a.txt", "content": "hi"}),
+        ("write 'hi' to a.txt", "write_file", {"path": "hi", "content": "hi"}, {"path": "a.txt", "content": "hi"}),
+        ("put 'hi' in a.txt", "write_file", {"path": "a.txt", "content": "a.txt"}, {"path": "a.txt", "content": "hi"}),
         (
             "run ```\nfor i in x():\n    y(i)\n```",
             "run_python",
