@@ -115,7 +115,10 @@ class _Work:
         return asyncio.run_coroutine_threadsafe(question, self._loop)
 
     def close(self) -> None:
-        """Let go of the server, and end the thread."""
+        """Let go of the server, and end the thread: its own, if the thread itself has collected its last user."""
+        if threading.current_thread() is self._thread:
+            self._loop.create_task(self._let_go()).add_done_callback(lambda _: self._loop.stop())
+            return
         future = self.submit(self._let_go())
         with contextlib.suppress(Exception):  # what is closed badly is closed
             future.result(_CLOSING_SECONDS)

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -269,6 +270,28 @@ def test_nobody_needs_it_any_more(words, process_of, is_alive, eventually):
     del echo
     gc.collect()
     eventually(lambda: not is_alive(process))
+
+
+def test_nobody_holds_it_any_more_says_its_own_thread(words, process_of, is_alive, eventually):
+    """A server whose last user is collected in the very thread that talks to it is let go, and the thread ends."""
+    server = MCPServer(words, "lonely")
+    server.call("echo", text="hello")
+    process = process_of()
+    thread = next(each for each in threading.enumerate() if each.name == "agentkit-mcp-lonely")
+    server._link._work.submit(collecting())
+    gc.disable()
+    try:
+        server.cycle = server  # only a collection finds out that nobody holds it
+        del server
+        eventually(lambda: not thread.is_alive())
+    finally:
+        gc.enable()
+    eventually(lambda: not is_alive(process))
+
+
+async def collecting():
+    """Collect what nobody holds, a little later."""
+    asyncio.get_running_loop().call_later(0.2, gc.collect)
 
 
 PROGRAM = """
