@@ -206,6 +206,17 @@ class LimitReached(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
+class RunLeft(Event):
+    """Nobody asks for the run's next event any more, so listeners alone hear this, as its last event.
+
+    `error` is what ended it, such as an exception of a listener; empty when whoever ran it has stopped listening, as
+    leaving the loop over `stream` does. What was done is kept, and `resume` goes on with it.
+    """
+
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded(Milestone):
     """The run is over, or paused. `output` is its answer as text; `error` says why there is none."""
 

@@ -194,6 +194,14 @@ class ToolSpec:
     strict_parameters: Mapping[str, Any] | None = None
 
 
+def digest_of(data: Mapping[str, Any]) -> str:
+    """A SHA-256 of JSON-ready data, such as what a model is told of a tool; the order of its keys does not count."""
+    import hashlib
+
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
     """The JSON schema that an answer must fit. `strict` asks the provider to enforce it."""

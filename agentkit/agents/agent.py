@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from agentkit.agents import settings, team
-from agentkit.agents.answers import AnswerRules
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import Lead
 from agentkit.agents.running.room import Room
-from agentkit.agents.settings import Listener, Prompt, checked_listener
+from agentkit.agents.settings import Prompt, checked_listener
 from agentkit.errors import ConfigError
 from agentkit.events import Event
 from agentkit.levels import SafetyLevel
@@ -27,7 +26,8 @@ from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.policy import Policy
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.usage import Limits, Usage
+from agentkit.tracing.listening import Listener
+from agentkit.usage import Limits
 from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class AgentOptions(TypedDict, total=False):
     listeners: Iterable[Listener]
 
 
-_BY_NAME = (*AgentOptions.__annotations__, "output_type")
+_TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
 class Agent(Runner, Generic[T]):
@@ -150,7 +150,7 @@ class Agent(Runner, Generic[T]):
         listeners: Iterable[Listener] = (),
         **unknown: object,
     ) -> None:
-        settings.refuse_unknown(unknown, ("name", "tools", "instruction", "max_iterations", *_BY_NAME))
+        settings.refuse_unknown(unknown, _TAKEN)
         settings.check(name=name, instruction=instruction, max_iterations=max_iterations, llm=llm, model=model)
         settings.check(policy=policy, approve=approve, listeners=listeners, limits=limits, session=session)
         settings.check(workspace=workspace, dry_run=dry_run)
@@ -160,10 +160,10 @@ class Agent(Runner, Generic[T]):
         self.approve, self.limits, self.dry_run = approve, settings.limits_from(limits), dry_run
         self.handoffs, self.workspace = handoffs, settings.workspace_from(workspace)
         self.listeners = [checked_listener(listener) for listener in listeners]
-        self._answers = AnswerRules.of_agent(output_type, checks)
+        self._answers = settings.rules_from(output_type, checks)
         self._room = Room(settings.window_from(window))
         self._llm, self._model, self._session = settings.llm_from(llm, model), model, session
-        self._grants, self._usage, self._lock = Grants(), Usage(), threading.Lock()
+        self._grants, self._usage, self._lock = Grants(), settings.NOTHING_SPENT, threading.Lock()
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from agentkit import tape
 from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
+from agentkit.agents.hearing import Hearing
 from agentkit.agents.result import Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.running.batch import unknown_lead
 from agentkit.agents.running.budget import Budget
@@ -21,7 +22,7 @@ from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Pla
 from agentkit.agents.running.questions import Steps
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
-from agentkit.agents.settings import Listener, Prompt
+from agentkit.agents.settings import Prompt
 from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
 from agentkit.errors import RunError, SessionError, ToolError
 from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
@@ -31,6 +32,7 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.flow import labels_of
+from agentkit.tracing.listening import Listener
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
@@ -163,12 +165,12 @@ class Runner(Lead):
 
     def _told(self, prompt: Prompt | Resumption, session: Session, *, streaming: bool) -> Generator[Event, None, None]:
         run, loop, steps = self._begun(prompt, session)
-        growing = Growing(lambda: loop.plan.answers.output)
+        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, session)
         try:
-            with closing(drive(steps, streaming=streaming)) as events:
+            with hearing.to_the_end(), closing(drive(hearing.attached(steps), streaming=streaming)) as events:
                 for event in events:
                     for each in growing.with_partial_output(event) if streaming else (event,):
-                        if self._hear(each, run):
+                        if self._hear(each, run, hearing):
                             yield each
         finally:
             run.close()
@@ -177,13 +179,14 @@ class Runner(Lead):
         self, prompt: Prompt | Resumption, session: Session, *, streaming: bool
     ) -> AsyncGenerator[Event, None]:
         run, loop, steps = self._begun(prompt, session)
-        growing = Growing(lambda: loop.plan.answers.output)
+        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, session)
         try:
-            async with aclosing(adrive(steps, streaming=streaming)) as events:
-                async for event in events:
-                    for each in growing.with_partial_output(event) if streaming else (event,):
-                        if self._hear(each, run):
-                            yield each
+            with hearing.to_the_end():
+                async with aclosing(adrive(hearing.attached(steps), streaming=streaming)) as events:
+                    async for event in events:
+                        for each in growing.with_partial_output(event) if streaming else (event,):
+                            if self._hear(each, run, hearing):
+                                yield each
         finally:
             run.close()
 
@@ -245,7 +248,7 @@ class Runner(Lead):
             raise unknown_lead(name, self.name)
         return lead.plan_beside(plan)
 
-    def _hear(self, event: Event, run: SessionRun) -> bool:
+    def _hear(self, event: Event, run: SessionRun, hearing: Hearing) -> bool:
         """Keep what has happened, and tell the listeners; whether it is for the caller, too."""
         if isinstance(event, Milestone):
             run.keep(event)
@@ -254,19 +257,18 @@ class Runner(Lead):
             return False
         if isinstance(event, RunFinished):
             run.close()
-        self.tell(event)
+        self.count(event)
+        hearing.tell(event, is_last=isinstance(event, RunFinished))
         return True
 
-    def tell(self, event: Event) -> None:
-        """Count what an event tells of tokens spent, note what was read, and let the listeners hear it."""
+    def count(self, event: Event) -> None:
+        """Count what an event tells of tokens spent, and note what was read."""
         if isinstance(event, ToolCallFinished):
             LINEAGE.get().note(event.result.labels)
         spent = spent_in(event)
         if spent is not None:
             with self._lock:
                 self._usage += spent
-        for listener in tuple(self.listeners):
-            listener(event)
 
 
 def spent_in(event: Event) -> Usage | None:

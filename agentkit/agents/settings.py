@@ -8,44 +8,46 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.plan import Lead
 from agentkit.errors import ConfigError
-from agentkit.events import Event
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
 from agentkit.messages import Content, Image
 from agentkit.safety.policy import Policy
-from agentkit.usage import Limits
+from agentkit.usage import Limits, Usage
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
 Prompt = str | Image | Sequence[str | Image]
-Listener = Callable[[Event], object]
 _Value = TypeVar("_Value")
+
+_SEVERAL = (tuple, list, Iterable)
+"""What can be gone through; the usual kinds are known at a glance, which an abstract class is not."""
 
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
     "instruction": (lambda value: isinstance(value, str), "a text"),
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
-    "llm": (lambda value: value is None or isinstance(value, LLM), "an LLM; a model's name goes into model="),
-    "model": (lambda value: value is None or isinstance(value, str), "a model's name; an LLM goes into llm="),
-    "policy": (lambda value: value is None or isinstance(value, Policy), "a Policy; a level goes into safety="),
-    "approve": (lambda value: value is None or callable(value), "a function from an ApprovalRequest to True or False"),
-    "listeners": (lambda value: isinstance(value, Iterable), "a list of functions of an event"),
-    "limits": (lambda value: value is None or isinstance(value, Limits), "Limits(...)"),
-    "session": (lambda value: value is None or isinstance(value, str | Session), "a session's name, or a Session"),
+    "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
     "dry_run": (lambda value: isinstance(value, bool), "True or False"),
-    "workspace": (
-        lambda value: value is None or isinstance(value, str | Path | Workspace),
-        "the path of a folder, or a Workspace",
-    ),
+    "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),
+    "model": (lambda value: isinstance(value, str), "a model's name; an LLM goes into llm="),
+    "policy": (lambda value: isinstance(value, Policy), "a Policy; a level goes into safety="),
+    "approve": (callable, "a function from an ApprovalRequest to True or False"),
+    "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
+    "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),
+    "workspace": (lambda value: isinstance(value, str | Path | Workspace), "the path of a folder, or a Workspace"),
 }
 """What each argument of Agent must be, as a test and in words."""
 
+_OPTIONAL = frozenset({"llm", "model", "policy", "approve", "limits", "session", "workspace"})
+"""Those that are None when nothing is said."""
 
-_LIMITS, _WINDOW = Limits(), Window()
+
+_LIMITS, _WINDOW, _RULES, NOTHING_SPENT = Limits(), Window(), AnswerRules(), Usage()
 """What holds where nothing is said: one for all agents, as they never change."""
 
 
@@ -77,6 +79,8 @@ def refuse_unknown(given: Iterable[str], takes: Iterable[str]) -> None:
 def check(**arguments: object) -> None:
     """Raise ConfigError when an argument is not what it should be."""
     for name, value in arguments.items():
+        if value is None and name in _OPTIONAL:
+            continue
         fits, wanted = _TAKES[name]
         if not fits(value):
             raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
@@ -104,6 +108,11 @@ def window_from(given: Window | int | None) -> Window:
 def limits_from(given: Limits | None) -> Limits:
     """The limits that are meant."""
     return _LIMITS if given is None else given
+
+
+def rules_from(output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
+    """What an answer must be. Raises ConfigError for what is no type, or no check."""
+    return _RULES if output_type is None and checks == () else AnswerRules.of_agent(output_type, checks)
 
 
 def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:
@@ -139,7 +148,7 @@ def leads_from(agents: Iterable[Lead]) -> dict[str, Lead]:
 
 def checked_leads(argument: str, agents: Iterable[Lead]) -> list[Lead]:
     """The agents that an argument takes. Raises ConfigError for what is no list of agents."""
-    leads = list(agents) if isinstance(agents, Iterable) else None
+    leads = list(agents) if isinstance(agents, _SEVERAL) else None
     if leads is None or not all(isinstance(agent, Lead) for agent in leads):
         raise ConfigError(f"{argument}= takes a list of agents. Got {agents!r:.200}.")
     return leads

@@ -12,9 +12,12 @@ import agentkit
 from agentkit.cli.asking.ask import ask
 from agentkit.cli.chat.chat import chat
 from agentkit.cli.doctor import doctor
+from agentkit.cli.evaluating.evaluation import evaluation
+from agentkit.cli.evaluating.optimize import optimize
 from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
 from agentkit.cli.explain import explain
 from agentkit.cli.knowing.knowledge import knowledge
+from agentkit.cli.manifesting.manifest import manifest
 from agentkit.cli.models import models
 from agentkit.cli.runs.replay import replay
 from agentkit.cli.runs.sessions import sessions
@@ -98,7 +101,10 @@ for command in (
     undo,
     tools,
     knowledge,
+    evaluation,
+    optimize,
     explain,
+    manifest,
     models,
     config,
     init,

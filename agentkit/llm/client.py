@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, get_args
 from typing import Protocol as TypingProtocol
 
@@ -21,7 +21,7 @@ from agentkit.llm.providers import Provider
 from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
 from agentkit.llm.quirks import LIMITS
 from agentkit.llm.text_protocol.fallback import Fallback, ToolCalling
-from agentkit.llm.wire.dictionaries import typed_messages
+from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
 from agentkit.tape import ataped, ataped_stream, is_replaying, taped, taped_stream
 from agentkit.usage import Price, Tariff
@@ -122,6 +122,10 @@ class LLM(Extraction):
             raise error
         self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._wishes.model), "the replay", ()
         self._provider = AbsentModel(error)
+
+    @cached_property
+    def _rereading(self) -> Rereading:
+        return Rereading()
 
     @property
     def provider(self) -> str:
@@ -249,7 +253,7 @@ class LLM(Extraction):
         chosen = _chosen(settings)
         specs = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools)
         schema = _output_schema(output_schema) if isinstance(output_schema, Mapping) else output_schema
-        asked = messages if isinstance(messages, Request) else Request(typed_messages(messages))
+        asked = messages if isinstance(messages, Request) else Request(typed_messages(messages, self._rereading.read))
         return Request(
             asked.messages,
             asked.instruction,

@@ -20,6 +20,7 @@ from agentkit.llm.headers import make_readable
 from agentkit.llm.http.attempts import Attempts, acounting, counting
 from agentkit.llm.http.bounds import Bounded
 from agentkit.llm.http.lanes import Lanes
+from agentkit.llm.http.loading import loading
 from agentkit.llm.http.translation import Translation
 from agentkit.llm.wire.failures import ended
 
@@ -144,13 +145,17 @@ class Transport:
         """The client of this process."""
         with self._own_lock():
             if self._client is None:
-                import openai
-
-                with _set_up():
-                    http_client = counting(openai.DefaultHttpxClient)(**self._http_options(_prepare, _receive))
-                self._client = openai.OpenAI(http_client=http_client, **self._client_options())
+                with loading("openai"):
+                    self._client = self._made()
                 self._close_client = weakref.finalize(self, _close_in, os.getpid(), self._client)
             return self._client
+
+    def _made(self) -> Any:
+        import openai
+
+        with _set_up():
+            http_client = counting(openai.DefaultHttpxClient)(**self._http_options(_prepare, _receive))
+        return openai.OpenAI(http_client=http_client, **self._client_options())
 
     def _own_lock(self) -> threading.Lock:
         """The lock of this process: a forked child may use neither the sockets nor the locks of its parent."""
@@ -163,19 +168,23 @@ class Transport:
         """The client of the running event loop, whose sockets no other loop could use; closed when the loop ends."""
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
-            import openai
-
             self._forget_ended_loops()
-            with _set_up():
-                http_options = self._http_options(_aprepare, _areceive)
-                make = acounting(openai.DefaultAsyncHttpxClient)
-                http_client = make(**http_options, transport=_lanes(http_options["verify"]))
-            client = openai.AsyncOpenAI(http_client=http_client, **self._client_options())
+            with loading("openai"):
+                client = self._amade()
             keeper = _keep(client)
             await anext(keeper)
             self._kept[loop] = _Kept(client, keeper, weakref.finalize(self, _let_go, loop, keeper))
             self._kept[loop].let_go.atexit = False
         return self._kept[loop].client
+
+    def _amade(self) -> Any:
+        import openai
+
+        with _set_up():
+            http_options = self._http_options(_aprepare, _areceive)
+            make = acounting(openai.DefaultAsyncHttpxClient)
+            http_client = make(**http_options, transport=_lanes(http_options["verify"]))
+        return openai.AsyncOpenAI(http_client=http_client, **self._client_options())
 
     def _forget_ended_loops(self) -> None:
         with self._own_lock():

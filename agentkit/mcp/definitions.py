@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentkit.messages import digest_of
+
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
 _MOST_NAME_CHARS = 64
 _MOST_SHOWN_CHARS = 300
@@ -33,8 +35,7 @@ class Definition:
     @property
     def digest(self) -> str:
         """A hash of all that a model or a judge could go by."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """The definition, JSON-ready."""

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import cache
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -62,6 +63,7 @@ _LEFT_OUT = {messages.Response: "raw", messages.ToolResult: "value"}
 _MOST_SECONDS = 1e11
 """Some three thousand years: what follows is no time that a calendar knows."""
 _MOST_NUMBER = 1e18
+_counts = attrgetter(*(field.name for field in fields(Usage) if field.default == 0))
 _PLAIN = frozenset({str, int, float, bool, NoneType})
 
 _READABLE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -198,7 +200,7 @@ def _reader(kind: Any) -> _Read:
     """What reads a value of a type out of data; it raises SessionError when that does not fit."""
     arguments = get_args(kind)
     if kind in _CLASSES:
-        return _class_reader(kind)
+        return _usage_reader() if kind is Usage else _class_reader(kind)
     match get_origin(kind):
         case origin if origin is Union or origin is UnionType:
             return _union_reader(arguments)
@@ -256,6 +258,19 @@ def _class_reader(kind: type) -> _Read:
             elif default is MISSING:
                 raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {name!r}.")
         return kind(**values)
+
+    return read
+
+
+def _usage_reader() -> _Read:
+    """Nobody has used less than nothing: what says so would give limits more room than they have."""
+    read_any = _class_reader(Usage)
+
+    def read(data: Any) -> Any:
+        usage = read_any(data)
+        if min(_counts(usage)) < 0:
+            raise SessionError(f"An entry is damaged: {data!r:.80} says that less than nothing was used.")
+        return usage
 
     return read
 

@@ -264,7 +264,8 @@ def _read_parts(url: str) -> Url | Decision:
         return _denial("url.scheme", "Only http:// and https:// are fetched.", url[:40], "Give a full http(s) URL.")
     authority = match["authority"]
     if "@" in authority:
-        evidence = authority[: authority.rindex("@") + 1]
+        name, colon, _ = authority[: authority.rindex("@")].partition(":")
+        evidence = f"{name}{colon or '@'}"  # a decision is told and kept, so that no password stands in it
         return _denial("url.userinfo", "A user name or password in a URL hides its host.", evidence, "Leave it out.")
     parts = _AUTHORITY.fullmatch(authority)
     port = int(parts["port"] or _SCHEME_PORTS[scheme]) if parts else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import operator
@@ -164,7 +163,7 @@ class _RichParameters:
 
     def json_schema(self) -> Schema:
         """The JSON schema as pydantic writes it, as a new dictionary."""
-        return copy.deepcopy(self._schema)
+        return fresh(self._schema)
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
@@ -255,6 +254,17 @@ def _built_or_refused(
             f"Tool {tool_name!r}: {told} cannot be read from JSON ({first_sentence(error)}); "
             "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models."
         ) from error
+
+
+def fresh(schema: Schema) -> Schema:
+    """A JSON schema as new dictionaries and lists, which is all of it that can change."""
+    return {key: _fresh(value) for key, value in schema.items()}
+
+
+def _fresh(value: Any) -> Any:
+    if isinstance(value, dict):
+        return fresh(value)
+    return list(map(_fresh, value)) if isinstance(value, list) else value
 
 
 def first_sentence(error: Exception) -> str:

@@ -123,7 +123,9 @@ def _is_writable(value: Any) -> bool:
 
 
 def _inlined(schema: Schema) -> Schema:
-    definitions = schema.get("$defs", {})
+    definitions = schema.get("$defs")
+    if not definitions:
+        return schema
     reach = {name: _reachable(name, definitions) for name in definitions}
     recursive = {name for name in definitions if name in reach[name]}
     inlined = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 import re
@@ -19,7 +18,7 @@ from agentkit.tooling import running
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.result import BAD_ARGUMENTS, areturned, denial, fault, objection, returned, told
-from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters
+from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -154,7 +153,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     @property
     def parameters(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as a new dictionary."""
-        return copy.deepcopy(self._parameters.json_schema)
+        return fresh(self._parameters.json_schema)
 
     @functools.cached_property
     def spec(self) -> ToolSpec:

@@ -10,13 +10,15 @@ TABLES = {
     "runs": "benchmarks.own.runs",
     "sessions": "benchmarks.own.sessions",
     "sandbox": "benchmarks.own.sandbox",
+    "tracing": "benchmarks.own.tracing",
     "knowledge": "benchmarks.knowledge.retrieval",
     "offline": "benchmarks.offline.accuracy",
+    "optimising": "benchmarks.optimising.scenarios",
     "soak": "benchmarks.own.soak",
 }
 """Each table and its module, which is imported only when the table is wanted."""
 
-USUAL = ("runs", "sessions", "sandbox")
+USUAL = ("runs", "sessions", "sandbox", "tracing")
 """Those that are measured unless others are named; the offline model takes minutes, the soak longer."""
 
 

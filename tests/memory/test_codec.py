@@ -224,6 +224,7 @@ DAMAGED = [
     ({"event": "history_given", "messages": [{**CHAT, "role": "oracle"}]}, "not what should stand there"),
     ({"event": "history_given", "messages": [CHAT, "Hi"]}, "not what should stand there"),
     ({"event": "tool_call_finished", "call": [], "result": {}}, "is no ToolCall"),
+    ({"event": "summarised", "text": "", "messages": 1, "usage": {"output_tokens": -1}}, "less than nothing was used"),
     (
         {"event": "tool_call_started", "call": {"id": "", "name": "", "arguments": "", "extra": []}, "decision": {}},
         "should be an object",

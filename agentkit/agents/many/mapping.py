@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agentkit import tape
+from agentkit.agents.hearing import kept_name, tell_afterwards
 from agentkit.agents.many.single import (
     Job,
     Outcome,
@@ -34,8 +35,9 @@ from agentkit.agents.running.budget import UNLIMITED, Budget
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
-from agentkit.events import RunEnded
+from agentkit.events import Event, RunEnded
 from agentkit.messages import Image
+from agentkit.tracing.listening import Origin
 from agentkit.usage import Limits
 
 MOST_LOSSES = 2
@@ -134,7 +136,7 @@ class Many:
             if self._data is not None and not self._has_part(job):
                 self._again.appendleft(job)
                 return
-            yield job
+            yield replace(job, is_alone=self._slots == 1)
 
     def _has_part(self, job: Job) -> bool:
         """Set aside what a run elsewhere may take; whether it can begin now, if only to hear that nothing is left."""
@@ -156,7 +158,7 @@ class Many:
         return [self._results[index] for index in sorted(self._results)]
 
     def _single(self, job: Job) -> Single:
-        return Single(self.agent, job, Share.of(self._budget), self._is_stopping.is_set)
+        return Single(self.agent, job, Share.of(self._budget, is_alone=job.is_alone), self._is_stopping.is_set)
 
     def _started(self, job: Job) -> asyncio.Future[Any]:
         """A run that has begun on the event loop, or in the executor."""
@@ -195,9 +197,9 @@ class Many:
     def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
         """The result; None when it must wait for others to end, as they hold, at worst, all that is left."""
         result = outcome.result
-        if not outcome.must_wait or self._slots == 1:
+        if not outcome.must_wait or job.is_alone:
             return result
-        self._slots -= 1
+        self._slots = max(self._slots - 1, 1)
         self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
         return None
 
@@ -211,12 +213,11 @@ class Many:
             run, progress, _ = read_saved(report.saved)
             error = made_error(report.kind, report.error) if report.kind else None
             result = rebuilt(self.agent, session_of(self.agent, job), run, progress, error=error)
-            new = result.milestones[report.known :]
+            known, new = result.milestones[: report.known], result.milestones[report.known :]
             for usage in filter(None, map(spent_in, new)):
                 self._budget.note(usage)
-            for event in (*new, RunFinished(result)) if new else ():
-                if not isinstance(event, RunEnded):
-                    self.agent.tell(event)
+            told = [*new, RunFinished(result)] if new else []
+            self._tell([event for event in told if not isinstance(event, RunEnded)], known, run, job)
         except Exception as fault:
             return failed(self.agent, job, as_error(fault))
         if not report.must_wait or is_all:
@@ -224,6 +225,13 @@ class Many:
         self._slots = max(self._slots - 1, 1)
         self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
         return None
+
+    def _tell(self, new: Sequence[Event], known: Sequence[Event], run: str, job: Job) -> None:
+        """Count what a run elsewhere has done, and tell the listeners of it, who know of a part already."""
+        for event in new:
+            self.agent.count(event)
+        source = Origin(run, self.agent.name, LINEAGE.get().run, kept_name(session_of(self.agent, job)))
+        tell_afterwards(self.agent.listeners, known, new, source)
 
     def _count(self, report: Report, part: Part) -> bool:
         """Put what a run has taken in the place of what was set aside for it; whether that was all there was."""

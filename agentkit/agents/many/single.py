@@ -31,7 +31,7 @@ from agentkit.usage import Limits, Price
 class Job:
     """One prompt: which it is, counted from 0; how often an executor lost it; how far it came before it had to wait.
 
-    `saved` is how far it came, as text for another process.
+    `saved` is how far it came, as text for another process; `is_alone` says that nothing else of the map goes on.
     """
 
     index: int
@@ -39,32 +39,33 @@ class Job:
     losses: int = 0
     earlier: RunResult[Any] | None = None
     saved: str = ""
+    is_alone: bool = False
 
 
 @dataclass(slots=True)
 class Share(Budget):
     """The budget that all runs share, as one of them sees it.
 
-    `is_refused` says whether the newest request was too much for what the others, at worst, leave of it; `is_short`
-    whether any was; `is_narrowed` whether the newest had room for a shorter answer than it would have had.
+    `refusal` says why a request was too much for what the others, at worst, leave of it: beside others, the run
+    then takes nothing more, as it goes on when they have ended. `is_narrowed` says whether the newest request had room
+    for a shorter answer than it would have had.
     """
 
-    is_refused: bool = False
-    is_short: bool = False
+    has_others: bool = False
+    refusal: LimitReached | None = None
     is_narrowed: bool = False
 
     @classmethod
-    def of(cls, shared: Budget) -> Share:
+    def of(cls, shared: Budget, *, is_alone: bool) -> Share:
         """A view of the same limits, and of the same spending."""
-        share = cls(shared.limits, shared.parent, shared.clock, shared.spent)
+        share = cls(shared.limits, shared.parent, shared.clock, shared.spent, has_others=not is_alone)
         share.started, share.lock = shared.started, shared.lock
         return share
 
     def _room(self, *arguments: Any) -> Any:
         self.is_narrowed = False
-        left: object = Budget._room(self, *arguments)
-        self.is_refused = isinstance(left, LimitReached)
-        self.is_short = self.is_short or self.is_refused
+        left: object = (self.refusal if self.has_others else None) or Budget._room(self, *arguments)
+        self.refusal = left if isinstance(left, LimitReached) else self.refusal
         return left
 
     def _reached(self, name: str, what: str) -> LimitReached:
@@ -75,7 +76,7 @@ class Share(Budget):
         """Whether a run that met the limit of that name would have come further with more than this."""
         if limit == "tool_calls":
             return self.limits.tool_calls is not None and self.spent.tool_calls >= self.limits.tool_calls
-        return limit in SHARED and (self.is_short or self.is_narrowed)
+        return limit in SHARED and (self.refusal is not None or self.is_narrowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,9 @@ class Single:
             limit = used_up(self.share, price_teller(self.agent))
             if limit is None:
                 return self.job.prompt if earlier is None else Resumption(earlier)
-            earlier = stopped(self.agent, self.session, limit, self.milestones or [_begun(self.agent, self.job)])
+            run = _run_id(self.session) if earlier is None else earlier.run_id
+            milestones = self.milestones or [_begun(self.agent, self.job)]
+            earlier = stopped(self.agent, self.session, run, [*milestones, limit])
         self.result, self.known = earlier, len(earlier.milestones)
         return earlier
 
@@ -159,7 +162,7 @@ class Single:
             return Outcome(self._failed(Cancelled("The run was stopped from outside.")), must_wait=False)
         self.milestones = list(self.result.milestones)
         result = led_by(Continuing(self.agent, self.session), self.result)
-        return Outcome(result, must_wait=result.status == "limit" and self.share.is_refused)
+        return Outcome(result, must_wait=result.status == "limit" and self.share.refusal is not None)
 
     def _failed(self, error: Exception) -> RunResult[Any]:
         told = as_error(error)
@@ -248,11 +251,11 @@ def _rules(agent: Runner, name: str) -> AnswerRules:
     return lead._answers.or_type_of(agent._answers) if isinstance(lead, Runner) else agent._answers
 
 
-def stopped(agent: Runner, session: Session, limit: LimitReached, milestones: Sequence[Milestone]) -> RunResult[Any]:
-    """The result of a prompt for which nothing is left: what was done before, if anything. It can be resumed."""
-    so_far = Progress.of(milestones).text
-    progress = Progress.of([*milestones, limit, RunEnded("limit", so_far, limit.reason)])
-    return rebuilt(agent, session, _run_id(session), progress)
+def stopped(agent: Runner, session: Session, run: str, milestones: Sequence[Milestone]) -> RunResult[Any]:
+    """The result of a run that has met a limit before it could go on: what was done until then. It can be resumed."""
+    so_far = Progress.of(milestones)
+    why = "" if so_far.limit is None else so_far.limit.reason
+    return rebuilt(agent, session, run, Progress.of([*milestones, RunEnded("limit", so_far.text, why)]))
 
 
 def failed(agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any] | None = None) -> RunResult[Any]:

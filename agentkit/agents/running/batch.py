@@ -174,7 +174,8 @@ class Batch:
         """Run the calls; what was finished is entered also when the rest is cut off."""
         is_dry = self.bench.workspace.dry_run
         known = self.bench.above | labels_of(read)
-        lineage = Lineage(self.budget, self.bench.policies, self.plan.approve, dry_run=is_dry, read=known)
+        approve, run = self.plan.approve, self.run.id
+        lineage = Lineage(self.budget, self.bench.policies, approve, dry_run=is_dry, read=known, run=run)
         question = UseTools(calls, {}, self.budget.seconds_left, lineage)
         postponed: list[ToolCallPostponed] = []
         try:

@@ -69,14 +69,15 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
     """Enter the world's answer in the question; yields what happens meanwhile."""
     match question:
         case AskModel(request, llm, seconds_left) if streaming:
-            with question.asking(), closing(_in_time_each(partial(llm().stream, request), seconds_left)) as events:
+            pieces = _in_time_each(partial(llm().stream, request), seconds_left)
+            with question.asking(), closing(question.within(pieces)) as events:
                 for event in events:
                     if isinstance(event, ResponseReceived):
                         question.answer = event.response
                         break  # what is the answer cannot be too late any more
                     yield event
         case AskModel(request, llm, seconds_left):
-            with question.asking():
+            with question.asking(), question.around():
                 question.answer = _in_time(partial(llm().complete, request), seconds_left)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = taped(question.asked, partial(_approved, question, question.approve))
@@ -92,11 +93,11 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
     match question:
         case AskModel() if streaming:
             with question.asking():
-                async with aclosing(_astreamed(question)) as events:
+                async with aclosing(question.awithin(_astreamed(question))) as events:
                     async for event in events:
                         yield event
         case AskModel(request, llm, seconds_left):
-            with question.asking(), attempted() as attempt:
+            with question.asking(), question.around(), attempted() as attempt:
                 async with _abandoned(seconds_left, attempt):
                     question.answer = await llm().acomplete(request)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
@@ -178,8 +179,8 @@ def _use_tools(question: UseTools) -> Iterator[Event]:
 
 def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
     budget = _set_lineage(question.lineage)
-    result = _run(judged, _limit(question), budget)
-    question.results[judged.call.id] = result
+    with question.around(judged):
+        result = question.results[judged.call.id] = _run(judged, _limit(question), budget)
     return ToolCallFinished(judged.call, result)
 
 
@@ -295,8 +296,8 @@ async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
 async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
     async with room:
         budget = _set_lineage(question.lineage)
-        result = await _arun(judged, _limit(question), budget)
-        question.results[judged.call.id] = result
+        with question.around(judged):
+            result = question.results[judged.call.id] = await _arun(judged, _limit(question), budget)
     return ToolCallFinished(judged.call, result)
 
 

@@ -50,6 +50,7 @@ _LANDING = (
 class Loop:
     """One run of one conversation. `plan` is that of the agent which leads it, and changes with a handoff.
 
+    `iteration` is the number of the newest request to which its tool calls belong, 0 before the first.
     `lead` is the agent whose run it is, when another one leads it by now.
     """
 
@@ -59,6 +60,7 @@ class Loop:
         self.asking = Asking(plan, run, budget)
         self.lead = plan.lead if lead is None else lead
         self.progress = run.progress
+        self.iteration = self.progress.iterations
         self.repeats = Repeats(self.progress.tool_calls)
         self.max_iterations = budget.limits.iterations or budget.max_iterations
         self.iterations = 0
@@ -113,7 +115,7 @@ class Loop:
             yield from self._land(reservation)
             return
         self.iterations += 1
-        yield RequestStarted(self.progress.iterations + 1)
+        yield self._started()
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
             yield from tell(self.run, ResponseReceived(answer))
@@ -121,6 +123,10 @@ class Loop:
             yield from self._land(LimitReached("seconds", str(answer)))
         else:
             yield from self._fail(answer)
+
+    def _started(self) -> RequestStarted:
+        self.iteration = self.progress.iterations + 1
+        return RequestStarted(self.iteration)
 
     def _use_tools(self) -> Steps:
         """Use the tools that the model wishes for, and do what follows from their results."""
@@ -172,7 +178,7 @@ class Loop:
         reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
         if isinstance(reservation, LimitReached):
             return
-        yield RequestStarted(self.progress.iterations + 1)
+        yield self._started()
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
             message = replace(answer.message, tool_calls=())

@@ -85,6 +85,7 @@ class Lineage:
     """The budget, policies and approver of the run above, and whether it only shows what it would change.
 
     `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
+    `run` is the id of the run above.
     """
 
     budget: Budget | None = None
@@ -94,6 +95,7 @@ class Lineage:
     dry_run: bool = False
     read: frozenset[Label] = frozenset()
     found: set[Label] | None = None
+    run: str = ""
 
     def note(self, labels: frozenset[Label]) -> None:
         """Let the run above know what was read here."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from agentkit.agents.running.plan import Lineage
 from agentkit.agents.running.tool_call import JudgedCall, recorded
 from agentkit.errors import ModelError, ToolTimeout
-from agentkit.events import Approved, Event, Milestone
+from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
 from agentkit.memory.session import SessionRun
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, Approver
 from agentkit.tape import PersonAsked
+from agentkit.tracing.listening import apieces_within, pieces_within
 
 ABANDONED = "abandoned"
 """The code of the error that takes the place of an answer which came too late for its run."""
@@ -28,17 +29,50 @@ WORDS = "question"
 """The rule of what is asked when a tool waits for words."""
 
 
+_NOTHING = nullcontext()
+
+
+def alone(*_work: object) -> AbstractContextManager[None]:
+    """What stands around work that nobody but the run itself has to do with."""
+    return _NOTHING
+
+
 @dataclass(slots=True)
 class AskModel:
     """Send the request to the model and enter its response, or the ModelError that came instead.
 
     `llm` gives the model's client, which is made when it is first needed. No answer later than `seconds_left` counts.
+    What `around` gives stands around all of it.
     """
 
     request: Request
     llm: Callable[[], LLM]
     seconds_left: float
     answer: Response | ModelError | None = None
+    around: Callable[[], AbstractContextManager[object]] = alone
+    is_streamed: bool = False
+
+    def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
+        """The pieces of a streamed answer, each waited for within what stands around the request."""
+        if self.around is alone:
+            return pieces
+        self.is_streamed = True
+        return pieces_within(self.around(), self._heard(pieces))
+
+    def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+        """Like `within`, awaiting; who gives the pieces has entered the answer."""
+        if self.around is alone:
+            return pieces
+        self.is_streamed = True
+        return apieces_within(self.around(), pieces)
+
+    def _heard(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
+        """The pieces; the answer is entered before what stands around it is left."""
+        with closing(pieces):
+            for piece in pieces:
+                if isinstance(piece, ResponseReceived):
+                    self.answer = piece.response
+                yield piece
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -105,13 +139,15 @@ class UseTools:
     """Run the calls, all of which may happen, none longer than `seconds_left`.
 
     Each result is entered under its call's id as soon as it is there, so that what was finished is kept when the
-    rest is cut off. `lineage` is what agents that the tools set to work must keep to.
+    rest is cut off. `lineage` is what agents that the tools set to work must keep to. What `around` gives stands
+    around a call.
     """
 
     calls: tuple[JudgedCall, ...]
     results: dict[str, ToolResult]
     seconds_left: float
     lineage: Lineage
+    around: Callable[[JudgedCall], AbstractContextManager[object]] = alone
 
 
 @dataclass(slots=True)

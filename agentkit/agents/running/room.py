@@ -20,6 +20,8 @@ _SHORT_TOKENS = 24_000
 _TO_COME = UserMessage("")
 """Stands for the prompt that follows."""
 
+_NOTHING_LEARNT = Calibration()
+
 
 @dataclass(slots=True)
 class Room:
@@ -27,7 +29,7 @@ class Room:
 
     window: Window
     estimates: Estimates = field(default_factory=Estimates)
-    calibration: Calibration = field(default_factory=Calibration)
+    calibration: Calibration = _NOTHING_LEARNT
     summary: Summary | None = None
     is_learnt: bool = False
 

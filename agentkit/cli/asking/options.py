@@ -43,6 +43,7 @@ _CONVERSING = (
     click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
     click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
+    click.option("--trace", metavar="FILE", help="Write what runs do into a file, a line each, without what was said."),
     PLACE,
 )
 

@@ -43,6 +43,7 @@ class Order:
     dry_run: bool = False
     output: Path | None = None
     record: Path | None = None
+    trace: str | None = None
     no_stream: bool = False
     as_json: bool = False
     as_jsonl: bool = False
@@ -69,6 +70,7 @@ class Order:
             "safety": None if self.safety is None else SafetyLevel.of(self.safety),
             "session": "" if self.no_session else self.session,
             "limits": dict(map(limit_of, self.limits)) or None,
+            "trace": self.trace,
         }
 
 

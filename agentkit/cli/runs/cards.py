@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agentkit.cli.runs.markup import Child, Markup, element
 from agentkit.cli.runs.story import CallStory, Moment
 from agentkit.cli.runs.words import (
     answers_text,
@@ -20,6 +19,7 @@ from agentkit.decisions import Decision
 from agentkit.events import LimitReached, RequestFailed, ResponseReceived
 from agentkit.memory.archive import count_text, milestone_words
 from agentkit.messages import AssistantMessage, Message, Request, Response, SystemMessage, ToolMessage, ToolResult
+from agentkit.safety.markup import Child, Markup, element
 
 _OPEN_CHARS, _GLIMPSE_CHARS = 600, 100
 _VERDICTS = {"allow": "allowed", "ask": "must be asked for", "deny": "denied"}

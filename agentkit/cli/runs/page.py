@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agentkit.cli.runs.cards import card
-from agentkit.cli.runs.markup import Markup, document, element, verbatim
 from agentkit.cli.runs.story import CallStory, Moment, RunStory
 from agentkit.cli.runs.words import (
     content_text,
@@ -24,6 +21,8 @@ from agentkit.cli.runs.words import (
 )
 from agentkit.events import ResponseReceived
 from agentkit.memory.archive import count_text
+from agentkit.safety import markup
+from agentkit.safety.markup import Markup, element
 from agentkit.usage import shown_cost
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -33,28 +32,11 @@ _CHART_WIDTH, _CHART_HEIGHT, _BAR_HEIGHT, _SHORTEST_BAR = 1_000, 44, 10, 4
 
 def page(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> str:
     """The page of a cassette or an exported session called `name`."""
-    style = _STYLE.read_text("utf-8")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_allowed(style)),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", f"{name} - agentkit"),
-        element("style", verbatim(style)),
-    )
     sections = [_run(number, run) for number, run in enumerate(runs, 1)]
     if not sections:
         sections = [element("p", "Nothing was asked in it.", class_="empty")]
-    body = element("body", _top(name, header, runs), element("main", sections), _foot(header))
-    return document(element("html", head, body, lang="en"))
-
-
-def _allowed(style: str) -> str:
-    """What the page may load: nothing but this very style."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    parts = (_top(name, header, runs), element("main", sections), _foot(header))
+    return markup.page(f"{name} - agentkit", _STYLE.read_text("utf-8"), *parts)
 
 
 def _top(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> Markup:

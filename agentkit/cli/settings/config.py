@@ -20,6 +20,7 @@ _EXAMPLE = """\
 # safety = "network"               # what runs unasked: safe, network{system}
 # session = "work"                 # always go on with this session; false keeps nothing
 # instruction = "Answer briefly."  # the standing order that the model is given
+# trace = "trace.jsonl"            # write what runs do into this file, a line each
 
 # [limits]                         # what one run may take; false is no limit
 # cost = 0.10                      # US dollars
@@ -82,7 +83,7 @@ def show_settings(*, as_json: bool) -> None:
 
 @config.command("trust")
 def trust_project() -> None:
-    """Let the project file here say model, session, instruction, and wider tools and limits.
+    """Let the project file here say model, session, instruction, trace, and wider tools and limits.
 
     It holds until the file changes.
     """

@@ -60,6 +60,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "session": _session,
     "limits": _limits,
     "instruction": _text,
+    "trace": _text,
 }
 """Each setting, and what makes its value of what a file or variable says. Raises ConfigError."""
 

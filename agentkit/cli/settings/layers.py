@@ -34,9 +34,10 @@ _DEFAULTS: Mapping[str, Any] = {
     "session": None,
     "limits": {each.name: each.default for each in fields(Limits)} | {"iterations": MAX_ITERATIONS},
     "instruction": INSTRUCTION,
+    "trace": None,
 }
 _PLACE = ("provider", "base_url", "model")
-_NEEDS_TRUST = ("model", "session", "instruction")
+_NEEDS_TRUST = ("model", "session", "instruction", "trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,10 @@ class Settings:
         from agentkit.agents.agent import Agent
 
         told: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
+        if self.of("trace") is not None:
+            from agentkit.tracing.jsonl import JSONLines
+
+            told["listeners"] = [JSONLines(Path(self.of("trace")).expanduser())]
         return Agent("agentkit", self.tools, llm=self.llm(), limits=self.limits, **told, **more)
 
 

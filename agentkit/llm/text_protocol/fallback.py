@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from agentkit.errors import ModelError
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
-from agentkit.llm.text_protocol import requests
-from agentkit.llm.text_protocol.answers import AnswerReader
 from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
-from agentkit.llm.text_protocol.refusals import is_refused_tool, lesson_of
 from agentkit.messages import Request, Response, with_distinct_ids
 
 if TYPE_CHECKING:
@@ -131,6 +128,10 @@ class Fallback:
         if output is not None and way == "tool":
             answer = FinalAnswer(request, output)
             return _Telling(answer.request, answer, answer.name)
+        if way != "text" and "tools" not in learnt:
+            return _Telling(request)
+        from agentkit.llm.text_protocol import requests  # what most programs never need, they need not load
+
         told = requests.schema_as_text(request, output) if output is not None and way == "text" else request
         if "tools" in learnt and requests.has_tools(request):
             return _Telling(requests.tools_as_text(told), _CallsAsText(request))
@@ -146,6 +147,8 @@ class Fallback:
 
     def _lesson(self, refusal: ModelError, telling: _Telling) -> Lesson | None:
         """What is better told otherwise. Where tools are called natively or not at all, only ours gives way."""
+        from agentkit.llm.text_protocol.refusals import is_refused_tool, lesson_of
+
         request, own = telling.request, telling.own_tool
         lesson = lesson_of(refusal, request)
         if lesson == "tools" and self._is_native:
@@ -197,6 +200,9 @@ class _CallsAsText:
     """An answer in whose text the calls stand."""
 
     def __init__(self, request: Request) -> None:
+        from agentkit.llm.text_protocol import requests
+        from agentkit.llm.text_protocol.answers import AnswerReader
+
         self._reader = AnswerReader(request.tools, is_single=requests.is_single(request))
         self._fed = 0
         self._numbers: dict[tuple[str, int], int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire.chat_answers import read_message
@@ -15,29 +15,15 @@ if TYPE_CHECKING:
     from agentkit.messages import Content, Message
 
 
-def typed_messages(prompt: str | Iterable[Message | Mapping[str, Any]]) -> tuple[Message, ...]:
-    """Messages from a text, from messages, or from plain dictionaries in the chat format.
+_MOST_BYTES = 16_000_000
+"""How much is kept before all of it is let go."""
 
-    Raises ValueError for a role or a part of a content that is unknown, TypeError for what is no message.
-    """
-    if isinstance(prompt, str):
-        return (UserMessage(prompt),)
-    if isinstance(prompt, Mapping):
-        return (_typed(prompt),)
-    if not hasattr(prompt, "__iter__"):
-        raise TypeError(f"Messages are a text, or a list of messages or dictionaries, not {type(prompt).__name__}")
-    return tuple(_message(entry) for entry in prompt)
+_OVERHEAD_BYTES = 1_000
+"""About what a message takes beside its text."""
 
 
-def _message(entry: object) -> Message:
-    if isinstance(entry, Mapping):
-        return _typed(entry)
-    if isinstance(entry, SystemMessage | UserMessage | AssistantMessage | ToolMessage):
-        return entry
-    raise TypeError(f"A message is a dictionary or one of agentkit's messages, not {type(entry).__name__}")
-
-
-def _typed(entry: Mapping[str, Any]) -> Message:
+def typed(entry: Mapping[str, Any]) -> Message:
+    """A message from a plain dictionary in the chat format. Raises ValueError for what is unknown in it."""
     role, content = entry.get("role"), entry.get("content")
     match role:
         case "user":
@@ -49,6 +35,59 @@ def _typed(entry: Mapping[str, Any]) -> Message:
         case "tool":
             return ToolMessage(word(entry.get("tool_call_id")), word(entry.get("name")), text_of(content))
     raise ValueError(f"A message's role is user, system, developer, assistant or tool, not {role!r}")
+
+
+def typed_messages(
+    prompt: str | Iterable[Message | Mapping[str, Any]], read: Callable[[Mapping[str, Any]], Message] = typed
+) -> tuple[Message, ...]:
+    """Messages from a text, from messages, or from plain dictionaries in the chat format, which `read` reads.
+
+    Raises ValueError for a role or a part of a content that is unknown, TypeError for what is no message.
+    """
+    if isinstance(prompt, str):
+        return (UserMessage(prompt),)
+    if isinstance(prompt, Mapping):
+        return (read(prompt),)
+    if not hasattr(prompt, "__iter__"):
+        raise TypeError(f"Messages are a text, or a list of messages or dictionaries, not {type(prompt).__name__}")
+    return tuple([_message(entry, read) for entry in prompt])
+
+
+class Rereading:
+    """Reads a dictionary of role and text that says what another said before as the very same message.
+
+    That one was encoded then, and its encoding is found by its identity. A dictionary may be changed at any time, so
+    what counts is what it says now. Any thread may use it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Message] = {}
+        self._bytes = 0
+
+    def read(self, entry: Mapping[str, Any]) -> Message:
+        """The message. Raises ValueError for what is unknown in it."""
+        role, content = entry.get("role"), entry.get("content")
+        if len(entry) != 2 or type(role) is not str or type(content) is not str:
+            return typed(entry)
+        found = self._known.get((role, content))
+        if found is None:
+            found = typed(entry)
+            self._keep((role, content), found)
+        return found
+
+    def _keep(self, said: tuple[str, str], message: Message) -> None:
+        if self._bytes > _MOST_BYTES:
+            self._known, self._bytes = {}, 0
+        self._bytes += len(said[1]) + _OVERHEAD_BYTES
+        self._known[said] = message
+
+
+def _message(entry: object, read: Callable[[Mapping[str, Any]], Message]) -> Message:
+    if isinstance(entry, (dict, Mapping)):  # most are of the class that is known at a glance
+        return read(entry)
+    if isinstance(entry, SystemMessage | UserMessage | AssistantMessage | ToolMessage):
+        return entry
+    raise TypeError(f"A message is a dictionary or one of agentkit's messages, not {type(entry).__name__}")
 
 
 def _content(content: object) -> Content:

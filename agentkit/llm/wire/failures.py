@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
-from agentkit.llm.wire.overlong import TOO_LONG, overlong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,6 +47,8 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     `status` is the HTTP status; an error inside a 200 has its own in `code`, or none. That the conversation is too long
     is Rejected with one code, however the provider says it, and with the limit when it names one.
     """
+    from agentkit.llm.wire.overlong import TOO_LONG, overlong  # so many patterns that only a failure is read by
+
     details = _details(body)
     codes = [code for code in (_text(details.get(name)) for name in ("code", "type", "status")) if code]
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)

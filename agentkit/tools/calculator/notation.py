@@ -60,7 +60,8 @@ _SUPERSCRIPTS = str.maketrans(f"{_SUPERSCRIPT_DIGITS}⁻", "0123456789-")
 _TOKEN = re.compile(
     rf"""[ \t]*(?:
     (?P<number>0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
-  | (?P<operator>\*\*|//|<<|>>|!(?!=)|[-+*/%^&|~(),\[\]√∛])
+  | (?P<operator>\*\*|//|<<|>>|!(?!=)|[-+*/%&|~(),\[\]√∛])
+  | (?P<caret>\^)
   | (?P<superscript>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
   | (?P<times>(?<=[\d)%]\ )[xX](?=\ [\d(]))
   | (?P<words>\b(?i:{"|".join(words.replace(" ", "[ ]+") for words in _WORDS)})\b)
@@ -94,7 +95,7 @@ class Token(NamedTuple):
 _SPELLINGS: dict[str, Callable[[str], str]] = {
     "words": lambda text: _WORDS[" ".join(text.lower().split())],
     "name": lambda text: text.removeprefix("math."),
-    "operator": lambda text: "**" if text == "^" else text,
+    "caret": lambda _: "**",
     "times": lambda _: "*",
 }
 """The one spelling of what has several: a word, a caret, a cross."""
@@ -135,7 +136,8 @@ def tokens_of(text: str) -> list[Token]:
             raise ToolError(f"The expression has more than {MAX_TOKENS} numbers, names and operators.")
         kind = match.lastgroup or "end"
         start, position = match.span(kind)
-        tokens.append(Token(kind, _SPELLINGS.get(kind, str)(text[start:position]), start, position))
+        piece, spell = text[start:position], _SPELLINGS.get(kind)
+        tokens.append(Token(kind, spell(piece) if spell else piece, start, position))
     return tokens
 
 

@@ -39,6 +39,9 @@ _RIGHT_BINDING = {"**": 7, "of": 5}  # lower than their own: 2**3**2 is 2**9, 50
 
 _SIGNS = ("+", "-", "~")
 _POSTFIX = ("!", "percent", "%")
+_ZERO_AHEAD = re.compile(r"0_?\d")
+_WHOLE = re.compile(r"0[xob].*|[\d_]+", re.IGNORECASE)
+_NOT_ZERO = re.compile(r"[0._]*[1-9]")
 _UNCLEAR_BEFORE_PRODUCT = ("/", "//", "%", "mod", "of", "**", *ROOTS)
 _COMMA = (
     "A comma cannot stand here: write 1000 or 1,000 for thousands, 1.5 for decimals, "
@@ -98,7 +101,8 @@ class _Reader:
     def _take(self) -> Token:
         token = self._next
         if token.kind != "end":
-            self._skip()
+            self._index += 1
+            self._next = self._tokens[self._index]
         return token
 
     def _accept(self, text: str) -> bool:
@@ -113,19 +117,24 @@ class _Reader:
         if not self._accept(closing):
             raise self._misplaced(self._next)
 
-    def _nested(self, read: Callable[[], _Item]) -> _Item:
-        """What `read` gives, one level deeper."""
+    def _nested(self, weakest: int) -> _Value:
+        """An expression one level deeper."""
+        self._deepen()
+        value = self._expression(weakest)
+        self._depth -= 1
+        return value
+
+    def _deepen(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ToolError(f"The expression is nested more than {MAX_DEPTH} levels deep.")
-        value = read()
-        self._depth -= 1
-        return value
 
     def _bracketed(self, closing: str, read: Callable[[], _Item]) -> _Item:
         """What stands in brackets is one operand: the operator before it counts again behind it."""
         operator, self._operator = self._operator, ""
-        value = self._nested(read)
+        self._deepen()
+        value = read()
+        self._depth -= 1
         self._operator = operator
         self._expect(closing)
         return value
@@ -134,8 +143,10 @@ class _Reader:
         """A value and all operators behind it that bind tighter than `weakest`."""
         left = self._operand()
         while True:
-            implicit = self._multiplies_implicitly()
-            symbol = "*" if implicit else self._next.text
+            symbol = self._next.text
+            implicit = symbol not in _BINDING and self._multiplies_implicitly()
+            if implicit:
+                symbol = "*"
             binding = _BINDING.get(symbol, 0)
             if binding <= weakest:
                 return left
@@ -143,12 +154,9 @@ class _Reader:
                 self._operator = self._take().text
             elif self._operator in _UNCLEAR_BEFORE_PRODUCT:
                 raise self._unclear_product()
-            left = _combine(symbol, left, self._right_side(symbol, binding))
-
-    def _right_side(self, symbol: str, binding: int) -> _Value:
-        if symbol not in _RIGHT_BINDING:
-            return self._expression(binding)
-        return self._nested(partial(self._expression, _RIGHT_BINDING[symbol]))
+            nests = symbol in _RIGHT_BINDING
+            right = self._nested(_RIGHT_BINDING[symbol]) if nests else self._expression(binding)
+            left = _combine(symbol, left, right)
 
     def _multiplies_implicitly(self) -> bool:
         """Whether an operand follows at once, as in 2(3 + 4), 2pi and (1 + 2)(3 + 4), but not 2e or 2 3."""
@@ -163,13 +171,11 @@ class _Reader:
         token = self._take()
         if token.text in _SIGNS:
             return self._signed(token.text)
-        if token.text in ROOTS:
-            return self._root(token)
-        return self._postfixed(self._atom(token))
+        return self._root(token) if token.text in ROOTS else self._postfixed(self._atom(token))
 
     def _atom(self, token: Token) -> _Value:
         if token.kind == "number":
-            return _literal(self._thousands(token))
+            return _literal(self._thousands(token) if self._next.text == "," else token.text)
         if token.kind == "name":
             return self._named(token.text)
         if token.text != "(":
@@ -177,7 +183,7 @@ class _Reader:
         return self._bracketed(")", partial(self._expression, 0))
 
     def _signed(self, sign: str) -> _Value:
-        value = self._nested(partial(self._expression, _SIGN_BINDING))
+        value = self._nested(_SIGN_BINDING)
         if isinstance(value, _Percent) and sign != "~":
             return _Percent(negate(sign, value.rate))
         return negate(sign, _number(value))
@@ -199,6 +205,8 @@ class _Reader:
         """An operand with what is written behind it: 5!, 3², 3 squared, 15%."""
         while True:
             token = self._next
+            if token.text not in _POSTFIX and token.text.isascii():
+                return value
             if token.text == "!" and self._tokens[self._index - 1].text != "!":
                 value = call("factorial", [_number(value)])
             elif (power := exponent(token)) is not None:
@@ -228,7 +236,7 @@ class _Reader:
     def _thousands(self, token: Token) -> str:
         """A number with the commas of 1,000 taken out; inside a call commas only separate arguments."""
         text = token.text
-        if self._calls or self._next.text != "," or not re.fullmatch(r"[1-9]\d{0,2}", text):
+        if self._calls or not re.fullmatch(r"[1-9]\d{0,2}", text):
             return text
         while "." not in text and self._groups_digits(self._index):
             text += self._tokens[self._index + 1].text
@@ -257,8 +265,9 @@ class _Reader:
         return call(name, arguments)
 
     def _argument(self) -> Number | list[Number]:
-        if not self._accept("["):
+        if self._next.text != "[":
             return self._item()
+        self._skip()
         return self._bracketed("]", partial(self._separated, "]", self._item))
 
     def _item(self) -> Number:
@@ -271,7 +280,8 @@ class _Reader:
             items.append(read())
             if not self._accept(","):
                 break
-        self._refuse_mixed_commas(first)
+        if len(items) > 1:
+            self._refuse_mixed_commas(first)
         return items
 
     def _refuse_mixed_commas(self, first: int) -> None:
@@ -340,14 +350,14 @@ def _literal(text: str) -> Number:
     """The int or float that the digits stand for."""
     if text.isdecimal() and text[0] != "0":
         return int(text)
-    if re.match(r"0_?\d", text):
+    if _ZERO_AHEAD.match(text):
         raise ToolError(f"{text!r} begins with a zero: write numbers without leading zeros and without separators.")
-    if re.fullmatch(r"0[xob].*|[\d_]+", text, re.IGNORECASE):
+    if _WHOLE.fullmatch(text):
         return int(text, 0)
     number = float(text)
     if math.isinf(number):
         raise ToolError(f"{text[:40]!r} is too large: decimals stay below 1.8e308.")
-    if number == 0 and re.match(r"[0._]*[1-9]", text):
+    if number == 0 and _NOT_ZERO.match(text):
         raise ToolError(f"{text[:40]!r} is too small: decimals other than 0 begin at 5e-324.")
     return number
 
@@ -361,7 +371,7 @@ def _combine(symbol: str, left: _Value, right: _Value) -> Number:
     if symbol == "of" and not isinstance(left, _Percent):
         raise ToolError("'of' needs a percentage before it, as in 15% of 80.")
     if not isinstance(left, _Percent) and not isinstance(right, _Percent):
-        return operate({"mod": "%"}.get(symbol, symbol), left, right)
+        return operate("%" if symbol == "mod" else symbol, left, right)
     if symbol not in ("*", "of", "/"):
         shown = show(_rate(right if isinstance(right, _Percent) else left))
         raise ToolError(f"{shown}% beside {symbol!r} is unclear: multiply with it, or write ({shown}/100).")

@@ -51,6 +51,19 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.mcp.MCPServer", "agentkit.mcp.connect"),
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
     ),
+    "Tracing": (
+        *("agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
+        *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.Surrounding"),
+        *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
+    ),
+    "Evals": (
+        *("agentkit.evals.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),
+        *("agentkit.evals.Trial", "agentkit.evals.Figures", "agentkit.evals.Comparison", "agentkit.evals.Score"),
+        *("agentkit.evals.Scorer", "agentkit.evals.exact", "agentkit.evals.contains", "agentkit.evals.matches"),
+        *("agentkit.evals.numeric", "agentkit.evals.json_equal", "agentkit.evals.tool_calls"),
+        *("agentkit.evals.semantic", "agentkit.evals.optimize", "agentkit.evals.Improvement"),
+        *("agentkit.evals.Candidate", "agentkit.evals.Failure"),
+    ),
     "Testing": tuple(f"agentkit.testing.{name}" for name in agentkit.testing.__all__ if _is_described(name)),
 }
 """What is described, in this order; all other public names are tools, collections of tools, and errors."""

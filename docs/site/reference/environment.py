@@ -32,6 +32,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "AGENTKIT_SESSION": "The session to ask in; `false` keeps nothing.",
         "AGENTKIT_LIMITS": "What one run may take, such as `cost=0.10,seconds=60`.",
         "AGENTKIT_INSTRUCTION": "The standing order that the model is given.",
+        "AGENTKIT_TRACE": "A file that gets a line of JSON for each milestone of each run.",
         "AGENTKIT_TOKEN": "What clients of `agentkit serve` and `agentkit mcp serve` must show; by default random.",
         "AGENTKIT_MCP_TOKEN": "What `agentkit mcp tools` shows to a URL.",
         "NO_COLOR": "No colours.",

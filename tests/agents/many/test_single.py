@@ -1,15 +1,16 @@
 """What is told of one run, when it has a session of its own, a share of a budget, and perhaps an end of its own?"""
 
+from contextvars import copy_context
 from dataclasses import fields
 
 import pytest
 
-from agentkit import Agent, Limits, SafetyLevel, Session, Tool
-from agentkit.agents.many.single import SHARED, Continuing, Share, left_of, made_error, part_of, used_up
+from agentkit import Agent, Limits, RunResult, SafetyLevel, Session, Tool, system_tools
+from agentkit.agents.many.single import SHARED, Continuing, Job, Share, Single, left_of, made_error, part_of, used_up
 from agentkit.agents.running.budget import UNLIMITED, Budget
 from agentkit.agents.running.plan import NONE
 from agentkit.errors import MissingExtra, RunError, SessionError, Unreachable
-from agentkit.testing import ScriptedLLM
+from agentkit.testing import ScriptedLLM, call
 from agentkit.usage import Price, Usage
 
 PRICE = Price(1, 1)
@@ -86,15 +87,35 @@ def test_every_limit_of_requests_stops_one(name):
 
 
 def test_share_is_the_same_budget():
-    """What one run spends, all see; a share knows whether its own newest request was refused."""
+    """What one run spends, all see; one that was refused beside others takes nothing more, as it goes on after them."""
     shared = Budget(Limits(total_tokens=100))
-    one, two = Share.of(shared), Share.of(shared)
+    one, two = (Share.of(shared, is_alone=False) for _ in range(2))
     held = one.reserve(10, lambda: 80, lambda: None)
-    assert two.reserve(10, lambda: 80, lambda: None).limit == "total_tokens"
-    assert (one.is_refused, two.is_refused) == (False, True)
+    refusal = two.reserve(10, lambda: 80, lambda: None)
+    assert (refusal.limit, one.refusal, two.refusal) == ("total_tokens", None, refusal)
     one.settle(held, Usage(10, 10), lambda: None)
-    assert two.reserve(10, lambda: 80, lambda: None).max_tokens == 70
-    assert two.is_refused is False
+    assert two.reserve(10, lambda: 80, lambda: None) == refusal
+    assert Share.of(shared, is_alone=True).reserve(10, lambda: 80, lambda: None).max_tokens == 70
+
+
+def test_share_of_one_that_is_alone():
+    """Who is alone may ask for less after a refusal."""
+    share = Share.of(Budget(Limits(total_tokens=100)), is_alone=True)
+    assert share.reserve(90, lambda: 80, lambda: None, fewest=20).limit == "total_tokens"
+    assert share.reserve(70, lambda: 80, lambda: None, fewest=20).max_tokens == 30
+
+
+def test_run_that_cannot_go_on_is_saved_with_its_changes(tmp_path):
+    """What a run had changed before nothing was left for it stays that run's: its result is saved and read again."""
+    lines = [call("write_file", path="a.txt", content="x"), call("write_file", path="b.txt", content="x")]
+    with ScriptedLLM(*lines, "Stopped.") as llm:
+        agent = Agent("writer", system_tools, llm=llm, workspace=tmp_path, safety="SYSTEM", max_iterations=2)
+        earlier = agent.run("Write two files.")
+    share = spent(Limits(total_tokens=10), output_tokens=10)
+    single = Single(agent, Job(0, "Write two files.", earlier=earlier), Share.of(share, is_alone=True))
+    result = copy_context().run(single.run).result
+    assert (result.status, result.limit, result.run_id) == ("limit", "total_tokens", earlier.run_id)
+    assert RunResult.from_json(result.to_json()).run_id == earlier.run_id
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from agentkit import LLM, Agent, Tool
 from agentkit.agents.result import RunFinished
 from agentkit.agents.running.drivers import MOST_THREADS
-from agentkit.events import TextDelta, ToolCallFinished
+from agentkit.events import RunLeft, TextDelta, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say, slow
 
 LINES = [
@@ -113,7 +113,7 @@ def test_listener_that_raises(way, stop, find_faults):
             list(agent.stream("go"))
         else:
             asyncio.run(consume())
-    assert len(heard) == stop + 1 or isinstance(heard[-1], RunFinished)
+    assert len(heard) == stop + 1 + isinstance(heard[-1], RunLeft) or isinstance(heard[-1], RunFinished)
     agent.listeners.clear()
     check(agent, find_faults)
 

@@ -1,5 +1,6 @@
 """How does a run end on the command line, and what is told of it?"""
 
+import json
 import signal
 import time
 
@@ -38,6 +39,28 @@ def test_the_closing_line_tells_what_it_took(typed_line):
     assert closing.startswith("openai:gpt-5.4-mini · 10 tokens in, 5 out · cost unknown · ")
     assert closing.split(" · ")[-1].startswith("session 2-2-")
     assert "session" not in short
+
+
+def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
+    """--trace, and AGENTKIT_TRACE, write what the run does into a file, a line each, and not what was said."""
+    paths = tmp_path / "by-flag.jsonl", tmp_path / "by-variable.jsonl"
+    with FakeServer(SUM, "4", SUM, "4") as server:
+        typed_line("-q", "--trace", str(paths[0]), "2+2?", server=server)
+        monkeypatch.setenv("AGENTKIT_TRACE", str(paths[1]))
+        typed_line("-q", "2+2?", server=server)
+    for path in paths:
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        assert [line["event"] for line in lines if "tool" in line] == ["ToolCallStarted", "ToolCallFinished"]
+        assert (lines[-1]["event"], lines[-1]["status"]) == ("RunFinished", "done")
+        assert "2+2" not in path.read_text("utf-8")
+
+
+def test_a_trace_that_cannot_be_written_is_told_first(typed_line, tmp_path):
+    """A trace that cannot be written is an error before the model is asked."""
+    with FakeServer() as server:
+        _, err, code = typed_line("--no-session", "--trace", str(tmp_path), "2+2?", server=server)
+        assert server.requests == []
+    assert (code, "The trace cannot be written" in err) == (2, True)
 
 
 def test_a_failure_is_told_after_the_closing_line(typed_line):

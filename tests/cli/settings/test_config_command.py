@@ -52,7 +52,7 @@ def test_init_writes_a_file_that_can_be_uncommented(typed_line, tmp_path):
     assert typed_line("init")[2] == 0
     own = Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml"
     assert typed_line("init", "--project")[2] == 0
-    for path, keys in ((own, 7), (tmp_path / "agentkit.toml", 5)):
+    for path, keys in ((own, 8), (tmp_path / "agentkit.toml", 6)):
         assert user_file(path).values == {}
         settings = [line for line in path.read_text().splitlines() if " = " in line or "[limits]" in line]
         path.write_text("\n".join(line.removeprefix("# ") for line in settings))

@@ -91,6 +91,14 @@ def test_an_untrusted_project_narrows(own_user_file, project):
     assert "agentkit config trust" in note
 
 
+def test_an_untrusted_project_traces_nothing(project):
+    """A project that nobody trusts cannot have runs written into a file of its choice."""
+    project('trace = "elsewhere.jsonl"')
+    found = settings_here()
+    assert found.of("trace") is None
+    assert "is not trusted, so that trace in it does not count" in found.notes[0]
+
+
 def test_a_project_that_narrows_needs_no_trust(project):
     """A project that only narrows is not mentioned."""
     project('safety = "safe"')

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.llm.wire.chat import encode_message
-from agentkit.llm.wire.dictionaries import typed_messages
+from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 TEXTS = st.text()
@@ -79,3 +79,55 @@ def test_what_is_no_list_is_refused():
     """Something else than a text or a list of messages is refused, with what it may be."""
     with pytest.raises(TypeError, match="Messages are a text, or a list of messages or dictionaries, not int"):
         typed_messages(5)
+
+
+def test_what_was_said_before_is_the_same_message():
+    """A dictionary of role and text that says what another one said is read as the very message made of that one."""
+    rereading = Rereading()
+    question, reply = {"role": "user", "content": "How much?"}, {"role": "assistant", "content": "17."}
+    first = typed_messages([question, reply], rereading.read)
+    again = typed_messages([dict(question), dict(reply)], rereading.read)
+    assert first == again == (UserMessage("How much?"), AssistantMessage("17."))
+    assert [id(message) for message in again] == [id(message) for message in first]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"role": "user", "content": [{"type": "text", "text": "Look"}]},
+        {"role": "assistant", "content": "Wait.", "reasoning": "Why?"},
+        {"role": "tool", "content": "17", "tool_call_id": "c1"},
+    ],
+)
+def test_what_may_change_inside_is_read_anew(entry):
+    """A dictionary that holds more than role and text is read each time as it is then."""
+    rereading = Rereading()
+    (first,), (again,) = typed_messages(entry, rereading.read), typed_messages(entry, rereading.read)
+    assert first == again
+    assert first is not again
+
+
+def test_a_changed_dictionary_is_another_message():
+    """A dictionary may be changed between two requests: what it says now is sent."""
+    rereading, entry = Rereading(), {"role": "user", "content": "one"}
+    first = typed_messages(entry, rereading.read)
+    entry["content"] = "two"
+    assert (first, typed_messages(entry, rereading.read)) == ((UserMessage("one"),), (UserMessage("two"),))
+
+
+def test_what_was_said_before_is_not_kept_for_ever():
+    """Once they take too much room, all messages are let go."""
+    rereading, entry = Rereading(), {"role": "user", "content": "How much?"}
+    first = rereading.read(entry)
+    assert rereading.read(entry) is first
+    rereading.read({"role": "user", "content": "x" * 16_000_000})
+    rereading.read({"role": "user", "content": "y"})
+    assert rereading.read(entry) is not first
+
+
+def test_a_role_that_is_unknown_is_refused_while_rereading():
+    """What cannot be sent is refused each time, and nothing is kept of it."""
+    rereading = Rereading()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="A message's role is"):
+            rereading.read({"role": "function", "content": "x"})

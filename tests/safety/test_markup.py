@@ -1,12 +1,14 @@
 """Can a text ever be anything but text on a page?"""
 
+import base64
+import hashlib
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.cli.runs.markup import Markup, document, element, verbatim
+from agentkit.safety.markup import Markup, element, page
 
 
 class Reader(HTMLParser):
@@ -58,6 +60,11 @@ def test_elements_without_content():
     assert element("rect", x=1.5) == '<rect x="1.5"/>'
 
 
-def test_a_document():
-    """A page begins with what makes browsers keep to the standard; a style of our own stands as it is."""
-    assert document(element("style", verbatim("a > b {}"))) == "<!doctype html>\n<style>a > b {}</style>\n"
+def test_a_page():
+    """A page begins with what makes browsers keep to the standard, and may load nothing but its own style."""
+    style = "a > b {}"
+    made = page("<name>", style, element("p", "text"))
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert made.startswith('<!doctype html>\n<html lang="en">')
+    assert f"default-src &#x27;none&#x27;; style-src &#x27;sha256-{digest}&#x27;" in made
+    assert "<title>&lt;name&gt;</title><style>a > b {}</style></head><body><p>text</p></body></html>" in made

@@ -1,0 +1,208 @@
+"""What may a tool do, as far as it says itself? Its hash, level and limits, what it reaches, and who made it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from agentkit.agents.agent import Agent
+from agentkit.capabilities.facts import IN_MEMORY, KEPT, WEAKENED
+from agentkit.capabilities.orders import ANYTHING
+from agentkit.capabilities.places import command_told, folder_told, url_told
+from agentkit.capabilities.sources import OURS, code_of, is_ours, module_of
+from agentkit.decisions import Decision, Verdict
+from agentkit.levels import SafetyLevel
+from agentkit.messages import digest_of
+from agentkit.safety.addresses import AddressRules
+from agentkit.safety.policy import NO_RULE, Policy
+from agentkit.safety.rules import Rule
+from agentkit.sandbox.isolation import MECHANISMS
+from agentkit.sandbox.supervision import ProcessLimits
+from agentkit.tooling.toolset import AnyTool
+from agentkit.tools.web.connection import Connection, resolve
+
+HARMLESS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"})
+"""The variables that every server of tools may see; none of them holds a secret."""
+
+_SEARCH = ("AGENTKIT_SEARXNG_URL", "duckduckgo.com")
+"""Where a search goes that was given no server of its own: to the one that the variable names, if it is set."""
+
+
+def server_of(tool: AnyTool) -> Any:
+    """The server that a tool is from, as the tool itself tells; None when it is from here."""
+    return getattr(tool, "server", None) if hasattr(tool, "remote_name") else None
+
+
+def worker_of(tool: AnyTool) -> Agent[Any] | None:
+    """The agent that a tool sets to work; None when it is no agent's tool."""
+    owner = getattr(tool._asynchronous, "__self__", None)
+    return owner if isinstance(owner, Agent) else None
+
+
+def tool_facts(tool: AnyTool, policy: Policy, made_by: str) -> Iterator[tuple[str, Any]]:
+    """What a manifest states of a tool; `made_by` names its server or agent, and is empty for a function."""
+    owner = getattr(tool.function, "__self__", None)
+    confinement = getattr(owner, "confinement", owner)
+    own_limits = getattr(confinement, "limits", None) if is_ours(tool.function) else None
+    yield "definition", f"sha256:{_digest(tool)}"
+    yield "hosts", sorted(_hosts(tool))
+    yield "isolation", _isolation(confinement) if isinstance(own_limits, ProcessLimits) else None
+    yield "judge", _judge(tool)
+    yield "labels", sorted(map(str, tool.labels))
+    yield "level", tool.level.name.lower()
+    yield "made_by", made_by or _maker(tool)
+    yield "max_chars", tool.max_chars
+    yield (
+        "timeout_seconds",
+        own_limits.timeout_seconds if isinstance(own_limits, ProcessLimits) else tool.timeout_seconds,
+    )
+    yield "verdict", verdict(tool, policy)
+    yield "writes", getattr(confinement, "writable", None) if isinstance(own_limits, ProcessLimits) else None
+
+
+def server_facts(server: Any, home: Path) -> Iterator[tuple[str, Any]]:
+    """What a manifest states of a server of tools."""
+    target = server._target
+    yield "folder", None if target.folder is None else folder_told(target.folder, home)
+    yield "pins", IN_MEMORY if server._pins is None else KEPT
+    if target.url:
+        yield "reached", url_told(target.url)
+    else:
+        yield "reached", command_told(target.words, home) if target.words else target.identity
+
+
+def secrets_of(server: Any) -> list[str]:
+    """The names of the variables and headers that a server gets of us, beside harmless ones."""
+    names = [name for name in server._target.environment if name not in HARMLESS and not name.startswith("LC_")]
+    return sorted([*names, *server._target.headers])
+
+
+def verdict(tool: AnyTool, policy: Policy) -> str:
+    """What happens to a call of the tool by default: by level and by the rules that are about all of its calls."""
+    plain = Policy(policy.level, [_plain(rule) for rule in policy.rules if _is_for_all(rule, tool)])
+
+    def judged(own: Decision) -> Decision:
+        return plain.judge(tool.name, tool.level, own)
+
+    # A server's tool is asked about when it has changed; it never has a call of a lower level.
+    if tool._judge is None or server_of(tool) is not None:
+        return str(judged(Decision(Verdict.ALLOW, NO_RULE, "")).verdict)
+    if judged(Decision(Verdict.ASK, "judge", "")).allowed:
+        return str(Verdict.ALLOW)
+    levels = [level for level in SafetyLevel if level <= tool.level]
+    said = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
+    reached = [level.name.lower() for level in levels if said[level].allowed]
+    return f"by call, up to {reached[-1]}" if reached else str(said[SafetyLevel.SAFE].verdict)
+
+
+def _is_for_all(rule: Any, tool: AnyTool) -> bool:
+    return type(rule) is Rule and rule.tool == tool.name and not rule.where
+
+
+def _plain(rule: Any) -> Rule:
+    return Rule(rule.verdict, rule.tool)
+
+
+def _digest(tool: AnyTool) -> str:
+    """The hash of what a model is told: by the server as it is now, or as MCP would have it.
+
+    What an agent says of itself is its instruction, which may change.
+    """
+    server = server_of(tool)
+    offered = () if server is None else server.definitions
+    remote = next((each for each in offered if each.name == getattr(tool, "remote_name", "")), None)
+    if remote is not None:
+        return str(remote.digest)
+    text = "" if worker_of(tool) else tool.description
+    return digest_of({"name": tool.name, "description": text, "schema": tool.spec.parameters, "hints": {}})
+
+
+def _judge(tool: AnyTool) -> str | None:
+    if tool._judge is None:
+        return None
+    code = code_of(tool._judge)
+    return OURS.strip(".") if code.startswith(OURS) else code
+
+
+def _maker(tool: AnyTool) -> str:
+    """The module of the tool's function, or the class of a tool that is no plain one: it may judge otherwise."""
+    kind, module = code_of(type(tool)), module_of(tool.function)
+    if not kind.startswith(OURS):
+        return kind
+    return OURS.strip(".") if is_ours(tool.function) else module
+
+
+def _isolation(confinement: Any) -> str:
+    """How a command or code is kept from the machine; less than there is counts as weakened."""
+    wanted = str(getattr(confinement, "isolation", None) or confinement.sandbox)
+    is_whole = getattr(confinement, "available", MECHANISMS) >= MECHANISMS
+    return wanted if is_whole or wanted == "off" else WEAKENED
+
+
+def _hosts(tool: AnyTool) -> list[str]:
+    """The hosts that calls of the tool may reach, as far as it is known what it does; `any` where it is not."""
+    server = server_of(tool)
+    if server is not None:
+        return [urlsplit(server._target.url).netloc.rpartition("@")[2] or ANYTHING]
+    reads = _HOSTS.get(module_of(tool.function))
+    if reads is not None:
+        return reads(tool)
+    return [] if tool.level is SafetyLevel.SAFE else [ANYTHING]
+
+
+def _of_fetching(tool: AnyTool) -> list[str]:
+    connection = closed_over(tool.function)["connection"]
+    return _allowed(connection.rules) if _is_direct(connection) else [ANYTHING]
+
+
+def _of_wikipedia(tool: AnyTool) -> list[str]:
+    connection = closed_over(tool.function)["encyclopedia"]._connection
+    return ["*.wikipedia.org"] if _is_direct(connection) else [ANYTHING]
+
+
+def _is_direct(connection: Connection) -> bool:
+    """Whether requests go where their addresses say, and not through a proxy or code that may send them elsewhere."""
+    return (connection._resolver, connection._given_transport, connection._proxy) == (resolve, None, None)
+
+
+def _of_searching(tool: AnyTool) -> list[str]:
+    chosen = closed_over(closed_over(tool.function)["search"])
+    if chosen["server"] is not None:
+        return [urlsplit(chosen["server"]._search_url).netloc]
+    return list(_SEARCH) if chosen["proxy"] is None else [ANYTHING]
+
+
+def _of_shell(tool: AnyTool) -> list[str]:
+    confinement = getattr(getattr(tool.function, "__self__", None), "confinement", None)
+    return [ANYTHING] if confinement is not None and confinement.network else []
+
+
+def _nothing(_: AnyTool) -> list[str]:
+    return []
+
+
+_HOSTS: Mapping[str, Callable[[AnyTool], list[str]]] = {
+    "agentkit.agents.team": _nothing,
+    "agentkit.tools.files": _nothing,
+    "agentkit.tools.system": _of_shell,
+    "agentkit.tools.web.fetching": _of_fetching,
+    "agentkit.tools.web.search": _of_searching,
+    "agentkit.tools.web.wikipedia": _of_wikipedia,
+}
+"""What the shipped tools reach, by the module of each; those of agents reach what the agent's own tools do."""
+
+
+def _allowed(rules: AddressRules) -> list[str]:
+    named = [*rules._networks, *rules._names]
+    return [
+        *(f"public:{port}" for port in rules._ports),
+        *(f"{host}" if port is None else f"{host}:{port}" for host, port in named),
+    ]
+
+
+def closed_over(function: Any) -> Mapping[str, Any]:
+    """What a function keeps of those around it, by name; nothing of what is no function."""
+    return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}

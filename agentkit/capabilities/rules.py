@@ -1,0 +1,82 @@
+"""When do rules let more happen? The strictest that fits binds, so that their order says nothing (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agentkit.capabilities.orders import Way
+from agentkit.decisions import Verdict
+from agentkit.safety.paths import inside
+from agentkit.safety.rules import origin
+
+Told = Mapping[str, Any]
+"""A rule as a manifest has it: verdict, tool, where, and the code that reads it when that is not ours."""
+
+_STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
+
+
+def changed(before: Sequence[Told], after: Sequence[Told]) -> Iterator[tuple[Way, bool, int]]:
+    """What is different by meaning: which way, whether the rule stands among those before, and its index there."""
+    yield from ((_way_without(rule), True, index) for index, rule in _missing(before, after))
+    yield from ((_opposite(_way_without(rule)), False, index) for index, rule in _missing(after, before))
+
+
+def _missing(rules: Sequence[Told], others: Sequence[Told]) -> Iterator[tuple[int, Told]]:
+    """The rules that none of the others makes up for."""
+    for index, rule in enumerate(rules):
+        if not any(covers(other, rule) for other in others):
+            yield index, rule
+
+
+def _way_without(rule: Told) -> Way:
+    return Way.NARROWER if rule["verdict"] == Verdict.ALLOW else Way.WIDER
+
+
+def _opposite(way: Way) -> Way:
+    return Way.NARROWER if way is Way.WIDER else Way.WIDER
+
+
+def covers(wide: Told, narrow: Told) -> bool:
+    """Whether the first rule says at least as much as the second of every call that the second fits."""
+    if (wide["tool"], wide.get("code")) != (narrow["tool"], narrow.get("code")) or not _is_as_strict(wide, narrow):
+        return False
+    fitting = narrow["where"]
+    return all(
+        any(_implies((test, operand), (own, given)) for own, given in fitting.get(argument, {}).items())
+        for argument, tests in wide["where"].items()
+        for test, operand in tests.items()
+    )
+
+
+def _is_as_strict(rule: Told, other: Told) -> bool:
+    """An `allow` is made up for by an `allow` only, an `ask` by a `deny`, too."""
+    if Verdict.ALLOW in (rule["verdict"], other["verdict"]):
+        return bool(rule["verdict"] == other["verdict"])
+    return _STRICTNESS.index(rule["verdict"]) >= _STRICTNESS.index(other["verdict"])
+
+
+def _implies(wide: tuple[str, Any], narrow: tuple[str, Any]) -> bool:
+    """Whether every value that passes the second test passes the first."""
+    (test, operand), (other_test, other) = wide, narrow
+    if (test, other_test) == ("one_of", "equals"):
+        return other in operand
+    if test != other_test:
+        return False
+    return (type(operand), operand) == (type(other), other) or (test in _WIDER and _WIDER[test](operand, other))
+
+
+_WIDER: Mapping[str, Callable[[Any, Any], bool]] = {
+    "one_of": lambda operand, other: all(value in operand for value in other),
+    "words": lambda operand, other: other[: len(operand)] == operand,
+    "host": lambda operand, other: other.lower().endswith(f".{operand.lower()}") or other.lower() == operand.lower(),
+    "origin": lambda operand, other: origin(operand) == origin(other),
+    "below": lambda operand, other: ".." not in (operand + other) and inside(_folder(other), _folder(operand)),
+    "at_most": lambda operand, other: other <= operand,
+    "at_least": lambda operand, other: other >= operand,
+}
+"""Of two operands of a test, whether the first lets all through that the second does."""
+
+
+def _folder(operand: str) -> str:
+    return f"/{operand.strip('/')}"

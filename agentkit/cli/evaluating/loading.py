@@ -1,0 +1,150 @@
+"""Which suite, and which agents, does the command line name?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from agentkit.agents.agent import Agent
+from agentkit.errors import AgentKitError, ConfigError
+
+if TYPE_CHECKING:
+    from agentkit.cli.settings.layers import Settings
+    from agentkit.evals.suite import Suite
+    from agentkit.llm.client import LLM
+
+_Wanted = TypeVar("_Wanted")
+
+
+def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
+    """The suite in `FILE.py`, `FILE.py:NAME`, or a file of cases; and what else stands in a Python file, by name.
+
+    Raises UsageError when it is not there, ConfigError when the file is none.
+    """
+    from agentkit import evals
+
+    path, name = _parted(place)
+    if path.suffix != ".py":
+        chosen = [getattr(evals, each)() for each in scorers or ("contains", "tool_calls")]
+        return _cases_in(path, chosen), {}
+    if scorers:
+        raise click.UsageError("--scorer is for files of cases; a Python file names its scorers itself.")
+    found = run_file(path)
+    return _one(found, name, evals.Suite, path), found
+
+
+def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
+    """The suite in a file of cases. Raises ConfigError, with what to do."""
+    from agentkit.cli.terminal import halves
+    from agentkit.evals.keeping.reading import FIELDS
+    from agentkit.evals.suite import Suite
+
+    try:
+        return Suite.read(path, scorers)
+    except ConfigError as error:
+        _, remedy = halves(f"{error}")
+        if remedy or isinstance(error.__cause__, OSError):
+            raise
+        raise ConfigError(f"{error}\nMend the file; the fields of a case are {', '.join(FIELDS)}.") from error
+
+
+def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Agent[Any]]:
+    """The agents that are named, by their names: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
+
+    Without any, those in the suite's file, or else the one that the settings describe. Raises UsageError, ConfigError.
+    """
+    if not places:
+        found = [each for each in beside.values() if isinstance(each, Agent)] or [settings.agent()]
+        return {agent.name: agent for agent in found}
+    agents = [agent_in(place, beside, settings) for place in places]
+    named = {agent.name: agent for agent in agents}
+    if len(named) == len(agents):
+        return named
+    return dict(zip(places, agents, strict=True))
+
+
+def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Agent[Any]:
+    """One agent that is named. A text file that says no model is given the one of the settings."""
+    from agentkit.agents.manifesto import read_manifesto
+
+    if isinstance(beside.get(place), Agent):
+        agent: Agent[Any] = beside[place]
+        return agent
+    path, name = _parted(place)
+    if path.suffix == ".py":
+        return _one(run_file(path), name, Agent, path)
+    known = [each for each, value in beside.items() if isinstance(value, Agent)]
+    if known and not path.exists():
+        raise click.UsageError(f"There is no file {place!r}, nor an agent of that name. Known: {', '.join(known)}.")
+    return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
+
+
+def models_in(names: Sequence[str], settings: Settings, *, offline: bool) -> list[LLM]:
+    """The models that the agents are run on; none when each is to keep its own."""
+    return [settings.llm()] if offline else [settings.llm(name) for name in names]
+
+
+def run_file(path: Path) -> dict[str, Any]:
+    """What a Python file defines, by name; the modules beside it can be imported. Raises ConfigError, with the line."""
+    import runpy
+
+    if not path.is_file():
+        raise click.UsageError(f"There is no file {str(path)!r}.")
+    try:
+        with _folder_on_path(path):
+            return runpy.run_path(str(path), run_name="__agentkit__")
+    except AgentKitError:
+        raise
+    except (Exception, SystemExit) as error:
+        told = f"{type(error).__name__}: {error}".strip(": ")
+        raise ConfigError(
+            f"{path} cannot be run{_line(error, path)}: {told}\nAll that Python says of it: python {path}"
+        ) from error
+
+
+def _parted(place: str) -> tuple[Path, str]:
+    """A file, and the name of something in it; empty when none is given."""
+    file, colon, name = place.rpartition(":")
+    return (Path(file), name) if colon and file.endswith(".py") else (Path(place), "")
+
+
+def _one(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path) -> _Wanted:
+    """What is of that kind: the one of that name, or the only one."""
+    known = {each: value for each, value in found.items() if isinstance(value, kind) and not each.startswith("_")}
+    if name in known:
+        return known[name]
+    if len(known) == 1 and not name:
+        return next(iter(known.values()))
+    what = kind.__name__
+    if not known:
+        raise click.UsageError(f"There is no {what} in {path}. Make one at its top, as in: it = {what}(...)")
+    has = f"has {', '.join(known)}"
+    if name:
+        raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
+    raise click.UsageError(f"Which {what} is meant? The file {path} {has}. Name one: {path}:NAME.")
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """Where in the file it went wrong."""
+    import traceback
+
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if Path(each.filename) == path]
+    return f", line {lines[-1]}" if lines else ""
+
+
+@contextmanager
+def _folder_on_path(path: Path) -> Iterator[None]:
+    """The file's folder stands first among those that modules are imported from, as if Python had started the file."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)

@@ -1,0 +1,77 @@
+"""How is a report told on the command line? The table on stdout, files where they are wanted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from agentkit.cli.display import clean, json_text
+from agentkit.cli.terminal import fitted, halves, is_terminal, shown_word, tell
+from agentkit.errors import ConfigError, SessionError
+from agentkit.evals.reporting.comparing import Comparison
+from agentkit.evals.reporting.report import Report
+
+STDOUT = "-"
+
+
+def report_in(path: Path) -> Report:
+    """The report that was written into a file. Raises ConfigError, with what to do."""
+    try:
+        return Report.read(path)
+    except SessionError as error:
+        what, _ = halves(f"{error}")
+        raise ConfigError(f"{what} Write one with: agentkit eval run SUITE --json {shown_word(str(path))}") from None
+
+
+def tell_report(report: Report, json_to: str | None, junit_to: Path | None, html_to: Path | None) -> None:
+    """Print the table, or the JSON where stdout is named for it, and write the files. Raises SessionError."""
+    click.echo(json_text(report.to_data()) if json_to == STDOUT else _shown(report))
+    forms = {json_to if json_to != STDOUT else None: report.to_json, junit_to: report.to_junit, html_to: report.to_html}
+    from agentkit.evals.keeping.writing import write_whole
+
+    for place, make in forms.items():
+        if place is not None:
+            write_whole(place, make())
+            tell(f"Written: {place}", faint=True)
+
+
+def _shown(report: Report) -> str:
+    """The report as text that fits the terminal, where it goes to one."""
+    from shutil import get_terminal_size
+
+    from agentkit.evals.reporting.table import report_text
+
+    columns = get_terminal_size().columns if is_terminal(sys.stdout) else None
+    return fitted(clean(report_text(report, columns)), sys.stdout, 4)
+
+
+def compared(
+    before: Report, after: Report, agent: str | None = None, *, no_broken: bool, to_stderr: bool = False
+) -> bool:
+    """Print what changed, agent by agent; whether any of them is worse, or has a broken case where none may be.
+
+    Raises UsageError when no agent is in both.
+    """
+    comparisons = _comparisons(before, after, agent)
+    for each in comparisons:
+        click.echo(fitted(clean(str(each)), sys.stderr if to_stderr else sys.stdout, 4), err=to_stderr)
+    return any(each.is_worse or (no_broken and each.broken) for each in comparisons)
+
+
+def _comparisons(before: Report, after: Report, agent: str | None) -> list[Comparison]:
+    if agent is None and len(before.agents) == len(after.agents) == 1:
+        return [before.compare(after)]
+    both = [name for name in before.agents if name in after.agents and agent in (None, name)]
+    if not both:
+        known = ", ".join(before.agents), ", ".join(after.agents)
+        wanted = "No agent is" if agent is None else f"The agent {agent!r} is not"
+        raise click.UsageError(f"{wanted} in both reports. The first has {known[0]}; the second has {known[1]}.")
+    return [before.only(agent=name).compare(after.only(agent=name)) for name in both]
+
+
+def tell_progress(done: int, total: int) -> None:
+    """How far the suite is, on one line of a terminal; nothing elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r{done} of {total} " if done < total else "\r" + " " * 30 + "\r", err=True, nl=False)

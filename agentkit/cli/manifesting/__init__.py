@@ -1,0 +1,1 @@
+"""How is it said what an agent may do?"""

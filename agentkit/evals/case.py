@@ -1,0 +1,179 @@
+"""What is asked of an agent, and what is expected of it?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
+
+from agentkit.agents.settings import Prompt, content_from
+from agentkit.errors import ConfigError
+from agentkit.messages import Content, Image, ToolCall
+
+_SLUG_CHARS, _DIGEST_CHARS = 32, 6
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """A tool call that an agent should make: the tool's name, and the arguments that it must have among its own.
+
+    Without `arguments` any will do. An argument that is a function is asked whether it likes the value that came.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, wanted: object) -> ExpectedCall:
+        """The call that is meant by a name, a pair of name and arguments, a dictionary or a ToolCall.
+
+        Raises ConfigError for anything else.
+        """
+        if isinstance(wanted, Mapping) and wanted.keys() <= {"tool", "arguments"}:
+            wanted = (wanted.get("tool"), wanted.get("arguments"))
+        match wanted:
+            case ExpectedCall():
+                return wanted
+            case str(name) | (str(name), None):
+                return cls(name)
+            case (str(name), Mapping() as arguments):
+                return cls(name, dict(arguments))
+            case ToolCall():
+                return cls(wanted.name, _arguments(wanted))
+        raise ConfigError(
+            'An expected tool call is a name, or a name and arguments: ("calculator", {"expression": "2+2"}). '
+            f"Got {wanted!r:.200}."
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """The call as JSON-able data; of a function as argument only its name is left."""
+        if self.arguments is None:
+            return {"tool": self.tool}
+        return {"tool": self.tool, "arguments": {name: plain(value) for name, value in self.arguments.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A prompt for an agent, and what should come of it.
+
+    Args:
+        prompt: Text, an Image, or a list of these.
+        expected: The answer that the scorers compare with: text, number, or what JSON can say; None for none.
+        tool_calls: The calls that the agent should make, in order: names, pairs of name and arguments, or ToolCalls.
+            An empty list says that it should make none, None that nothing is expected.
+        tags: Words to group cases by.
+        id: What the case is called; by default it is made of its content, so that it stays the same.
+        scorers: Scorers of its own, in place of the suite's.
+        workspace: A folder of which each trial gets a copy to work in, in place of the suite's.
+
+    Raises:
+        ConfigError: An argument is not what it should be.
+    """
+
+    prompt: Prompt
+    expected: Any = None
+    tool_calls: Iterable[Any] | None = None
+    tags: Iterable[str] = ()
+    id: str = ""
+    scorers: Iterable[Callable[..., Any]] = ()
+    workspace: str | PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+        put = object.__setattr__
+        put(self, "prompt", content_from(self.prompt))
+        if self.tool_calls is not None:
+            put(self, "tool_calls", tuple(map(ExpectedCall.of, self.tool_calls)))
+        put(self, "tags", tuple(self.tags))
+        put(self, "scorers", tuple(self.scorers))
+        put(self, "workspace", None if self.workspace is None else fspath(self.workspace))
+        put(self, "id", self.id or self._made_id())
+
+    @property
+    def content(self) -> Content:
+        """The prompt as a message holds it: text, or a tuple of texts and images."""
+        return content_from(self.prompt)
+
+    @property
+    def text(self) -> str:
+        """The prompt as text, with `[image]` in the place of each picture."""
+        return self.content if isinstance(self.content, str) else " ".join(map(_word, self.content))
+
+    @property
+    def expected_calls(self) -> tuple[ExpectedCall, ...] | None:
+        """The tool calls that are expected; None when nothing is."""
+        return None if self.tool_calls is None else tuple(map(ExpectedCall.of, self.tool_calls))
+
+    @property
+    def digest(self) -> str:
+        """What tells this case from every other content: its prompt, and what is expected, as a hash."""
+        return hashlib.sha256(json.dumps(self._said(), sort_keys=True).encode("utf-8", "replace")).hexdigest()
+
+    def to_data(self) -> dict[str, Any]:
+        """The case as a line of a JSON-lines file says it; scorers of its own are left out."""
+        data = {"id": self.id, **self._said(), "tags": list(self.tags), "workspace": self.workspace}
+        return {name: value for name, value in data.items() if value is not None and (value or name != "tags")}
+
+    def _said(self) -> dict[str, Any]:
+        content = self.content
+        said: dict[str, Any] = {"prompt": content if isinstance(content, str) else [*map(_part, content)]}
+        if self.expected is not None:
+            said["expected"] = plain(self.expected)
+        if self.expected_calls is not None:
+            said["tool_calls"] = [call.to_data() for call in self.expected_calls]
+        return said
+
+    def _made_id(self) -> str:
+        words = re.sub(r"[^a-z0-9]+", "-", self.text.lower()).strip("-")[:_SLUG_CHARS].strip("-")
+        return f"{words or 'case'}-{self.digest[:_DIGEST_CHARS]}"
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: what JSON cannot say stands there as text, a function by its name."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return getattr(value, "__name__", None) or repr(value)
+
+
+def _check(case: Case) -> None:
+    """Raise ConfigError for what cannot be right, naming the argument."""
+    rows = {"tool_calls": case.tool_calls or (), "tags": case.tags, "scorers": case.scorers}
+    for name, row in rows.items():
+        if isinstance(row, str | Mapping) or not isinstance(row, Iterable):
+            raise ConfigError(f"Case({name}=) takes a list. Got {row!r:.200}.")
+    if not isinstance(case.workspace, str | PathLike | None):
+        raise ConfigError(f"Case(workspace=) takes the path of a folder. Got {case.workspace!r:.200}.")
+    if not isinstance(case.id, str):
+        raise ConfigError(f"Case(id=) takes a text. Got {case.id!r:.200}.")
+    if not all(isinstance(tag, str) for tag in case.tags):
+        raise ConfigError(f"Case(tags=) takes a list of words. Got {case.tags!r:.200}.")
+    if not all(map(callable, case.scorers)):
+        raise ConfigError(f"Case(scorers=) takes functions of a case and a result. Got {case.scorers!r:.200}.")
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise ConfigError(f"The arguments of an expected call must be a JSON object. Got {call.arguments!r:.200}.")
+    return arguments
+
+
+def _word(part: str | Image) -> str:
+    return part if isinstance(part, str) else "[image]"
+
+
+def _part(part: str | Image) -> Any:
+    if isinstance(part, str):
+        return part
+    return {"image": part.url, **({"detail": part.detail} if part.detail else {})}

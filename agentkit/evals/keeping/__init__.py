@@ -1,0 +1,1 @@
+"""What of a suite stands in files? Cases, finished trials, cassettes."""

@@ -1,0 +1,1 @@
+"""How do an agent's texts get better? A search over failures: a model reads them, and proposes another text."""

@@ -1,0 +1,210 @@
+"""How is a better text looked for? The loop, which asks for measurements and proposals, and does nothing itself (pure).
+
+Everything is decided by the seed and by the answers, so that the same answers lead to the same search again: a search
+that was cut off goes on by being told what it has been told before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from agentkit.evals.optimizing.candidates import Candidate, Pool, merged
+from agentkit.evals.optimizing.failures import Failure
+from agentkit.evals.optimizing.parts import objection_to, tool_of
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of a case: its score from 0 to 1, and when it did not pass what went wrong."""
+
+    score: float
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A text, and why; no text, and why there is none."""
+
+    text: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A question: what comes of these training cases with this candidate? Answered with a Measured a case."""
+
+    candidate: Candidate
+    cases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """A question: which text should take the place of this one, as these cases failed? Answered with a Proposal."""
+
+    round: int
+    parent: Candidate
+    part: str
+    failures: tuple[Failure, ...]
+
+    @property
+    def text(self) -> str:
+        """The text as it is."""
+        return self.parent.texts[self.part]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of a candidate: it is `kept`, was no `better` on its mini-batch, or was `refused` for a reason.
+
+    `score` is its mean on all training cases when it is kept, else on those of its mini-batch, None when it was not
+    measured.
+    """
+
+    candidate: Candidate
+    verdict: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a question has no answer, so that the search ends with what it has."""
+
+    reason: str
+
+
+Step = Measure | Propose | Tried
+"""What the search asks, and what it tells; what is told needs no answer."""
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
+KEPT, NO_BETTER, KNOWN = "kept", "no better", "refused: It was tried before."
+
+
+@dataclass(slots=True)
+class Search:
+    """A search that begins with a candidate. After `steps` or before, `pool` has what was found, `ended` why it ended.
+
+    `cases` are the ids of the training cases; of them so many as `batch` says are tried first.
+    """
+
+    original: Candidate
+    cases: tuple[str, ...]
+    rounds: int
+    batch: int
+    seed: int
+    pool: Pool = field(default_factory=Pool)
+    tried: dict[str, Candidate] = field(default_factory=dict)
+    ended: str = ""
+    _measured: dict[str, dict[str, Measured]] = field(default_factory=dict)
+    _turns: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Candidate:
+        """The best that was found; the original while nothing was measured."""
+        return self.pool.best if self.pool.candidates else self.original
+
+    def steps(self) -> Generator[Step, Any, None]:
+        """The steps in order; `send` each question its answer."""
+        yield from self._enter(self.original)
+        for number in range(1, self.rounds + 1):
+            if not self._failed(self.pool.best):
+                self.ended = "every training case passes"
+                return
+            pair = self._untried_pair(number)
+            if pair is None:
+                yield from self._go_on_from(self._parent(number), number)
+            else:
+                yield from self._merge(*pair, number)
+        self.ended = f"all {self.rounds} rounds were made"
+
+    def _go_on_from(self, parent: Candidate, number: int) -> Generator[Step, Any, None]:
+        """Have one text of a candidate changed, as some of its cases failed, and try what comes of it."""
+        scores, failed = self.pool.scores[parent.id], self._failed(parent)
+        batch = self._batch(failed, number)
+        shown = tuple(failed[case] for case in batch if case in failed)
+        question = Propose(number, parent, self._part(parent, shown), shown)
+        proposal: Proposal = yield question
+        child = Candidate({**parent.texts, question.part: proposal.text}, (parent.id,), number, proposal.reason)
+        self._turns.setdefault(child.id, self._turns[parent.id])
+        objection = objection_to(question.part, question.text, proposal.text) if proposal.text else proposal.reason
+        if objection or child.id in self.tried:
+            yield Tried(child, f"refused: {objection}" if objection else KNOWN)
+            return
+        yield from self._try(child, batch, above=sum(scores[case] for case in batch))
+
+    def _merge(self, one: Candidate, two: Candidate, number: int) -> Generator[Step, Any, None]:
+        """Try the changes of two candidates in one, on the cases in which they differ."""
+        first, second = self.pool.scores[one.id], self.pool.scores[two.id]
+        differing = [case for case in self.cases if first[case] != second[case]]
+        batch = self._shuffled(differing, number)[: self.batch]
+        most = max(sum(scores[case] for case in batch) for scores in (first, second))
+        yield from self._try(merged(one, two, self.original, number), batch, at_least=most)
+
+    def _try(
+        self, candidate: Candidate, batch: Sequence[str], above: float = -1, at_least: float = 0
+    ) -> Generator[Step, Any, None]:
+        """Measure a candidate on a mini-batch, and when it does well there on all training cases."""
+        self.tried[candidate.id] = candidate
+        measured: Mapping[str, Measured] = yield Measure(candidate, tuple(batch))
+        self._measured[candidate.id] = dict(measured)
+        total = sum(each.score for each in measured.values())
+        if total > above and total >= at_least:
+            yield from self._enter(candidate)
+        else:
+            yield Tried(candidate, NO_BETTER, total / len(batch))
+
+    def _enter(self, candidate: Candidate) -> Generator[Step, Any, None]:
+        """Measure a candidate on the training cases that are left, and take it into the pool."""
+        self.tried[candidate.id] = candidate
+        known = self._measured.setdefault(candidate.id, {})
+        rest = tuple(case for case in self.cases if case not in known)
+        if rest:
+            known |= yield Measure(candidate, rest)
+        self.pool.add(candidate, {case: known[case].score for case in self.cases})
+        yield Tried(candidate, KEPT, self.pool.mean(candidate))
+
+    def _failed(self, candidate: Candidate) -> dict[str, Failure]:
+        """The training cases that do not pass with a candidate of the pool, and what went wrong."""
+        measured = self._measured[candidate.id].items()
+        return {case: each.failure for case, each in measured if each.failure is not None}
+
+    def _parent(self, number: int) -> Candidate:
+        """One of the Pareto set by lot, each with as many lots as it has cases on which it is among the best."""
+        front = [(self.pool.candidates[each], wins) for each, wins in self.pool.front.items()]
+        lots = [each for each, wins in front for _ in range(wins) if self._failed(each)]
+        return lots[self._number("parent", number) % len(lots)] if lots else self.pool.best
+
+    def _batch(self, failed: Iterable[str], number: int) -> list[str]:
+        """Cases by lot: two thirds that failed, one that a new text may break; as far as there are any."""
+        shuffled = self._shuffled(self.cases, number)
+        fails = [case for case in shuffled if case in failed]
+        passes = [case for case in shuffled if case not in failed]
+        of_passes = min(len(passes), self.batch // 3)
+        chosen = fails[: self.batch - of_passes]
+        return chosen + passes[: self.batch - len(chosen)]
+
+    def _part(self, parent: Candidate, failures: Sequence[Failure]) -> str:
+        """The parts in turn; of tools only those that the failures speak of, when they speak of any."""
+        told = set(_NAME.findall("\n".join(map(str, failures))))
+        spoken_of = [part for part in parent.texts if not tool_of(part) or tool_of(part) in told]
+        parts = spoken_of or list(parent.texts)
+        turn = self._turns.get(parent.id, 0)
+        self._turns[parent.id] = turn + 1
+        return parts[turn % len(parts)]
+
+    def _untried_pair(self, number: int) -> tuple[Candidate, Candidate] | None:
+        """Two candidates whose changes can be joined, and were not yet."""
+        pairs = self.pool.pairs()
+        untried = (pair for pair in pairs if merged(*pair, self.original, number).id not in self.tried)
+        return next(untried, None)
+
+    def _shuffled(self, cases: Iterable[str], number: int) -> list[str]:
+        return sorted(cases, key=lambda case: self._number(case, number))
+
+    def _number(self, what: str, number: int) -> int:
+        """A number by lot, the same in each search with this seed."""
+        return int.from_bytes(sha256(f"{self.seed}/{number}/{what}".encode()).digest())

@@ -1,0 +1,140 @@
+"""What was ordered of a suite: which trials, with which seeds, within which limits, kept where?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any, Protocol, TypedDict
+
+from agentkit.errors import ConfigError
+from agentkit.evals.case import Case
+from agentkit.evals.scoring.scorer import Scorer
+from agentkit.evals.trial import Trial
+from agentkit.evals.variants import Agents, Variant, variants_of
+from agentkit.llm.client import LLM
+from agentkit.usage import Limits
+
+OnProgress = Callable[[int, int, Trial], object]
+"""Called with how many trials are done, how many there are, and the newest."""
+
+_Place = str | PathLike[str] | None
+
+
+class Scored(Protocol):
+    """What is known of a suite here."""
+
+    name: str
+    cases: tuple[Case, ...]
+    workspace: str | None
+
+    @property
+    def digest(self) -> str:
+        """What tells it from other suites."""
+        ...
+
+    def scorers_of(self, case: Case, /) -> list[Scorer]:
+        """What scores a case."""
+        ...
+
+
+class RunOptions(TypedDict, total=False):
+    """The keyword arguments of `Suite.run`."""
+
+    cases: Iterable[Case | str] | None
+    models: Sequence[str | LLM]
+    repeats: int
+    seed: int | None
+    concurrency: int
+    limits: Limits | None
+    resume: _Place
+    record: _Place
+    replay: _Place
+    progress: OnProgress | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A trial that is to be run."""
+
+    case: Case
+    variant: Variant
+    repeat: int
+    seed: int | None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells it from the others."""
+        return self.case.id, self.variant.name, self.repeat
+
+
+class Order:
+    """The options of `Suite.run`, checked. Raises ConfigError and NoProvider."""
+
+    def __init__(
+        self,
+        suite: Scored,
+        cases: Sequence[Case],
+        agents: Agents,
+        *,
+        models: Sequence[str | LLM] = (),
+        repeats: int = 1,
+        seed: int | None = None,
+        concurrency: int = 8,
+        limits: Limits | None = None,
+        resume: _Place = None,
+        record: _Place = None,
+        replay: _Place = None,
+        progress: OnProgress | None = None,
+    ) -> None:
+        _check_count("repeats", repeats)
+        _check_count("concurrency", concurrency)
+        if seed is not None and type(seed) is not int:
+            raise ConfigError(f"seed= takes a whole number, or None. Got {seed!r:.200}.")
+        if record is not None and replay is not None:
+            raise ConfigError("Give record= or replay=, not both: the first asks the world, the second a recording.")
+        self.suite, self.cases = suite, tuple(cases)
+        self._agents, self._models = agents, models
+        self.repeats, self.seed, self.concurrency, self.limits = repeats, seed, concurrency, limits
+        self.progress = progress
+        self.resume, self.record, self.replay = (
+            None if place is None else fspath(place) for place in (resume, record, replay)
+        )
+        self._variants: list[Variant] = []
+
+    @property
+    def variants(self) -> list[Variant]:
+        """The agents that are run. Raises ConfigError and NoProvider."""
+        if not self._variants:
+            self._variants = variants_of(self._agents, self._models)
+        return self._variants
+
+    @property
+    def count(self) -> int:
+        """How many trials that makes."""
+        return len(self.cases) * len(self.variants) * self.repeats
+
+    def by_id(self) -> dict[str, Case]:
+        """All cases of the suite by their ids: what is kept may be of more of them than are wanted."""
+        return {case.id: case for case in self.suite.cases}
+
+    def header(self) -> dict[str, Any]:
+        """What must be the same when the suite goes on."""
+        return {
+            "name": self.suite.name,
+            "suite": self.suite.digest,
+            "agents": {variant.name: variant.digest for variant in self.variants},
+        }
+
+    def wanted(self) -> Iterator[Wanted]:
+        """All trials, in the order of the cases, so that a suite that is cut off has asked the same of each agent."""
+        for repeat in range(1, self.repeats + 1):
+            seed = None if self.seed is None else self.seed + repeat - 1
+            for case in self.cases:
+                for variant in self.variants:
+                    yield Wanted(case, variant, repeat, seed)
+
+
+def _check_count(name: str, value: object) -> None:
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{name}= takes a whole number of at least 1. Got {value!r:.200}.")

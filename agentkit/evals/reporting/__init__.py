@@ -1,0 +1,1 @@
+"""What is said of trials? Figures, and the forms in which they are shown."""

@@ -1,0 +1,53 @@
+"""How is one thing of a report said on a line? Cut, and without what could trick a terminal (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentkit.evals.trial import Trial
+from agentkit.messages import ToolCall
+from agentkit.redaction import redact_data, written_redactor
+from agentkit.safety.approval import visible
+
+MOST_NAME_CHARS = 28
+_MOST_LISTED, _MOST_CHARS = 10, 110
+
+
+def hidden(text: str) -> str:
+    """A text without what is or looks like a secret; this comes before it is cut, which would leave half of one."""
+    return written_redactor()(text)
+
+
+def call_text(call: ToolCall) -> str:
+    """A tool call with its arguments, however these spell what is secret in them."""
+    said = redact_data({"name": call.name, "arguments": call.arguments}, written_redactor())
+    return f"{said['name']}({said['arguments']})"
+
+
+def one_line(text: str, most_chars: int = _MOST_CHARS) -> str:
+    """A text without secrets on one line, cut, with what has no shape made visible."""
+    line = visible(" ".join(hidden(text).split()))
+    return line if len(line) <= most_chars else f"{line[: most_chars - 1]}…"
+
+
+def short(name: str) -> str:
+    """A name that may be long."""
+    return one_line(name, MOST_NAME_CHARS)
+
+
+def why(trial: Trial) -> str:
+    """Why a trial did not pass."""
+    reasons = [f"{score.name}: {score.reason or f'{score.value:.2f}'}" for score in trial.scores if not score.passed]
+    return trial.error or "; ".join(reasons)
+
+
+def seconds_text(seconds: float) -> str:
+    """`0.42 s`, `12 s`."""
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def listed(lines: Iterable[str]) -> list[str]:
+    """The first ten, indented, and how many more there are."""
+    every = list(lines)
+    left = len(every) - _MOST_LISTED
+    return [f"  {line}" for line in every[:_MOST_LISTED]] + ([f"  … and {left} more"] if left > 0 else [])

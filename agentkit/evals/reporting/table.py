@@ -1,0 +1,115 @@
+"""How is a report shown at a terminal? As lines of text without what could trick one (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agentkit.evals.reporting.figures import Figures, Reported
+from agentkit.evals.reporting.lines import MOST_NAME_CHARS, listed, one_line, seconds_text, short, why
+from agentkit.evals.trial import Trial
+from agentkit.usage import shown_cost
+
+_HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
+
+
+def report_text(report: Reported, most_columns: int | None = None) -> str:
+    """The whole report; with a column for each agent, not a line, where the table would be wider than that."""
+    figures = report.figures
+    notes = [line for each in figures for line in _notes(each, alone=len(figures) == 1)]
+    rows = [_HEADS, *map(_row, figures)]
+    table = _aligned(rows)
+    if most_columns is not None and max(map(len, table)) > most_columns:
+        table = _aligned([*zip(*rows, strict=True)])
+    blocks = [[_title(report)], table, notes, _tags(report), _failures(report.failures)]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _title(report: Reported) -> str:
+    cases, repeats = len(report.cases), max((trial.repeat for trial in report.trials), default=0)
+    again = f", each {repeats} times" if repeats > 1 else ""
+    return f"{one_line(report.suite)}: {cases} {'case' if cases == 1 else 'cases'}{again}"
+
+
+def _row(figures: Figures) -> tuple[str, ...]:
+    rate = figures.rate
+    return (
+        short(figures.agent),
+        f"{figures.outcomes['passed']} of {rate.trials}",
+        str(rate) if rate.trials else "-",
+        f"{figures.score:.2f}",
+        seconds_text(figures.latency(0.5)) if figures.seconds else "-",
+        seconds_text(figures.latency(0.9)) if figures.seconds else "-",
+        f"{figures.usage.total_tokens:,}{'+' if figures.usage.unreported else ''}",
+        shown_cost(figures.cost),
+    )
+
+
+def _notes(figures: Figures, *, alone: bool) -> Iterator[str]:
+    """What else there is to say of an agent."""
+    words = {
+        "error": "errors",
+        "refused": "refused by the model",
+        "limit": "ended by a limit",
+        "undone": "left undone by the limits",
+    }
+    told = [
+        "1 error" if (name, count) == ("error", 1) else f"{count} {words[name]}"
+        for name, count in figures.outcomes.items()
+        if count and name in words
+    ]
+    if figures.tool_accuracy is not None:
+        told.append(f"tool-call accuracy {100 * figures.tool_accuracy:.0f} %")
+    if figures.decisions:
+        rules = ", ".join(
+            f"{verdict} {times} by {one_line(rule, MOST_NAME_CHARS)}"
+            for (verdict, rule), times in figures.decisions.items()
+            if verdict != "allow"
+        )
+        told.append(f"tool calls: {_verdicts(figures)}{f' ({rules})' if rules else ''}")
+    if figures.judging.requests:
+        told.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {shown_cost(figures.judging_cost)}")
+    if told:
+        yield f"{'' if alone else f'{short(figures.agent)}: '}{'; '.join(told)}"
+
+
+def _verdicts(figures: Figures) -> str:
+    return ", ".join(f"{times} {verdict}" for verdict, times in sorted(figures.verdicts.items()))
+
+
+def _tags(report: Reported) -> list[str]:
+    tags = list(dict.fromkeys(tag for case in report.cases for tag in case.tags))
+    rows = [
+        (
+            one_line(tag, MOST_NAME_CHARS),
+            short(each.agent),
+            f"{each.outcomes['passed']} of {each.rate.trials}",
+            str(each.rate),
+        )
+        for tag in tags
+        for each in report.only(tag=tag).figures
+        if each.rate.trials
+    ]
+    return _aligned([("tag", "agent", "passed", "rate (95 %)"), *rows]) if rows else []
+
+
+def _failures(trials: Sequence[Trial]) -> list[str]:
+    """What did not pass, with the repeats of one case on one line, and so with all that met the same error."""
+    alike: dict[tuple[str, str, str], list[Trial]] = {}
+    for trial in trials:
+        met = trial.error if trial.outcome == "error" else trial.case.id
+        alike.setdefault((trial.outcome, trial.agent, met), []).append(trial)
+    return listed(_failure(some) for some in alike.values())
+
+
+def _failure(some: Sequence[Trial]) -> str:
+    first, more = some[0], len(some) - 1
+    is_one_case = len({trial.case.id for trial in some}) == 1
+    times = f"  ({more + 1} times)" if is_one_case else f"  and {more} {'other' if more == 1 else 'others'}"
+    times = times if more else ""
+    head = f"{first.outcome}  [{short(first.agent)}] {one_line(first.case.text, 60)}{times}"
+    return f"{head}\n    {one_line(why(first))}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

@@ -1,0 +1,35 @@
+"""How well did a trial do by one scorer?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from agentkit.errors import ConfigError
+from agentkit.usage import Usage
+
+PASSES_AT = 0.5
+"""From this value on a score passes that does not say by itself whether it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one scorer says of one trial: a value from 0 to 1, whether that passes, and why.
+
+    `passed` is by default whether the value is at least a half. `usage` is what the scoring has spent on models. Raises
+    ConfigError for a value that is no number from 0 to 1.
+    """
+
+    name: str
+    value: float
+    reason: str = ""
+    passed: bool | None = None
+    usage: Usage = field(default_factory=Usage, compare=False)
+
+    def __post_init__(self) -> None:
+        value = self.value
+        if not isinstance(value, int | float) or math.isnan(value) or not 0 <= value <= 1:
+            raise ConfigError(f"The score {self.name!r} must be a number from 0 to 1. Got {value!r:.200}.")
+        object.__setattr__(self, "value", float(value))
+        if self.passed is None:
+            object.__setattr__(self, "passed", value >= PASSES_AT)

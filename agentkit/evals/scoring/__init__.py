@@ -1,0 +1,1 @@
+"""How good is an answer? One module for each way to tell."""

@@ -1,0 +1,22 @@
+"""What do all scorers of a case say of an answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agentkit.agents.result import RunResult
+from agentkit.evals.case import Case
+from agentkit.evals.score import Score
+from agentkit.evals.scoring.scorer import Scorer
+
+
+def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tuple[tuple[Score, ...], str]:
+    """The scores, as far as they came, and why no more came; whatever a scorer raises is told, not raised."""
+    scores: list[Score] = []
+    for scorer in scorers:
+        try:
+            scores.append(scorer(case, result))
+        except Exception as error:
+            return tuple(scores), f"The scorer {scorer.name!r} failed ({type(error).__name__}): {error}"
+    return tuple(scores), ""

@@ -1,0 +1,139 @@
+"""How sure is a figure? Intervals and tests, each a pure function of numbers."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import NormalDist
+
+RESAMPLES = 10_000
+_MOST_EXACT = 14
+"""Up to so many differences that are not 0, all ways to turn their signs are tried: 16,384."""
+
+_CLOSE = 1e-12
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A share from 0 to 1 with its interval, and of how many trials of how many cases it is the share."""
+
+    value: float
+    low: float
+    high: float
+    trials: int
+    cases: int
+
+    def __str__(self) -> str:
+        """`75 % (53-89)`."""
+        return f"{100 * self.value:.0f} % ({100 * self.low:.0f}-{100 * self.high:.0f})"
+
+
+def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval for a share, which never leaves 0 to 1 and is right for few trials, too.
+
+    Without trials nothing is known: 0 to 1. Numbers need not be whole. Raises ValueError for more successes than
+    trials, and a confidence that is none.
+    """
+    if not 0 <= successes <= trials or not 0 < confidence < 1:
+        raise ValueError("wilson() takes 0 <= successes <= trials, and a confidence between 0 and 1.")
+    if trials == 0:
+        return 0.0, 1.0
+    z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    share = successes / trials
+    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = math.sqrt(z2 * (share * (1 - share) / trials + z2 / (4 * trials * trials))) / (1 + z2 / trials)
+    low = 0.0 if successes == 0 else max(0.0, middle - half)
+    return low, 1.0 if successes == trials else min(1.0, middle + half)
+
+
+def rate(cases: Sequence[Sequence[bool]], confidence: float = 0.95) -> Rate:
+    """The share of successes among the trials of all cases, each case with its repeats.
+
+    Repeats of one case are alike, so that they say less than as many cases would. Wilson's interval is taken for the
+    number of independent trials that are worth as much, which follows from how far the cases differ: never fewer than
+    the cases, never more than the trials. With one trial a case it is Wilson's own.
+    """
+    kept = [case for case in cases if case]
+    trials, successes = sum(map(len, kept)), sum(map(sum, kept))
+    if not trials:
+        return Rate(0.0, 0.0, 1.0, 0, 0)
+    share = successes / trials
+    worth = _worth(kept, share, trials)
+    low, high = wilson(share * worth, worth, confidence)
+    return Rate(share, low, high, trials, len(kept))
+
+
+def _worth(cases: Sequence[Sequence[bool]], share: float, trials: int) -> float:
+    """How many independent trials say as much as these do."""
+    count = len(cases)
+    if count == trials:
+        return trials
+    if count == 1 or share in (0.0, 1.0):
+        return count
+    spread = math.fsum((sum(case) - share * len(case)) ** 2 for case in cases)
+    variance = count / (count - 1) * spread / trials**2
+    return min(max(share * (1 - share) / variance, count), trials) if variance else trials
+
+
+def mcnemar(better: int, worse: int) -> float:
+    """The exact two-sided p-value of McNemar's test: how likely so uneven a split is when neither side is better.
+
+    `better` and `worse` count the pairs that changed, one way and the other; those that did not say nothing.
+    """
+    changed = better + worse
+    if changed == 0:
+        return 1.0
+    tail = sum(math.comb(changed, count) for count in range(min(better, worse) + 1))
+    return min(1.0, 2 * tail / (1 << changed))
+
+
+def bootstrap(differences: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """The percentile interval of the mean of paired differences, over resampled cases; the same for the same seed.
+
+    Where all differences are alike, as where nothing changed, resampling shows no doubt: then the interval reaches as
+    far to both sides as Wilson's does for what was seen in none of so many cases.
+    """
+    if len(set(differences)) < 2:
+        middle, doubt = next(iter(differences), 0.0), wilson(0, len(differences), confidence)[1]
+        return max(-1.0, middle - doubt), min(1.0, middle + doubt)
+    chance = random.Random(seed)
+    count = len(differences)
+    means = sorted(math.fsum(chance.choices(differences, k=count)) / count for _ in range(RESAMPLES))
+    return percentile(means, (1 - confidence) / 2), percentile(means, (1 + confidence) / 2)
+
+
+def permutation(differences: Sequence[float], *, seed: int = 0) -> float:
+    """The two-sided p-value of paired differences: how often their mean would be as far from 0 with signs at random.
+
+    Exact for up to 14 differences that are not 0, from 10,000 draws for more.
+    """
+    changed = [difference for difference in differences if difference]
+    seen = abs(math.fsum(changed)) - _CLOSE
+    if not changed:
+        return 1.0
+    if len(changed) <= _MOST_EXACT:
+        turned = [math.fsum(map(_product, signs, changed)) for signs in product((1, -1), repeat=len(changed))]
+        return sum(abs(each) >= seen for each in turned) / len(turned)
+    chance = random.Random(seed)
+    draws = (math.fsum(each if chance.random() < 0.5 else -each for each in changed) for _ in range(RESAMPLES))
+    return (sum(abs(each) >= seen for each in draws) + 1) / (RESAMPLES + 1)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which that share of the values lies, between two neighbours where none is; 0 of nothing."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    lower = math.floor(place)
+    upper = min(lower + 1, len(ordered) - 1)
+    return ordered[lower] + (ordered[upper] - ordered[lower]) * (place - lower)
+
+
+def _product(one: float, other: float) -> float:
+    return one * other

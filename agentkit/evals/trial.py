@@ -1,0 +1,102 @@
+"""What came of one case, asked once of one agent?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agentkit.agents.result import RunResult
+from agentkit.evals.case import Case
+from agentkit.evals.score import Score
+from agentkit.events import RunEnded
+from agentkit.usage import Usage
+
+Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]
+"""How a trial ended.
+
+`failed` has an answer that does not pass, `refused` none as the model would not give one, `limit` met one of its own.
+
+`undone` was not run, or not to its end, as the limits of the suite left too little for it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One case, asked once of one agent.
+
+    `agent` is what the agent is called in this suite, `model` its model's name; `repeat` counts from 1; `seed` is what
+    it was given, if any. `scores` is empty when there was no answer. `seconds` is how long the run took, without its
+    scoring; in a replay, how long it took when it was recorded. `error` says why nothing could be said of it, `refused`
+    that the model or its provider would not answer.
+    `is_finished` is False when the suite's own limits, a failure of the model or a stop left it undone: such a trial is
+    run again when the suite goes on.
+    """
+
+    case: Case
+    agent: str
+    repeat: int = 1
+    result: RunResult[Any] | None = field(default=None, repr=False)
+    scores: tuple[Score, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+    model: str = ""
+    seed: int | None = None
+    refused: bool = False
+    is_finished: bool = True
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells it from the others of its suite: the case's id, the agent, the repeat."""
+        return self.case.id, self.agent, self.repeat
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is an answer, and every score passes."""
+        return bool(self.scores) and not self.error and all(score.passed for score in self.scores)
+
+    @property
+    def score(self) -> float:
+        """The mean of the scores, from 0 to 1; 0 when there are none."""
+        return sum(score.value for score in self.scores) / len(self.scores) if self.scores and not self.error else 0.0
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended, in one word."""
+        if self.passed:
+            return "passed"
+        if self.result is not None and self.result.status == "limit":
+            return "limit" if self.is_finished else "undone"
+        if self.refused:
+            return "refused"
+        return "error" if self.error or not self.scores else "failed"
+
+    @property
+    def answer(self) -> str:
+        """The answer as text; empty when there is none."""
+        return "" if self.result is None else answer_of(self.result)
+
+    @property
+    def usage(self) -> Usage:
+        """What the run has spent, without the scoring."""
+        return Usage() if self.result is None else self.result.usage
+
+    @property
+    def judging(self) -> Usage:
+        """What the scoring has spent on models."""
+        return sum((score.usage for score in self.scores), Usage())
+
+    @property
+    def decisions(self) -> Mapping[tuple[str, str], int]:
+        """How often each verdict fell by each rule."""
+        decisions = () if self.result is None else self.result.decisions
+        return Counter((str(decision.verdict), decision.rule) for decision in decisions)
+
+
+def answer_of(result: RunResult[Any]) -> str:
+    """The answer of a run as text, that of a typed one as JSON."""
+    if isinstance(result.value, str):
+        return result.value
+    ends = [each for each in result.milestones if isinstance(each, RunEnded)]
+    return ends[-1].output if ends else ""

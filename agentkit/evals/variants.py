@@ -1,0 +1,192 @@
+"""Which agents are compared, and how is each trial kept apart from all others?"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from agentkit.agents.agent import Agent
+from agentkit.errors import ConfigError
+from agentkit.evals.case import plain
+from agentkit.llm.client import LLM
+from agentkit.memory.session import Session
+from agentkit.workspace.workspace import Workspace
+
+Agents = Agent[Any] | Mapping[str, Agent[Any]] | Iterable[Agent[Any]]
+"""An agent, agents by the names that they bear in the report, or agents that are called by their own."""
+
+MOST_COPIED_FILES, MOST_COPIED_BYTES = 10_000, 200_000_000
+"""What a workspace may hold that each trial gets a copy of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An agent as the suite runs it: what it is called, and the model that it asks."""
+
+    name: str
+    agent: Agent[Any]
+    llm: LLM
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.llm.model
+
+    @property
+    def digest(self) -> str:
+        """What tells it from an agent that was changed, as a hash: instruction, tools, model, limits, whom it knows."""
+        return hashlib.sha256(json.dumps(_described(self.agent, self.llm, set())).encode()).hexdigest()
+
+    def apart(self, folder: str | None, seed: int | None) -> Agent[Any]:
+        """The agent for one trial: with no history, no grants, and a folder of its own when one is given."""
+        return _apart(self.agent, _Apart(folder, seeded(self.llm, seed), {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """What the agents of one trial get; `done` are those that have it, as agents may hand off in a circle."""
+
+    folder: str | None
+    llm: LLM
+    done: dict[int, Agent[Any]]
+
+
+def _apart(agent: Agent[Any], own: _Apart) -> Agent[Any]:
+    if id(agent) in own.done:
+        return own.done[id(agent)]
+    other = agent.within(Session())
+    if not own.done:
+        other.llm = own.llm
+    own.done[id(agent)] = other
+    if own.folder is not None:
+        other.workspace = Workspace(own.folder, dry_run=agent.workspace.dry_run)
+    other.leads = {name: _apart(lead, own) if isinstance(lead, Agent) else lead for name, lead in agent.leads.items()}
+    return other
+
+
+def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
+    if agent.name in seen:
+        return [agent.name]
+    seen.add(agent.name)
+    tools = [[tool.name, tool.description, plain(tool.parameters), tool.level.name] for tool in agent.tools]
+    schema = agent._answers.schema
+    made_of = [agent.name, agent.instruction, agent.max_iterations, repr(agent.limits), agent.policy.level.name, tools]
+    asked = None if llm is None else [llm.provider, llm.model, plain(llm._settings)]
+    leads = [_described(lead, None, seen) for lead in agent.leads.values() if isinstance(lead, Agent)]
+    return [*made_of, asked, None if schema is None else plain(schema.schema), leads]
+
+
+def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Variant]:
+    """The agents by name, each with each of the models if there are any.
+
+    Raises ConfigError for what is no agent or has the name of another, NoProvider when there is nobody to ask.
+    """
+    variants: dict[str, Variant] = {}
+    for name, agent in _named(agents):
+        for variant in _with_models(name, agent, models):
+            if variant.name in variants:
+                raise ConfigError(
+                    f"Two agents are called {variant.name!r}; name them: suite.run({{'one': agent, 'two': other}})."
+                )
+            variants[variant.name] = variant
+    if not variants:
+        raise ConfigError("There is no agent to run: suite.run(agent).")
+    return list(variants.values())
+
+
+def _named(agents: Agents) -> Iterator[tuple[str, Agent[Any]]]:
+    if isinstance(agents, Agent):
+        agents = [agents]
+    if not isinstance(agents, Iterable):
+        raise ConfigError(f"A suite runs an Agent, a list of agents, or agents by name. Got {agents!r:.200}.")
+    rows = agents.items() if isinstance(agents, Mapping) else ((getattr(each, "name", ""), each) for each in agents)
+    for name, agent in rows:
+        if not isinstance(agent, Agent) or not isinstance(name, str):
+            raise ConfigError(f"A suite runs agents, each an Agent with a name. Got {name!r:.100}: {agent!r:.200}.")
+        yield name, agent
+
+
+def _with_models(name: str, agent: Agent[Any], models: Sequence[str | LLM]) -> Iterator[Variant]:
+    own = copy.copy(agent)  # so that the client that is made for it is not the user's from now on
+    own.listeners = list(agent.listeners)
+    if isinstance(models, str | LLM):
+        models = (models,)
+    if not models:
+        yield Variant(name, own, own.llm)
+    for model in models:
+        llm = model if isinstance(model, LLM) else _with_model(agent, model)
+        yield Variant(f"{name} on {llm.model}" if len(models) > 1 else name, own, llm)
+
+
+def _with_model(agent: Agent[Any], model: str) -> LLM:
+    """The agent's client for another model. The price of its own is not that of the other."""
+    if agent._llm is None:
+        return LLM(model=model)
+    state = {**agent._llm.__getstate__(), "_wishes": replace(agent._llm._wishes, model=model), "_price": None}
+    llm = object.__new__(LLM)
+    llm.__setstate__(state)
+    return llm
+
+
+def seeded(llm: LLM, seed: int | None) -> LLM:
+    """The client with a seed in its requests, over the same connections; as it is where no seed can be sent.
+
+    OpenAI's Responses and the offline model know none.
+    """
+    if seed is None or llm._endpoint.protocol == "responses" or llm.provider == "offline":
+        return llm
+    other: LLM = object.__new__(type(llm))
+    other.__dict__.update(llm.__dict__, _settings={**llm._settings, "seed": seed})
+    return other
+
+
+@contextmanager
+def own_folder(variant: Variant, given: str | PathLike[str] | None) -> Iterator[str | None]:
+    """A folder for one trial: a copy of the one given or of the agent's own, else an empty one.
+
+    None for agents whose tools touch no files. Raises ConfigError for one that is too much to copy.
+    """
+    source = given or (None if variant.agent.workspace._fixed is None else variant.agent.workspace.folder)
+    if source is None and not _touches_files(variant.agent, set()):
+        yield None
+        return
+    with TemporaryDirectory(prefix="agentkit-trial-", ignore_cleanup_errors=True) as place:
+        folder = Path(place, "workspace")
+        if source is None:
+            folder.mkdir()
+        else:
+            _copy(Path(source), folder)
+        yield str(folder)
+
+
+def _touches_files(agent: Agent[Any], seen: set[int]) -> bool:
+    if id(agent) in seen:
+        return False
+    seen.add(id(agent))
+    leads = (lead for lead in agent.leads.values() if isinstance(lead, Agent))
+    return any(tool._within is not None for tool in agent.tools) or any(_touches_files(lead, seen) for lead in leads)
+
+
+def _copy(source: Path, folder: Path) -> None:
+    most = MOST_COPIED_FILES
+    found = islice((path for path in source.rglob("*") if path.is_file() and not path.is_symlink()), most + 1)
+    sizes = [path.stat().st_size for path in found]
+    if len(sizes) > most or sum(sizes) > MOST_COPIED_BYTES:
+        raise ConfigError(
+            f"{source} holds more than {most:,} files or {MOST_COPIED_BYTES // 1_000_000} MB, too much to "
+            "copy for each trial. Give the suite a smaller folder: Suite(..., workspace=...)."
+        )
+    try:
+        shutil.copytree(source, folder, symlinks=True)
+    except (OSError, shutil.Error) as error:
+        raise ConfigError(f"The workspace {source} cannot be copied for a trial: {error}") from error

@@ -1,0 +1,103 @@
+"""How are messages written into a span, where that is wished for? In the JSON of the GenAI conventions (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Image,
+    Message,
+    Response,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+)
+from agentkit.redaction import redact_data
+
+Part = dict[str, Any]
+
+_FINISH_REASONS = {"tool_calls": "tool_call"}
+
+
+def written(value: Any, clean: Callable[[str], str]) -> str:
+    """JSON text without secrets; `clean` is a `written_redactor`."""
+    return json.dumps(redact_data(value, clean), ensure_ascii=False, default=str)
+
+
+def of_messages(messages: Iterable[Message]) -> list[Part]:
+    """A conversation."""
+    return [_message(message) for message in messages]
+
+
+def of_user(content: Content) -> list[Part]:
+    """A prompt as a conversation of one message."""
+    return [{"role": "user", "parts": _content(content)}]
+
+
+def of_answer(text: str, finish_reason: str = "stop") -> list[Part]:
+    """An answer as a conversation of one message."""
+    return [{"role": "assistant", "parts": _text(text), "finish_reason": finish_reason}]
+
+
+def of_response(response: Response) -> list[Part]:
+    """What the model has said, with why it stopped."""
+    finish_reason = _FINISH_REASONS.get(response.finish_reason, response.finish_reason)
+    return [{**_message(response.message), "finish_reason": finish_reason}]
+
+
+def of_instruction(instruction: str) -> list[Part]:
+    """The standing order."""
+    return _text(instruction)
+
+
+def of_tools(tools: Iterable[ToolSpec]) -> list[Part]:
+    """The tools that a model is offered."""
+    return [
+        {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in tools
+    ]
+
+
+def _message(message: Message) -> Part:
+    match message:
+        case AssistantMessage(text, tool_calls):
+            return {"role": "assistant", "parts": [*_text(text), *map(_call, tool_calls)]}
+        case ToolMessage(call_id, _, content):
+            return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": content}]}
+        case SystemMessage(text):
+            return {"role": "system", "parts": _text(text)}
+        case _:
+            return {"role": "user", "parts": _content(message.content)}
+
+
+def _content(content: Content) -> list[Part]:
+    pieces = (content,) if isinstance(content, str) else content
+    return [part for piece in pieces for part in ([_image(piece)] if isinstance(piece, Image) else _text(piece))]
+
+
+def _image(image: Image) -> Part:
+    """A picture by its address; of one that is given as bytes, what kind it is and how long."""
+    if image.url.startswith("data:"):
+        return {"type": "text", "content": f"[{image.url[5:].partition(';')[0]}, {len(image.url):,} characters]"}
+    return {"type": "uri", "modality": "image", "uri": image.url}
+
+
+def _text(text: str) -> list[Part]:
+    return [{"type": "text", "content": text}] if text else []
+
+
+def _call(call: ToolCall) -> Part:
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments_of(call)}
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """The arguments of a call as data; as the model wrote them where they are no JSON."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments

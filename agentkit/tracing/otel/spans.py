@@ -1,0 +1,320 @@
+"""Which spans does a run have? One for the run, in it one an iteration, in these one a request or tool call."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    Event,
+    HandedOff,
+    LimitReached,
+    RequestFailed,
+    RequestStarted,
+    ResponseReceived,
+    RunLeft,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+)
+from agentkit.messages import Response, ToolCall, ToolResult
+from agentkit.redaction import written_redactor
+from agentkit.tracing import attributes as names
+from agentkit.tracing import contents
+from agentkit.tracing.endings import Ending, ending_in, text_of
+from agentkit.tracing.listening import ModelRequest, Origin, ToolUse, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanContext, Status, TracerProvider
+    from opentelemetry.util.types import AttributeValue
+
+_MOST_LEFT = 1_000
+"""Of so many runs that are paused, or were cut off, it is known which span they had."""
+
+_MOST_CHARS = 500
+
+
+class _Open:
+    """A run that is going on: its span, that of the agent it was handed to, and that of its iteration.
+
+    `waiting` are the calls of the iteration that have no result yet, `done` those that have spans.
+    """
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self.lead: Span | None = None
+        self.iteration: Span | None = None
+        self.waiting: set[str] = set()
+        self.done: set[str] = set()
+
+    @property
+    def innermost(self) -> Span:
+        return self.iteration or self.lead or self.span
+
+    def end_iteration(self) -> None:
+        if self.iteration is not None:
+            self.iteration.end()
+        self.iteration = None
+
+    def end_lead(self) -> None:
+        self.end_iteration()
+        if self.lead is not None:
+            self.lead.end()
+        self.lead = None
+
+
+class Spans:
+    """The spans of all runs that are going on. With `content`, they say what was said, too."""
+
+    def __init__(self, provider: TracerProvider | None, *, content: bool) -> None:
+        from opentelemetry import context, trace
+
+        self._contexts, self._trace = context, trace
+        self._tracer = trace.get_tracer(names.SCOPE, tracer_provider=provider)
+        self._content = content
+        self._open: dict[str, _Open] = {}
+        self._left: OrderedDict[str, SpanContext] = OrderedDict()
+
+    def hear(self, event: Event, source: Origin) -> None:
+        """Begin or end a span, or tell the one that an event belongs to."""
+        if isinstance(event, RunStarted | RunResumed):
+            self._begin(event, source)
+            return
+        run, ending = self._open.get(source.run), ending_in(event)
+        if run is None:
+            return
+        if ending is not None:
+            self._finish(run, ending, source)
+        elif isinstance(event, RunLeft):
+            self._leave(run, event, source)
+        else:
+            self._advance(run, event, source)
+
+    def begun(self, work: Work) -> Span:
+        """The span of work that is about to be done."""
+        run = self._open.get(work.origin.run)
+        context = None if run is None else self._trace.set_span_in_context(run.innermost)
+        if isinstance(work, ToolUse):
+            if run is not None:
+                run.done.add(work.call.id)
+            return self._begun_call(work, context)
+        known = names.of_model(work.provider, work.model, work.url)
+        if run is not None and run.span.is_recording():
+            asked = {names.PROVIDER_NAME: known[names.PROVIDER_NAME], names.REQUEST_MODEL: known[names.REQUEST_MODEL]}
+            (run.lead or run.span).set_attributes(asked)
+        span = self._tracer.start_span(f"{names.CHAT} {work.model}", context, self._trace.SpanKind.CLIENT, known)
+        if span.is_recording():
+            span.set_attributes(names.of_request(work))
+            self._tell_request(span, work)
+        return span
+
+    def entered(self, span: Span) -> Token[Context]:
+        """Make a span the current one; what this gives makes the one before it current again."""
+        return self._contexts.attach(self._trace.set_span_in_context(span))
+
+    def left(self, token: Token[Context]) -> None:
+        """Make the span current that was so before."""
+        self._contexts.detach(token)
+
+    def end(self, span: Span, work: Work, error: BaseException | None) -> None:
+        """End the span of work with what came of it."""
+        try:
+            if span.is_recording():
+                self._tell_outcome(span, work, error)
+        finally:
+            span.end()
+
+    def _begin(self, event: RunStarted | RunResumed, source: Origin) -> None:
+        before = self._left.pop(source.run, None)
+        links = [] if before is None else [self._trace.Link(before)]
+        name = f"{names.INVOKE_AGENT} {source.agent}"
+        span = self._tracer.start_span(name, None, self._trace.SpanKind.INTERNAL, names.of_run(source), links)
+        self._open[source.run] = _Open(span)
+        if self._content and span.is_recording() and isinstance(event, RunStarted):
+            self._tell(span, {names.INPUT_MESSAGES: contents.of_user(event.prompt)})
+
+    def _advance(self, run: _Open, event: Event, source: Origin) -> None:
+        match event:
+            case RequestStarted(iteration):
+                run.end_iteration()
+                run.iteration = self._child(run, f"iteration {iteration}", {names.ITERATION: iteration})
+            case ResponseReceived(response):
+                if source.is_elsewhere:
+                    self._tell_afterwards(run, response, source)
+                run.waiting = {call.id for call in response.tool_calls}
+                self._end_if_idle(run)
+            case ToolCallFinished(call, result):
+                if call.id not in run.done:
+                    self._tell_unmade(run, call, result, source)
+                run.waiting.discard(call.id)
+                self._end_if_idle(run)
+            case HandedOff():
+                run.end_lead()
+                run.lead = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
+            case _:
+                self._tell_moment(run.innermost, event)
+
+    def _end_if_idle(self, run: _Open) -> None:
+        """An iteration ends with the last of its tool calls."""
+        if not run.waiting:
+            run.end_iteration()
+
+    def _finish(self, run: _Open, ending: Ending, source: Origin) -> None:
+        """The run is over, or paused."""
+        span, usage, cost = run.span, ending.usage, ending.cost
+        told: names.Attributes = {
+            names.RUN_STATUS: ending.status,
+            names.RUN_ITERATIONS: ending.iterations,
+            names.RUN_TOOL_CALLS: len(ending.tool_calls),
+            names.RUN_INPUT_TOKENS: usage.input_tokens,
+            names.RUN_OUTPUT_TOKENS: usage.output_tokens,
+        }
+        if cost is not None:
+            told[names.RUN_DOLLARS] = cost.dollars
+        span.set_attributes(told)
+        if ending.error is not None:
+            self._fail(span, ending.error)
+        if self._content and span.is_recording() and ending.value is not None:
+            self._tell(span, {names.OUTPUT_MESSAGES: contents.of_answer(text_of(ending.value))})
+        self._close(run, source, is_done=ending.status == "done")
+
+    def _leave(self, run: _Open, event: RunLeft, source: Origin) -> None:
+        """Nobody asks for the run's next event any more."""
+        run.span.set_attribute(names.RUN_STATUS, "left")
+        if event.error:
+            kind = event.error.partition(":")[0]
+            run.span.set_attribute(names.ERROR_TYPE, kind)
+            run.span.set_status(self._error(self._shown(event.error) if self._content else kind))
+        self._close(run, source, is_done=False)
+
+    def _close(self, run: _Open, source: Origin, *, is_done: bool) -> None:
+        del self._open[source.run]
+        run.end_lead()
+        run.span.end()
+        if not is_done:
+            self._left[source.run] = run.span.get_span_context()
+            while len(self._left) > _MOST_LEFT:
+                self._left.popitem(last=False)
+
+    def _child(self, run: _Open, name: str, told: Mapping[str, AttributeValue]) -> Span:
+        context = self._trace.set_span_in_context(run.lead or run.span)
+        return self._tracer.start_span(name, context, self._trace.SpanKind.INTERNAL, told)
+
+    def _begun_call(self, work: ToolUse, context: Context | None, start: int | None = None) -> Span:
+        told = names.of_call(work)
+        told |= {name: self._shown(told[name]) for name in (names.TOOL_NAME, names.TOOL_CALL_ID)}  # a model's words
+        name = f"{names.EXECUTE_TOOL} {told[names.TOOL_NAME]}"
+        kind = self._trace.SpanKind.INTERNAL
+        span = self._tracer.start_span(name, context, kind, told, start_time=start)
+        if span.is_recording():
+            span.set_attributes({name: self._shown(told) for name, told in names.of_decision(work.decision).items()})
+            if self._content:
+                span.set_attribute(names.DECISION_EVIDENCE, self._shown(work.decision.evidence))
+                self._tell(span, {names.TOOL_CALL_ARGUMENTS: contents.arguments_of(work.call)})
+        return span
+
+    def _tell_unmade(self, run: _Open, call: ToolCall, result: ToolResult, source: Origin) -> None:
+        """A call that nothing stood around: it was refused, answered by a person, or made in another process."""
+        if result.decision is None:
+            return
+        work = ToolUse(source, call, result.decision, result=result)
+        start = time.time_ns() - int(result.seconds * 1e9)
+        self.end(self._begun_call(work, self._trace.set_span_in_context(run.innermost), start), work, None)
+
+    def _tell_afterwards(self, run: _Open, response: Response, source: Origin) -> None:
+        """A request that was made in another process: what it took is known, and not when."""
+        tariff = response.usage.tariff
+        known = names.of_model(tariff.provider, tariff.model) if tariff is not None else {}
+        model = response.model if tariff is None else tariff.model
+        told = {names.OPERATION_NAME: names.CHAT, **known, **names.of_response(response)}
+        span = self._child(run, f"{names.CHAT} {model}".strip(), {**told, names.ITERATION: source.iteration})
+        span.end()
+
+    def _tell_request(self, span: Span, work: ModelRequest) -> None:
+        if self._content:
+            request = work.request
+            told = {names.INPUT_MESSAGES: contents.of_messages(request.messages)}
+            told |= {names.SYSTEM_INSTRUCTIONS: contents.of_instruction(request.instruction)}
+            self._tell(span, {**told, names.TOOL_DEFINITIONS: contents.of_tools(request.tools)})
+
+    def _tell_outcome(self, span: Span, work: Work, error: BaseException | None) -> None:
+        if isinstance(work, ModelRequest) and work.response is not None:
+            span.set_attributes(names.of_response(work.response))
+            if self._content:
+                self._tell(span, {names.OUTPUT_MESSAGES: contents.of_response(work.response)})
+        elif isinstance(work, ToolUse) and work.result is not None:
+            self._tell_result(span, work.result)
+        if isinstance(error, GeneratorExit):  # nobody wants to hear more, which is no failure
+            span.set_attribute(names.RUN_STATUS, "left")
+        elif error is not None:
+            self._fail(span, error)
+
+    def _tell_result(self, span: Span, result: ToolResult) -> None:
+        failure = names.of_failure(result)
+        span.set_attributes({names.TOOL_STATUS: result.status, **failure})
+        if self._content:
+            self._tell(span, {names.TOOL_CALL_RESULT: result.content})
+        if failure:
+            told = self._shown(result.error or "") if self._content else result.status
+            span.set_status(self._error(told))
+
+    def _fail(self, span: Span, error: BaseException) -> None:
+        """What ended something: its kind, and its words where content is wished for, or no content is in them."""
+        span.set_attributes(names.of_error(error))
+        says_all = self._content or names.is_without_content(error)
+        kind = type(error).__name__
+        span.set_status(self._error(self._shown(f"{kind}: {error}") if says_all else kind))
+
+    def _error(self, why: str) -> Status:
+        return self._trace.Status(self._trace.StatusCode.ERROR, why)
+
+    def _tell_moment(self, span: Span, event: Event) -> None:
+        """An event of the span, where a moment of the run is worth one."""
+        if type(event) in _MOMENTS and span.is_recording():
+            name, told = _MOMENTS[type(event)]
+            span.add_event(name, {key: self._shown(text) for key, text in told(event).items()})
+
+    def _tell(self, span: Span, told: Mapping[str, object]) -> None:
+        """Put contents into a span, without secrets; what is empty is left out."""
+        clean = written_redactor()
+        texts = {
+            name: clean(each) if isinstance(each, str) else contents.written(each, clean) for name, each in told.items()
+        }
+        span.set_attributes({name: text for name, text in texts.items() if told[name]})
+
+    def _shown(self, text: str) -> str:
+        return written_redactor()(text)[:_MOST_CHARS]
+
+
+_MOMENTS: Mapping[type[Event], tuple[str, Callable[[Any], Mapping[str, str]]]] = {
+    Approved: (
+        "agentkit.approved",
+        lambda event: {names.TOOL_CALL_ID: event.call_id, "agentkit.approval": event.answer},
+    ),
+    ToolCallPostponed: (
+        "agentkit.tool_call_postponed",
+        lambda event: {names.TOOL_CALL_ID: event.call.id, names.TOOL_NAME: event.call.name},
+    ),
+    LimitReached: (
+        "agentkit.limit_reached",
+        lambda event: {"agentkit.limit": event.limit, "agentkit.reason": event.reason},
+    ),
+    Summarised: ("agentkit.summarised", lambda event: {"agentkit.messages": str(event.messages)}),
+    RequestFailed: ("agentkit.request_failed", lambda event: {names.ERROR_TYPE: event.kind}),
+    AnswerRefused: ("agentkit.answer_refused", lambda _: {}),
+    AnswerAmended: ("agentkit.answer_amended", lambda _: {}),
+    AnswerGiven: ("agentkit.answer_given", lambda _: {}),
+}
+"""The events that are told within a span, with their names and attributes there."""

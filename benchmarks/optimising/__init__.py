@@ -1,0 +1,1 @@
+"""What does a search for better texts find?"""

@@ -1,0 +1,79 @@
+"""Is one report better than another?"""
+
+import pytest
+
+from agentkit import Limits
+from agentkit.errors import ConfigError
+from agentkit.evals import Case, Comparison, Suite, contains
+from agentkit.evals.statistics import mcnemar
+
+
+@pytest.fixture
+def answered(always):
+    """A function from answers, one a case, to the report of them."""
+
+    def make(*answers, **options):
+        cases = [Case(f"Case {index}.", "yes", id=f"{index}") for index in range(len(answers))]
+
+        def line(request):
+            return answers[int(request.messages[0].content.split()[1].rstrip("."))]
+
+        return Suite("x", cases, contains()).run(always(line), **options)
+
+    return make
+
+
+def test_case_by_case(answered):
+    """A comparison says which cases were fixed and broken, by how much the rate changed, and how sure that is."""
+    before, after = answered("yes", "no", "no", "yes", "no"), answered("yes", "yes", "yes", "no", "no")
+    comparison = before.compare(after)
+    assert [row.case for row in comparison.fixed] == ["1", "2"]
+    assert [row.case for row in comparison.broken] == ["3"]
+    assert [row.change for row in comparison.rows].count("same") == 2
+    assert comparison.difference == pytest.approx(0.2)
+    assert comparison.interval[0] < 0 < comparison.interval[1]
+    assert comparison.p_value == comparison.mcnemar == mcnemar(2, 1)
+    assert not comparison.is_worse
+    assert "2 fixed, 1 broken, of 5 cases" in str(comparison)
+    assert "difference +20 points" in str(comparison)
+
+
+def test_a_clear_loss(answered):
+    """A loss that chance does not explain is one; the same the other way is a gain."""
+    good, bad = answered(*["yes"] * 8), answered(*["no"] * 8)
+    assert good.compare(bad).is_worse
+    assert not bad.compare(good).is_worse
+    assert good.compare(bad).p_value == pytest.approx(2 / 256)
+
+
+def test_cases_of_only_one_report(answered):
+    """Cases that only one of the reports has are left out, and counted."""
+    comparison = answered("yes", "no", "yes").compare(answered("yes", "yes"))
+    assert comparison.missing == ("2",)
+    assert "1 cases are in one of the two only" in str(comparison)
+    assert Comparison.of((), ()).difference == 0.0
+
+
+def test_what_is_undone_is_not_compared(answered):
+    """Trials that were left undone are no answers to compare."""
+    comparison = answered("yes", "yes").compare(answered("yes", "yes", limits=Limits(input_tokens=1)))
+    assert (comparison.rows, comparison.missing) == ((), ("0", "1"))
+
+
+def test_repeats_count_by_the_majority(always):
+    """With repeats, a case passes when more than half of them do, and its share is compared."""
+    answers = iter(["yes", "no", "yes", "no", "no", "yes"])
+    suite = Suite("x", [Case("?", "yes")], contains())
+    reports = [suite.run(always(lambda _: next(answers)), repeats=3, concurrency=1) for _ in range(2)]
+    (row,) = reports[0].compare(reports[1]).rows
+    assert (row.before, row.after, row.change) == (pytest.approx(2 / 3), pytest.approx(1 / 3), "broken")
+
+
+def test_which_agents_are_compared(always):
+    """Reports of several agents are compared by the one that they share, or must say which is meant."""
+    suite = Suite("x", [Case("?", "yes")], contains())
+    both = suite.run({"a": always("yes"), "b": always("no")})
+    assert both.compare(suite.run({"b": always("yes"), "c": always("no")})).after == "b"
+    assert both.only(agent="a").compare(both.only(agent="b")).difference == -1.0
+    with pytest.raises(ConfigError, match="Which agents are compared"):
+        both.compare(both)

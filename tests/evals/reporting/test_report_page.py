@@ -1,0 +1,89 @@
+"""Is a report one page that needs nothing else, whatever stands in it?"""
+
+from html.parser import HTMLParser
+
+import pytest
+
+from agentkit import Limits
+from agentkit.evals import Case, Suite, contains, tool_calls
+
+ALLOWED = {
+    *("html", "head", "meta", "title", "style", "body", "header", "main", "section", "footer", "p", "h1", "h2"),
+    *("dl", "div", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td", "figure", "svg", "line", "rect", "text"),
+    *("circle", "ul", "li", "span", "b", "details", "summary"),
+}
+
+
+class Reader(HTMLParser):
+    """What a parser finds on a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.texts = set(), {}, []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        """Note a tag and its attributes."""
+        self.tags.add(tag)
+        for name, value in attrs:
+            self.attributes.setdefault(name, []).append(value)
+
+    def handle_data(self, data):
+        """Note a text."""
+        self.texts.append(data)
+
+
+@pytest.fixture
+def read(mixed):
+    """The page of a report with hostile texts, as a parser reads it."""
+    return Reader(mixed.to_html())
+
+
+def test_nothing_on_the_page_is_anybody_elses(read):
+    """The page has only tags of ours, loads nothing, and runs no script, whatever was asked and answered."""
+    assert read.tags <= ALLOWED
+    assert not {"src", "href", "style", "srcset"} & set(read.attributes)
+    assert not [name for name in read.attributes if name.startswith("on")]
+    policy = next(value for value in read.attributes["content"] if "default-src" in value)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+
+
+def test_what_the_page_says(read, hostile):
+    """The page has figures, plots, each case with its signs, and what did not pass with prompt, answer and reason."""
+    texts = " ".join(read.texts)
+    for said in (
+        "33 % (",
+        "4 of 12",
+        "Success",
+        "Seconds to the answer",
+        "What did not pass",
+        "8 allow by safety-level",
+    ):
+        assert said in texts
+    assert "<script>alert(1)</script>" in texts
+    assert "calculator(" in texts
+    assert texts.count("✗") > 4
+
+
+def test_a_page_of_little(always):
+    """A page says what is expected of calls, and leaves out what there is not."""
+    suite = Suite(
+        "x", [Case("?", tool_calls=["add"]), Case("!", tool_calls=[], expected="yes")], [tool_calls(), contains()]
+    )
+    page = suite.run(always("no")).to_html()
+    assert "calls: {&quot;tool&quot;: &quot;add&quot;}" in page
+    assert "yes\ncalls: none" in page
+    undone = suite.run(always("no"), limits=Limits(input_tokens=1)).to_html()
+    assert "What did not pass" not in undone
+    assert "Seconds to the answer" not in undone
+    assert "Tool calls" not in undone
+
+
+def test_long_pages_are_bounded(always):
+    """Of very many failures the first are told, and that there are more; long texts are cut."""
+    suite = Suite("x", [Case(f"{number} {'x' * 5_000}", "yes") for number in range(201)], contains())
+    page = suite.run(always("no")).to_html()
+    assert page.count("<details>") == 200
+    assert "1 more are in the JSON of the report." in page
+    assert "x" * 4_001 not in page

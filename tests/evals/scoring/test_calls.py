@@ -1,0 +1,68 @@
+"""Did the agent make the calls that are expected?"""
+
+import pytest
+
+from agentkit.evals import Case, tool_calls
+from agentkit.testing import call
+
+TWO = (call("add", a=1, b=2), call("name", text=" x "))
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "value", "passed"),
+    [
+        (TWO, ["add", "name"], 1.0, True),
+        (TWO, ["name", "add"], 1.0, True),
+        (TWO, [("add", {"a": 1}), ("name", {"text": "x"})], 1.0, True),
+        (TWO, [("add", {"a": 1.0, "b": 2})], 0.5, False),
+        (TWO, [("add", {"a": True}), "name"], 0.5, False),
+        (TWO, [("add", {"a": lambda value: value > 0}), "name"], 1.0, True),
+        (TWO, [("add", {"a": lambda value: value > 1}), "name"], 0.5, False),
+        (TWO, [("add", {"a": "1"}), "name"], 0.5, False),
+        (TWO, [("add", {"c": 1}), "name"], 0.5, False),
+        (TWO, ["add", "name", "add"], 2 / 3, False),
+        (TWO, [], 0.0, False),
+        ((), [], 1.0, True),
+        ((), ["add"], 0.0, False),
+        ((call("add", "[1]"),), ["add"], 1.0, True),
+        ((call("add", "[1]"),), [("add", {"a": 1})], 0.0, False),
+        ((call("add", "{"),), [("add", {"a": 1})], 0.0, False),
+    ],
+)
+def test_tool_calls(answering, made, expected, value, passed):
+    """The value is the share of the calls that are right, of those made or expected, whichever are more."""
+    result = answering(list(made), "done") if made else answering("done")
+    score = tool_calls()(Case("x", tool_calls=expected), result)
+    assert (score.value, score.passed) == (pytest.approx(value), passed)
+
+
+def test_one_call_is_not_counted_twice(answering):
+    """A loose expectation leaves the only call that a strict one can have to it."""
+    made = [call("add", a=1, b=1), call("add", a=2, b=2)]
+    wanted = [("add", {}), ("add", {"a": 1})]
+    assert tool_calls()(Case("x", tool_calls=wanted), answering(made, "done")).passed
+    assert not tool_calls()(Case("x", tool_calls=[wanted[1]] * 2), answering(made, "done")).passed
+
+
+def test_the_order_of_calls(answering):
+    """Where the order matters, the longest row of right calls in it counts."""
+    result = answering(list(TWO), "done")
+    assert tool_calls(order="same")(Case("x", tool_calls=["add", "name"]), result).passed
+    assert tool_calls(order="same")(Case("x", tool_calls=["name", "add"]), result).value == 0.5
+
+
+def test_tools_without_arguments_and_with_others(answering):
+    """Arguments may be left aside, and other calls may be made beside those expected."""
+    result = answering(list(TWO), "done")
+    case = Case("x", tool_calls=[("add", {"a": 7})])
+    assert not tool_calls(more=True)(case, result).passed
+    assert tool_calls(arguments=False, more=True)(case, result).passed
+    assert tool_calls(more=True)(Case("x", tool_calls=[]), result).value == 1.0
+
+
+def test_the_reason_of_a_miss(answering):
+    """A miss says which calls were made, and which were expected."""
+    score = tool_calls()(Case("x", tool_calls=["name", ("add", {"a": 2})]), answering([call("add", a=1)], "done"))
+    assert score.reason == 'made: add({"a": 1}); expected: name, add({"a": 2})'
+    assert tool_calls()(Case("x", tool_calls=["add"]), answering("done")).reason == "made: none; expected: add"
+    assert len(tool_calls()(Case("x", tool_calls=[]), answering([call("name", text="x" * 500)], "done")).reason) < 200

@@ -1,0 +1,62 @@
+"""What is a scorer?"""
+
+import asyncio
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.evals import Case, Score, Scorer, numeric
+
+
+def short(case, result):
+    """Whether an answer is short."""
+    return len(result.output) < 5
+
+
+async def later(case, result):
+    """The same, after a while."""
+    await asyncio.sleep(0)
+    return 0.25
+
+
+class Contented:
+    """An object that can be called."""
+
+    def __call__(self, *_told):
+        """Always well."""
+        return Score("", 1.0, "because")
+
+
+@pytest.mark.parametrize(
+    ("given", "score"),
+    [
+        (short, Score("short", 1.0)),
+        (later, Score("later", 0.25)),
+        (Contented(), Score("Contented", 1.0, "because")),
+        (lambda *_: Score("own", 0.0), Score("own", 0.0)),
+    ],
+)
+def test_a_function_as_scorer(answering, given, score):
+    """A function of a case and a result is a scorer of its name: it gives a truth value, a number or a Score."""
+    assert Scorer.of(given)(Case("x"), answering("yes")) == score
+
+
+@pytest.mark.parametrize("given", [3, "exact", Score])
+def test_what_is_no_scorer(given):
+    """What cannot be called, and a class, are refused."""
+    with pytest.raises(ConfigError, match="A scorer is"):
+        Scorer.of(given)
+
+
+def test_what_is_no_score(answering):
+    """A function that gives no score is told so."""
+    with pytest.raises(ConfigError, match="from 0 to 1"):
+        Scorer.of(lambda *_: None)(Case("x"), answering("yes"))
+
+
+def test_which_cases_a_scorer_scores():
+    """A scorer passes over cases that lack what it compares with."""
+    assert numeric().applies_to(Case("x", expected=0))
+    assert not numeric().applies_to(Case("x"))
+    assert Scorer.of(short).applies_to(Case("x"))
+    assert repr(numeric()) == "numeric(0.0, relative=1e-09, decimal='.')"

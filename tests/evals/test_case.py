@@ -1,0 +1,88 @@
+"""What is a case, and what is it called?"""
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.evals import Case, ExpectedCall
+from agentkit.messages import Image
+from agentkit.testing import call
+
+PICTURE = Image("https://example.org/cat.png", "low")
+
+
+def test_the_id_of_a_case_is_made_of_its_content():
+    """A case without an id has one of its first words and of its content, the same every time."""
+    case = Case("What is 17% of 2,400?", expected=408)
+    assert case.id == Case("What is 17% of 2,400?", expected=408, tags=["sums"]).id
+    assert case.id.startswith("what-is-17-of-2-400-")
+    assert case.id != Case("What is 17% of 2,400?", expected=409).id
+    assert Case("…").id.startswith("case-")
+    assert Case("x", id="own").id == "own"
+
+
+def test_a_prompt_with_a_picture():
+    """A prompt may hold images; as text a picture is a word."""
+    case = Case(["What is this?", PICTURE], expected="a cat")
+    assert case.content == ("What is this?", PICTURE)
+    assert case.text == "What is this? [image]"
+    assert case.to_data()["prompt"] == ["What is this?", {"image": "https://example.org/cat.png", "detail": "low"}]
+    assert Case(Image("https://example.org/cat.png")).to_data()["prompt"] == [{"image": "https://example.org/cat.png"}]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "meant"),
+    [
+        ("calculator", ExpectedCall("calculator")),
+        (("calculator", {"expression": "2+2"}), ExpectedCall("calculator", {"expression": "2+2"})),
+        (["calculator", {"expression": "2+2"}], ExpectedCall("calculator", {"expression": "2+2"})),
+        ({"tool": "calculator"}, ExpectedCall("calculator")),
+        ({"tool": "calculator", "arguments": {}}, ExpectedCall("calculator", {})),
+        (call("calculator", expression="2+2"), ExpectedCall("calculator", {"expression": "2+2"})),
+        (ExpectedCall("calculator"), ExpectedCall("calculator")),
+    ],
+)
+def test_expected_calls(wanted, meant):
+    """An expected call is a name, a name with arguments, a dictionary or a tool call."""
+    assert Case("x", tool_calls=[wanted]).expected_calls == (meant,)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"prompt": 3},
+        {"prompt": "x", "tool_calls": "calculator"},
+        {"prompt": "x", "tool_calls": [3]},
+        {"prompt": "x", "tool_calls": [{"name": "calculator"}]},
+        {"prompt": "x", "tool_calls": [call("calculator", "[1]")]},
+        {"prompt": "x", "tool_calls": [call("calculator", "{")]},
+        {"prompt": "x", "tags": "sums"},
+        {"prompt": "x", "tags": [3]},
+        {"prompt": "x", "id": 3},
+        {"prompt": "x", "scorers": [3]},
+    ],
+)
+def test_what_is_no_case(arguments):
+    """An argument that cannot be right is refused when the case is made."""
+    with pytest.raises(ConfigError):
+        Case(**arguments)
+
+
+def test_a_case_as_data():
+    """As data a case says all but its scorers; a function is there by its name, what JSON cannot say as text."""
+    case = Case("x", expected={"at": {1}, "of": (1, 2.5)}, tool_calls=[("f", {"n": abs})], tags=["a"], workspace="w")
+    data = case.to_data()
+    assert {name: data[name] for name in data if name != "id"} == {
+        "prompt": "x",
+        "expected": {"at": "{1}", "of": [1, 2.5]},
+        "tool_calls": [{"tool": "f", "arguments": {"n": "abs"}}],
+        "tags": ["a"],
+        "workspace": "w",
+    }
+    assert Case("x", tool_calls=["f"]).to_data()["tool_calls"] == [{"tool": "f"}]
+
+
+def test_a_case_that_expects_no_call():
+    """No expected calls is an expectation, too; nothing said is none."""
+    assert Case("x", tool_calls=[]).expected_calls == ()
+    assert Case("x").expected_calls is None
+    assert Case("x", tool_calls=[]).to_data()["tool_calls"] == []

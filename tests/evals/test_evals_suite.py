@@ -1,0 +1,90 @@
+"""What is a suite made of?"""
+
+import asyncio
+
+import pytest
+
+from agentkit import evals
+from agentkit.errors import ConfigError
+from agentkit.evals import Case, Suite, contains, exact, numeric
+
+
+def test_the_three_lines(always):
+    """A suite is a name, cases and scorers; its report says how many passed."""
+    suite = Suite("sums", [Case("What is 17% of 2,400?", expected=408)], scorers=[numeric()])
+    report = suite.run(always("It is 408."))
+    assert "1 of 1" in str(report)
+    assert report.success_rate == 1.0
+
+
+def test_a_suite_awaits(sums, always):
+    """`arun` does what `run` does, as tasks of an event loop."""
+    blocking, awaiting = sums.run(always("It is 4.")), asyncio.run(sums.arun(always("It is 4.")))
+    assert [trial.outcome for trial in awaiting.trials] == [trial.outcome for trial in blocking.trials]
+    assert awaiting.success_rate == 0.25
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("", [Case("x", 1)], [exact()]),
+        ("x", [], [exact()]),
+        ("x", ["What?"], [exact()]),
+        ("x", [Case("x")], [exact()]),
+        ("x", [Case("x", 1)], ()),
+        ("x", [Case("x", 1)], [3]),
+        ("x", [Case("x", 1), Case("x", 1)], [exact()]),
+    ],
+)
+def test_what_is_no_suite(arguments):
+    """A suite without name, cases or scorers, or with two cases of one id, is refused when it is made."""
+    with pytest.raises(ConfigError):
+        Suite(*arguments)
+
+
+def test_the_scorers_of_a_case():
+    """A case's own scorers come in the place of the suite's; those that cannot compare are passed over."""
+    case, other = Case("x", 1, scorers=[exact()]), Case("y", tool_calls=["add"], scorers=[lambda *_: True])
+    suite = Suite("x", [case, other], numeric())
+    assert [scorer.name for scorer in suite.scorers_of(case)] == ["exact"]
+    assert [scorer.name for scorer in suite.scorers_of(other)] == ["<lambda>"]
+
+
+def test_some_of_the_cases(sums, always):
+    """Cases are chosen by themselves or by their ids, and an unknown one is an error."""
+    first, second, *_ = sums.cases
+    report = sums.run(always("2"), cases=[second.id, first])
+    assert [trial.case for trial in report.trials] == [first, second]
+    with pytest.raises(ConfigError, match="no case 'nix'"):
+        sums.run(always("2"), cases=["nix"])
+
+
+def test_what_tells_suites_apart(sums):
+    """A suite with another case, another expectation or another scorer is another suite."""
+    cases = list(sums)
+    same = Suite("other name", cases, [numeric()])
+    others = [
+        Suite("sums", cases[:-1], [numeric()]),
+        Suite("sums", [*cases[:-1], Case(cases[-1].text, 9, id=cases[-1].id)], [numeric()]),
+        Suite("sums", cases, [numeric(0.5)]),
+        Suite("sums", cases, [contains()]),
+    ]
+    assert same.digest == sums.digest
+    assert len({sums.digest, *(other.digest for other in others)}) == 5
+    assert (len(sums), repr(sums)) == (4, "Suite('sums', 4 cases, scorers=[numeric(0.0, relative=1e-09, decimal='.')])")
+
+
+def test_a_suite_from_a_file(tmp_path, always):
+    """A suite is read from a file, and named after it."""
+    (tmp_path / "capitals.jsonl").write_text('{"prompt": "Of Vietnam?", "expected": "Hanoi"}\n')
+    suite = Suite.read(tmp_path / "capitals.jsonl", [contains()])
+    assert (suite.name, suite.run(always("Hanoi.")).success_rate) == ("capitals", 1.0)
+    assert Suite.read(tmp_path / "capitals.jsonl", [contains()], name="other").name == "other"
+
+
+def test_the_names_of_the_wing():
+    """Every name that the wing offers can be imported, and no other."""
+    assert all(getattr(evals, name) for name in evals.__all__)
+    assert set(evals.__all__) <= set(dir(evals))
+    with pytest.raises(AttributeError, match="no attribute 'nix'"):
+        _ = evals.nix

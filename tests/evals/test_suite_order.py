@@ -1,0 +1,31 @@
+"""Can a suite be ordered so?"""
+
+import pytest
+
+from agentkit.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"repeats": 0},
+        {"repeats": True},
+        {"concurrency": 0},
+        {"seed": "7"},
+        {"record": "a", "replay": "b"},
+    ],
+)
+def test_what_cannot_be_ordered(sums, always, options):
+    """Counts below 1, a seed that is no number, and both record and replay are refused before anything runs."""
+    with pytest.raises(ConfigError):
+        sums.run(always("4"), **options)
+
+
+def test_trials_come_case_by_case(sums, always):
+    """Each repeat asks all cases, each of all agents, and a seed goes up with the repeats."""
+    agents = {"a": always("2"), "b": always("4")}
+    report = sums.run(agents, cases=list(sums)[:2], repeats=2, seed=7)
+    first, second = (case.id for case in list(sums)[:2])
+    assert [(trial.case.id, trial.agent, trial.repeat, trial.seed) for trial in report.trials] == [
+        (case, agent, repeat, 6 + repeat) for repeat in (1, 2) for case in (first, second) for agent in ("a", "b")
+    ]

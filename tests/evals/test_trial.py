@@ -1,0 +1,60 @@
+"""What does a trial say of itself?"""
+
+import pytest
+
+from agentkit import Agent, Limits
+from agentkit.errors import Rejected
+from agentkit.evals import Case, Score, Suite, Trial, contains
+from agentkit.testing import ScriptedLLM, call
+
+CASE = Case("?", "yes")
+
+
+def tried(*lines, **options):
+    """The trial of an agent that says these lines."""
+    agent = Agent("helper", llm=ScriptedLLM(*lines, repeat=True), **options)
+    return Suite("x", [CASE], contains()).run(agent).trials[0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "passed", "score"),
+    [
+        ((), False, 0.0),
+        ((Score("a", 1.0), Score("b", 0.5)), True, 0.75),
+        ((Score("a", 1.0), Score("b", 0.0)), False, 0.5),
+    ],
+)
+def test_a_trial_passes_when_every_score_does(scores, passed, score):
+    """A trial passes when it has scores and each passes; its score is their mean."""
+    trial = Trial(CASE, "helper", scores=scores)
+    assert (trial.passed, trial.score) == (passed, score)
+    assert not Trial(CASE, "helper", scores=scores, error="The scorer failed.").passed
+
+
+def test_how_trials_end():
+    """A trial passes, fails, is refused by the model, ends by its own limit or an error, or is undone."""
+    endings = {
+        "passed": tried("yes"),
+        "failed": tried("no"),
+        "refused": tried(Rejected("I will not.", code="refusal")),
+        "limit": tried(call("nothing"), max_iterations=1),
+        "error": tried(Rejected("The parameter is bad.")),
+    }
+    agent = Agent("helper", llm=ScriptedLLM("yes", repeat=True))
+    endings["undone"] = Suite("x", [CASE], contains()).run(agent, limits=Limits(input_tokens=1)).trials[0]
+    assert {word: trial.outcome for word, trial in endings.items()} == {word: word for word in endings}
+
+
+def test_a_trial_without_a_run():
+    """A trial that could not begin has no answer, has spent nothing and is an error."""
+    trial = Trial(CASE, "helper", error="There is no cassette.", is_finished=False)
+    assert (trial.outcome, trial.answer, trial.usage.requests, dict(trial.decisions)) == ("error", "", 0, {})
+
+
+def test_what_a_trial_tells_of_its_run(calculating):
+    """A trial has the run's answer, what it has spent, and how its calls were judged."""
+    suite, agent = calculating
+    (trial,) = suite.run(agent).trials
+    assert (trial.key, trial.answer, trial.usage.requests) == (("two", "helper", 1), "It is 4.", 2)
+    assert dict(trial.decisions) == {("allow", "safety-level"): 1}
+    assert (trial.model, trial.seed, trial.judging.requests) == ("scripted", None, 0)

@@ -1,0 +1,178 @@
+"""Does a file hear all that runs do, whole, and only its owner may read it?"""
+
+import json
+import logging
+import os
+import resource
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agentkit import ConfigError
+from agentkit.events import RunLeft, TextDelta
+from agentkit.tracing import JSONLines
+from agentkit.tracing.jsonl import append
+
+LINES = 40
+
+WRITER = """
+import sys
+from pathlib import Path
+from agentkit.tracing.jsonl import append
+for number in range(40):
+    append(Path(sys.argv[1]), f"{sys.argv[2]} {number} {'x' * 20_000}\\n".encode())
+"""
+
+
+def read(path):
+    """The lines of a trace as data."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_run_is_written_line_by_line(make_agent, tmp_path):
+    """Each milestone of a run is a line, in the order of what happened; a request has its seconds."""
+    path = tmp_path / "trace.jsonl"
+    make_agent(listeners=[JSONLines(path)]).run("go")
+    lines = read(path)
+    assert [line["event"] for line in lines][:3] == ["RunStarted", "ResponseReceived", "ToolCallStarted"]
+    assert lines[-1]["event"] == "RunFinished"
+    assert all(line["seconds"] >= 0 for line in lines if line["event"] == "ResponseReceived")
+    assert len({line["run"] for line in lines}) == 1
+    assert [line["verdict"] for line in lines if "verdict" in line] == ["allow", "allow", "deny"]
+
+
+def test_file_is_for_its_owner_only(make_agent, tmp_path):
+    """The file is made with mode 0600, and one that others may read is closed to them."""
+    path = tmp_path / "trace.jsonl"
+    JSONLines(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    make_agent("Done.", listeners=[JSONLines(path)]).run("go")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_secrets_are_hidden(make_agent, tmp_path):
+    """What is recognised as a secret is hidden, also where content is wished for."""
+    path = tmp_path / "trace.jsonl"
+    make_agent(listeners=[JSONLines(path, content=True)]).run("my key is sk-abcdefghij0123456789ABCDEFG")
+    assert "abcdefghij" not in path.read_text("utf-8")
+    assert "[redacted: API key]" in path.read_text("utf-8")
+
+
+def test_file_may_be_moved_away(make_agent, tmp_path):
+    """Whoever rotates files may move this one at any time: the next line begins a new one."""
+    path = tmp_path / "trace.jsonl"
+    agent = make_agent("One.", "Two.", listeners=[JSONLines(path)])
+    agent.run("go")
+    path.rename(tmp_path / "old.jsonl")
+    agent.run("go")
+    assert len(read(path)) == len(read(tmp_path / "old.jsonl")) == 3
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "fifo", "folder", "missing folder"])
+def test_what_is_no_plain_file_is_refused(kind, tmp_path):
+    """A link, a pipe, a folder, or a place that is not there is refused when the listener is made."""
+    path = tmp_path / "trace.jsonl"
+    match kind:
+        case "symbolic link":
+            path.symlink_to(tmp_path / "elsewhere")
+        case "fifo":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case _:
+            path = tmp_path / "nowhere" / "trace.jsonl"
+    with pytest.raises(ConfigError, match=r"The trace cannot be written to .* Name a file"):
+        JSONLines(path)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_pipe_with_a_reader_is_refused(tmp_path):
+    """A pipe is no plain file even when somebody reads it."""
+    path = tmp_path / "trace.jsonl"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(ConfigError, match="it is not a plain file"):
+            JSONLines(path)
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_file_of_somebody_else_is_refused(tmp_path):
+    """A file that belongs to another user is not written to."""
+    path = tmp_path / "trace.jsonl"
+    path.touch()
+    os.chown(path, 65_534, 65_534)
+    with pytest.raises(ConfigError, match="another user"):
+        JSONLines(path)
+
+
+def test_link_put_in_the_way_is_not_followed(make_agent, tmp_path, caplog):
+    """A link that takes the file's place later is not followed: the run goes on, and the log warns once."""
+    path = tmp_path / "trace.jsonl"
+    agent = make_agent("Done.", listeners=[JSONLines(path)])
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with caplog.at_level(logging.WARNING):
+        assert agent("go") == "Done."
+    assert not (tmp_path / "elsewhere").exists()
+    (record,) = caplog.records
+    assert f"The trace cannot be written to {path}" in record.getMessage()
+
+
+def test_full_disk_ends_no_run(make_agent, tmp_path, caplog):
+    """Where a line does not fit, nothing of it is written, the run goes on, and the log warns once."""
+    path = tmp_path / "trace.jsonl"
+    agent = make_agent("x" * 5_000, listeners=[JSONLines(path, content=True)])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        with caplog.at_level(logging.WARNING):
+            assert agent("go") == "x" * 5_000
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [line["event"] for line in read(path)] == ["RunStarted"]
+    assert len(caplog.records) == 1
+
+
+def test_file_that_is_locked_for_long_loses_lines(tmp_path):
+    """Whoever holds the file's lock for good cannot hold up a run: the line is lost after a second."""
+    import fcntl
+
+    path = tmp_path / "trace.jsonl"
+    with path.open("w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            append(path, b"{}\n")
+    append(path, b"{}\n")
+    assert path.read_text("utf-8") == "{}\n"
+
+
+def test_many_writers_tear_no_line(tmp_path):
+    """Several processes and threads append to one file, and every line of theirs is there, whole."""
+    path = tmp_path / "trace.jsonl"
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen([*command, f"p{number}"]) for number in range(3)]
+    with ThreadPoolExecutor(4) as pool:
+        for name in ("t1", "t2", "t3", "t4"):
+            pool.submit(lambda name=name: [append(path, f"{name} {n} {'x' * 20_000}\n".encode()) for n in range(LINES)])
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    lines = [line.split(" ") for line in path.read_text("utf-8").splitlines()]
+    names = ("p0", "p1", "p2", "t1", "t2", "t3", "t4")
+    assert {(name, int(number)) for name, number, _ in lines} == {(name, n) for name in names for n in range(LINES)}
+    assert len(lines) == len(names) * LINES
+    assert {len(text) for _, _, text in lines} == {20_000}
+
+
+def test_run_that_is_left_is_told(make_agent, tmp_path):
+    """The last line of a run that nobody reads any more says so."""
+    path = tmp_path / "trace.jsonl"
+    for event in make_agent("A long answer.", listeners=[JSONLines(path)]).stream("go"):
+        if isinstance(event, TextDelta):
+            break
+    assert read(path)[-1]["event"] == RunLeft.__name__
