@@ -11,6 +11,7 @@ TABLES = {
     "sessions": "benchmarks.own.sessions",
     "sandbox": "benchmarks.own.sandbox",
     "tracing": "benchmarks.own.tracing",
+    "mcp": "benchmarks.own.mcp",
     "knowledge": "benchmarks.knowledge.retrieval",
     "offline": "benchmarks.offline.accuracy",
     "optimising": "benchmarks.optimising.scenarios",

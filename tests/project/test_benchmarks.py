@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from benchmarks import own
 from benchmarks.catalog import LIBRARIES, SCENARIOS
 from benchmarks.comparing import Bench, why_not
 from benchmarks.figures import Spread, ratios, shown
@@ -107,6 +109,14 @@ def test_a_library_that_did_less_has_no_figure():
     assert "sent 7 messages" in why_not({"values": ["hi"]}, few, NAMED["history"], 1)
     wrong = {"refusals": [], "requests": 1, "most_messages": 2}
     assert "gave 3 instead of 2000" in why_not({"values": [3]}, wrong, NAMED["stream"], 1)
+
+
+def test_mcp_is_measured_beside_the_packages_own_client():
+    """A call to an MCP server is made by the protocol package's own client and by ours, and both have a row."""
+    *_, theirs, ours = own.tables("mcp", Namespace(quick=True))
+    assert theirs.startswith("| the mcp package's `Client` | ")
+    assert theirs.endswith(" | 1.00 |")
+    assert ours.startswith("| agentkit, awaited | ")
 
 
 def test_ratios_are_of_the_same_round():

@@ -1,0 +1,53 @@
+"""What does a tool of an MCP server cost through agentkit, next to the protocol package's own client?
+
+The server is another process, mcp-server-time, which somebody else wrote. Both clients are connected before anything is
+measured and take turns, a call each. Ours checks the arguments, judges the call, bounds, labels and redacts the result,
+and hands the work to the thread that keeps the connection.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+
+from agentkit import SafetyLevel
+from agentkit.mcp import MCPServer
+from benchmarks.own.times import both
+
+ROUNDS = 500
+WORDS = (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
+TOOL, ARGUMENTS = "get_current_time", {"timezone": "Asia/Ho_Chi_Minh"}
+
+
+def tables(wishes: argparse.Namespace) -> Iterator[str]:
+    """The table of what a call takes."""
+    rounds = 3 if wishes.quick else ROUNDS
+    with MCPServer(WORDS, "time", level=SafetyLevel.SAFE) as server:
+        bare, ours = asyncio.run(_measured(server, rounds))
+    yield from ["### A tool of an MCP server", "", "| client | a call, median | least | ratio of the least |"]
+    yield "|---|---|---|---|"
+    for name, times in (("the mcp package's `Client`", bare), ("agentkit, awaited", ours)):
+        yield f"| {name} | {both(times)} | {min(times) / min(bare):.2f} |"
+
+
+async def _measured(server: MCPServer, rounds: int) -> tuple[list[float], list[float]]:
+    """The seconds of each call: of the package's client, and of ours."""
+    from mcp import Client, StdioServerParameters, stdio_client
+
+    tool = server.tools.find(TOOL)
+    bare: list[float] = []
+    ours: list[float] = []
+    async with Client(stdio_client(StdioServerParameters(command=WORDS[0], args=[*WORDS[1:]]))) as client:
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            said = await client.call_tool(TOOL, ARGUMENTS)
+            between = time.perf_counter()
+            result = await tool.ainvoke(ARGUMENTS)
+            bare.append(between - begin)
+            ours.append(time.perf_counter() - between)
+            if said.is_error or result.error is not None:
+                raise RuntimeError(f"The server failed: {result.error or said}")
+    return bare, ours
