@@ -1,10 +1,12 @@
 """What all tests share: a state folder of their own, and no test that fails because of how or where it is started."""
 
+import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,26 @@ def postgres_server():
             run("pg_ctl", "-m", "immediate", "-w", "stop")
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture(name="drive", scope="session")
+def drive_fixture():
+    """The function that drives a run in one of the four ways."""
+    return drive
+
+
+def drive(agent, way, prompt="go"):
+    """The result of a run in one of the four ways; a Resumption in the prompt's place goes on with a run."""
+
+    async def last():
+        async with aclosing(agent.astream(prompt)) as events:
+            return [event async for event in events][-1].result
+
+    match way:
+        case "run":
+            return agent.run(prompt)
+        case "arun":
+            return asyncio.run(agent.arun(prompt))
+        case "stream":
+            return list(agent.stream(prompt))[-1].result
+    return asyncio.run(last())

@@ -112,6 +112,7 @@ class TrialRun(Single):
     def _entered(self, stage: Stage, outcome: Outcome) -> Outcome:
         """The outcome, once the trial is scored and kept."""
         trial = self._trial(outcome.result, stage.seconds, is_finished=self._is_finished(outcome.result))
+        outcome = replace(outcome, must_wait=outcome.must_wait or (trial.is_unjudged and not self.job.is_alone))
         self._trials.enter(self._index, trial, must_wait=outcome.must_wait)
         return outcome
 
@@ -134,7 +135,8 @@ class TrialRun(Single):
         if result.status != "done":
             return trial
         scores, fault = marked(self._trials.scorers(wanted.case), wanted.case, result)
-        return replace(trial, scores=scores, error=fault, is_finished=not fault)
+        is_unjudged = bool(fault) and self.share.refusal is not None
+        return replace(trial, scores=scores, error=fault, is_finished=not fault, is_unjudged=is_unjudged)
 
     def _is_finished(self, result: RunResult[Any]) -> bool:
         """Whether the run has ended by itself: not by the suite's limits, a failing provider or from outside."""

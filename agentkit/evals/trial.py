@@ -31,7 +31,7 @@ class Trial:
     scoring; in a replay, how long it took when it was recorded. `error` says why nothing could be said of it, `refused`
     that the model or its provider would not answer.
     `is_finished` is False when the suite's own limits, a failure of the model or a stop left it undone: such a trial is
-    run again when the suite goes on.
+    run again when the suite goes on. `is_unjudged` says that those limits left too little to score its answer.
     """
 
     case: Case
@@ -45,6 +45,7 @@ class Trial:
     seed: int | None = None
     refused: bool = False
     is_finished: bool = True
+    is_unjudged: bool = False
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -66,6 +67,8 @@ class Trial:
         """How it ended, in one word."""
         if self.passed:
             return "passed"
+        if self.is_unjudged:
+            return "undone"
         if self.result is not None and self.result.status == "limit":
             return "limit" if self.is_finished else "undone"
         if self.refused:

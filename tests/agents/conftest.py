@@ -1,8 +1,6 @@
 """What the tests of agents share: an environment without providers, and what makes a history valid."""
 
-import asyncio
 import os
-from contextlib import aclosing
 
 import pytest
 
@@ -36,26 +34,3 @@ def find_faults(history):
 def find_faults_fixture():
     """The function that finds what is wrong with a history."""
     return find_faults
-
-
-def drive(agent, way, prompt="go"):
-    """The result of a run in one of the four ways; a Resumption in the prompt's place goes on with a run."""
-
-    async def last():
-        async with aclosing(agent.astream(prompt)) as events:
-            return [event async for event in events][-1].result
-
-    match way:
-        case "run":
-            return agent.run(prompt)
-        case "arun":
-            return asyncio.run(agent.arun(prompt))
-        case "stream":
-            return list(agent.stream(prompt))[-1].result
-    return asyncio.run(last())
-
-
-@pytest.fixture(name="drive", scope="session")
-def drive_fixture():
-    """The function that drives a run in one of the four ways."""
-    return drive

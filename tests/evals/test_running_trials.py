@@ -81,15 +81,33 @@ def test_trials_that_wait_for_each_other(always):
 
 
 def test_the_scoring_counts_too():
-    """What a judge spends counts towards the limits of the suite."""
+    """What a judge spends counts towards the limits of the suite, which leave undone what they leave no judge for."""
     judge = ScriptedLLM(say(json.dumps({"reason": "so", "grade": 5}), usage=Usage(500, 500, requests=1)), repeat=True)
     suite = Suite("x", [Case("1"), Case("2")], semantic("fine?", llm=judge))
     agent = Agent("helper", llm=ScriptedLLM("yes", repeat=True))
     report = suite.run(agent, limits=Limits(total_tokens=1_100, seconds=None), concurrency=1)
-    assert outcomes(report) == ["passed", "error"]
+    assert outcomes(report) == ["passed", "undone"]
     assert "failed (LimitExceeded)" in report.trials[1].error
+    assert not report.is_complete
     assert report.figures[0].judging.total_tokens == 1_000
     assert "judging took 1,000 tokens" in str(report)
+
+
+def test_judges_wait_for_each_other():
+    """Judges that hold, at worst, all that is left wait for each other, and no answer is asked for twice."""
+
+    def slowly(_request):
+        time.sleep(0.05)
+        return json.dumps({"reason": "so", "grade": 5})
+
+    suite = Suite(
+        "x", [Case(str(number)) for number in range(6)], semantic("fine?", llm=ScriptedLLM(slowly, repeat=True))
+    )
+    with FakeServer("yes", repeat=True) as server:
+        agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any", max_tokens=5))
+        report = suite.run(agent, limits=Limits(total_tokens=20_000, seconds=None), concurrency=6)
+        assert outcomes(report) == ["passed"] * 6
+        assert len(server.requests) == 6
 
 
 def test_money_is_refused_where_nobody_knows_the_price(always):

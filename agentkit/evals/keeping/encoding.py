@@ -15,7 +15,7 @@ from agentkit.evals.trial import Trial
 from agentkit.memory.codec import Data, decode_part, encode_part, from_line, to_line
 from agentkit.usage import Usage
 
-_PLAIN = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is_finished")
+_PLAIN = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is_finished", "is_unjudged")
 
 
 def trial_data(trial: Trial) -> Data:
@@ -83,7 +83,7 @@ def _check(trial: Trial) -> None:
         isinstance(trial.agent, str) and isinstance(trial.model, str) and isinstance(trial.error, str),
         type(trial.repeat) is int and (trial.seed is None or type(trial.seed) is int),
         isinstance(trial.seconds, int | float) and 0 <= trial.seconds < math.inf,
-        isinstance(trial.refused, bool) and isinstance(trial.is_finished, bool),
+        all(isinstance(each, bool) for each in (trial.refused, trial.is_finished, trial.is_unjudged)),
     )
     if not all(fits):
         raise SessionError("This is no trial: one of its fields is not what it should be.")

@@ -1,8 +1,6 @@
 """Which spans does a run have, how do they hang together, and what do they say?"""
 
-import asyncio
 import json
-from contextlib import aclosing
 
 import pytest
 
@@ -31,25 +29,8 @@ SECRET = "the tulip opens at noon"
 KNOWN = "http://me:tulip99@127.0.0.1:1/"
 
 
-def drive(agent, way, prompt="go"):
-    """Run in one of the four ways."""
-
-    async def last():
-        async with aclosing(agent.astream(prompt)) as events:
-            return [event async for event in events][-1].result
-
-    match way:
-        case "run":
-            return agent.run(prompt)
-        case "arun":
-            return asyncio.run(agent.arun(prompt))
-        case "stream":
-            return list(agent.stream(prompt))[-1].result
-    return asyncio.run(last())
-
-
 @pytest.mark.parametrize("way", WAYS)
-def test_run_as_a_tree(way, kept, make_agent):
+def test_run_as_a_tree(way, kept, make_agent, drive):
     """A run is a span; in it is one an iteration, and in these one for each request and each tool call."""
     drive(make_agent(listeners=[kept.listener()]), way)
     assert sorted(kept.tree()[:5]) == sorted(
