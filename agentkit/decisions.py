@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from agentkit.levels import SafetyLevel
+from agentkit.slotted import dataclass
 
 
 class Verdict(StrEnum):

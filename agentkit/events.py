@@ -7,11 +7,12 @@ sessions and cassettes keep. The others are pieces of what is to come.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from agentkit.decisions import Decision
 from agentkit.messages import Content, Message, Response, ToolCall, ToolResult
+from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
 RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from os import PathLike
 from typing import Any, Literal
 
 from agentkit.decisions import Decision, Label
+from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
 FinishReason = Literal["stop", "tool_calls", "length"]

@@ -99,51 +99,43 @@ _NAMES = (
 """What the names of secrets end with. Tokens of pages, of lists and of vocabularies are none."""
 
 _OTHERS = "page|next|continuation|sync|stop|special|max|bos|eos|pad|unk|sep|cls|mask|cursor"
-_SECRET_NAME = re.compile(rf"(?i)(?:{_NAMES})\d{{0,4}}\Z")
-_NO_SECRET_NAME = re.compile(rf"(?i)(?:{_OTHERS})[ _.-]?token\d{{0,4}}\Z")
+_SECRET_NAME = rf"(?i)(?:{_NAMES})\d{{0,4}}\Z"
+_NO_SECRET_NAME = rf"(?i)(?:{_OTHERS})[ _.-]?token\d{{0,4}}\Z"
 _NEEDLES = ("pass", "pwd", "secret", "credential", "authorization", "bearer", "cookie", "key", "token")
 _NAME = rf"(?P<name>[\w\ .-]{{0,60}}?(?:{_NAMES})\d{{0,4}})"
-_NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
+_NAMED = (
     (  # "name": "value", also in JSON text that stands within JSON text, and as Python shows it
         ":",
-        re.compile(
-            rf"""(?xsi)(?P<before>(?P<quote>\\{{0,7}}["']){_NAME}(?P=quote)\s{{0,3}}:\s{{0,3}}
-            (?P<open>(?P<escape>\\{{1,7}})?["']))(?!(?P=open))
-            (?P<value>(?(escape).{{1,4000}}?(?<!\\)|(?:\\.|[^\\]){{1,4000}}?))(?P<after>(?P=open))"""
-        ),
+        rf"""(?xsi)(?P<before>(?P<quote>\\{{0,7}}["']){_NAME}(?P=quote)\s{{0,3}}:\s{{0,3}}
+        (?P<open>(?P<escape>\\{{1,7}})?["']))(?!(?P=open))
+        (?P<value>(?(escape).{{1,4000}}?(?<!\\)|(?:\\.|[^\\]){{1,4000}}?))(?P<after>(?P=open))""",
     ),
     (  # name=value, as in a command, an address or a file of settings
         "=",
-        re.compile(
-            rf"""(?xi)(?P<before>(?<![\w.-])(?=[\w.-]{{1,80}}+=){_NAME}=)
-            (?P<value>[^\s&"'`;,()\[\]{{}}<>|\\]{{4,4000}}+)(?![(\[])(?P<after>)"""
-        ),
+        rf"""(?xi)(?P<before>(?<![\w.-])(?=[\w.-]{{1,80}}+=){_NAME}=)
+        (?P<value>[^\s&"'`;,()\[\]{{}}<>|\\]{{4,4000}}+)(?![(\[])(?P<after>)""",
     ),
     (  # a header
         ":",
-        re.compile(
-            r"""(?xi)(?P<before>(?<![\w-])(?P<name>(?:proxy-)?authorization|x-[a-z-]{0,30}(?:key|token|secret))
-            :\ {0,3}(?:(?:basic|bearer|token|digest|apikey)\ +)?)(?P<value>[^\s"'`\\\[]{4,4000}+)(?P<after>)"""
-        ),
+        r"""(?xi)(?P<before>(?<![\w-])(?P<name>(?:proxy-)?authorization|x-[a-z-]{0,30}(?:key|token|secret))
+        :\ {0,3}(?:(?:basic|bearer|token|digest|apikey)\ +)?)(?P<value>[^\s"'`\\\[]{4,4000}+)(?P<after>)""",
     ),
     (
         ":",
-        re.compile(
-            r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)"""
-        ),
+        r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)""",
     ),
 )
-_MAY_BE_NAMED = re.compile(rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])""")
+_MAY_BE_NAMED = rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])"""
 """In small letters, what each of these holds, and a list behind a name."""
 
-_NO_VALUE = re.compile(r"[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+", re.DOTALL)
+_NO_VALUE = r"(?s)[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+"
 """A place that is to be filled in, or a name in a program."""
 
 
 @lru_cache(4_096)
 def is_secret_name(name: str) -> bool:
     """Whether a name says that it names a secret: `password`, `apiKey`, `X-Auth-Token`; not `next_page_token`."""
-    return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
+    return re.search(_SECRET_NAME, name) is not None and re.search(_NO_SECRET_NAME, name) is None
 
 
 @cache
@@ -252,19 +244,19 @@ def _redacted_writing(text: str, secrets: Sequence[str]) -> str:
     if may_be_named(text):
         for sign, pattern in _NAMED:
             if sign in text:
-                text = pattern.sub(_without_value, text)
+                text = re.sub(pattern, _without_value, text)
     return text
 
 
 def may_be_named(text: str) -> bool:
     """Whether a text may hold the name of a secret with its value; seldom, and in vain, where it does not."""
     lowered = text.lower()
-    return any(needle in lowered for needle in _NEEDLES) and _MAY_BE_NAMED.search(lowered) is not None
+    return any(needle in lowered for needle in _NEEDLES) and re.search(_MAY_BE_NAMED, lowered) is not None
 
 
 def _without_value(found: re.Match[str]) -> str:
     """What a name and its value are shown as."""
-    if MARK in found["value"] or not is_secret_name(found["name"]) or _NO_VALUE.fullmatch(found["value"]):
+    if MARK in found["value"] or not is_secret_name(found["name"]) or re.fullmatch(_NO_VALUE, found["value"]):
         return found[0]
     return f"{found['before']}{_HIDDEN}{found['after']}"
 

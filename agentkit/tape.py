@@ -11,13 +11,13 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError
 from agentkit.events import Approved, Event, Milestone, ResponseReceived, TextDelta, deltas_of
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
+from agentkit.slotted import dataclass
 from agentkit.usage import Charge
 
 

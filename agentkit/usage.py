@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from operator import attrgetter
 from typing import Literal
 
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 
 LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
 """Input tokens above which one provider or another charges more for the whole request."""

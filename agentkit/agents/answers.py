@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.events import Event, PartialOutput, RequestStarted, TextDelta
 from agentkit.messages import OutputSchema
-from agentkit.tooling.output import GrowingAnswer, OutputType
+from agentkit.slotted import dataclass
+
+if TYPE_CHECKING:
+    from agentkit.tooling.output import GrowingAnswer, OutputType
 
 MOST_RETRIES = 2
 _STAGES = ("prompt", "output")
@@ -43,7 +46,11 @@ class AnswerRules:
     @classmethod
     def of_agent(cls, output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
         """The rules of an agent's arguments. Raises ConfigError for what is no type, or no check."""
-        return cls(None if output_type in (None, str) else OutputType.of(output_type), checks_from(checks))
+        if output_type in (None, str):
+            return cls(None, checks_from(checks))
+        from agentkit.tooling.output import OutputType
+
+        return cls(OutputType.of(output_type), checks_from(checks))
 
     @property
     def schema(self) -> OutputSchema | None:

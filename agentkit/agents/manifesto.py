@@ -7,13 +7,14 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
+from agentkit.slotted import dataclass
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools import catalog
 from agentkit.usage import Limits

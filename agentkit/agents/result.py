@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Generic, TypeVar, cast
 
 from agentkit.decisions import Decision
@@ -16,6 +16,7 @@ from agentkit.memory.run import SessionRun, is_record_of
 from agentkit.messages import Message, fault_in
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, Approver, Said
+from agentkit.slotted import dataclass
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
 from agentkit.workspace.undoing import Undone

@@ -43,8 +43,12 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 """What each argument of Agent must be, as a test and in words."""
 
-_OPTIONAL = frozenset({"llm", "model", "policy", "approve", "limits", "session", "workspace"})
-"""Those that are None when nothing is said."""
+_UNSAID = {
+    **dict.fromkeys(("llm", "model", "policy", "approve", "limits", "session", "workspace")),
+    "listeners": (),
+    "dry_run": False,
+}
+"""What stands for nothing said, which is always right."""
 
 
 _LIMITS, _WINDOW, _RULES, NOTHING_SPENT = Limits(), Window(), AnswerRules(), Usage()
@@ -79,7 +83,7 @@ def refuse_unknown(given: Iterable[str], takes: Iterable[str]) -> None:
 def check(**arguments: object) -> None:
     """Raise ConfigError when an argument is not what it should be."""
     for name, value in arguments.items():
-        if value is None and name in _OPTIONAL:
+        if value is _UNSAID.get(name, _SEVERAL):
             continue
         fits, wanted = _TAKES[name]
         if not fits(value):
@@ -148,6 +152,8 @@ def leads_from(agents: Iterable[Lead]) -> dict[str, Lead]:
 
 def checked_leads(argument: str, agents: Iterable[Lead]) -> list[Lead]:
     """The agents that an argument takes. Raises ConfigError for what is no list of agents."""
+    if agents == ():
+        return []
     leads = list(agents) if isinstance(agents, _SEVERAL) else None
     if leads is None or not all(isinstance(agent, Lead) for agent in leads):
         raise ConfigError(f"{argument}= takes a list of agents. Got {agents!r:.200}.")

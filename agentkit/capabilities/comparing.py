@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from agentkit.capabilities import rules
 from agentkit.capabilities.facts import SUBJECTS, Path
 from agentkit.capabilities.manifest import Manifest
 from agentkit.capabilities.orders import Way
+from agentkit.slotted import dataclass
 
 _WORDS = {
     "tools": "tool",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from agentkit.capabilities import orders
@@ -13,6 +13,7 @@ from agentkit.decisions import Label, Verdict
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.safety.rules import Rule
+from agentkit.slotted import dataclass
 from agentkit.usage import Limits
 
 FORMAT = 1

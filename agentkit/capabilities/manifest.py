@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from agentkit.capabilities.facts import FORMAT, SUBJECTS, Path, kind_of
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 
 _MOST_SHOWN_CHARS = 80
 _MOST_BRACKETS = 200

@@ -6,13 +6,14 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from agentkit.cli.exit_codes import ANSWERED, FAILED
+from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     from agentkit.sandbox.isolation import Boundary

@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
 from agentkit.agents.settings import Prompt, content_from
 from agentkit.errors import ConfigError
 from agentkit.messages import Content, Image, ToolCall
+from agentkit.slotted import dataclass
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
 

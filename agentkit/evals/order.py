@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Protocol, TypedDict
 
@@ -13,6 +12,7 @@ from agentkit.evals.scoring.scorer import Scorer
 from agentkit.evals.trial import Trial
 from agentkit.evals.variants import Agents, Variant, variants_of
 from agentkit.llm.client import LLM
+from agentkit.slotted import dataclass
 from agentkit.usage import Limits
 
 OnProgress = Callable[[int, int, Trial], object]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
 PASSES_AT = 0.5

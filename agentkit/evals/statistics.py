@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from statistics import NormalDist
+
+from agentkit.slotted import dataclass
 
 RESAMPLES = 10_000
 _MOST_EXACT = 14

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from agentkit.agents.result import RunResult
 from agentkit.evals.case import Case
 from agentkit.evals.score import Score
 from agentkit.events import RunEnded
+from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
 Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]

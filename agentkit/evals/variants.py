@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from agentkit.errors import ConfigError
 from agentkit.evals.case import plain
 from agentkit.llm.client import LLM
 from agentkit.memory.session import Session
+from agentkit.slotted import dataclass
 from agentkit.workspace.workspace import Workspace
 
 Agents = Agent[Any] | Mapping[str, Agent[Any]] | Iterable[Agent[Any]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentkit.errors import ConfigError, ToolError
 from agentkit.safety.paths import secret
+from agentkit.slotted import dataclass
 from agentkit.tools.web.connection import Connection
 from agentkit.tools.web.outcomes import Failure, refused
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +17,7 @@ from agentkit.knowledge.stores.opening import Place, store_at
 from agentkit.knowledge.stores.store import Kept, Store
 from agentkit.knowledge.vectors import Embed, embedding
 from agentkit.levels import SafetyLevel
+from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.web.texts import without_controls

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from itertools import pairwise
+
+from agentkit.slotted import dataclass
 
 MAX_WORDS = 64
 """How many different words of a question are searched for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -136,6 +135,8 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
 
 
 def _unknown(provider: str, decider: str) -> str:
+    import difflib
+
     close = difflib.get_close_matches(provider, PROVIDERS, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else " The name of a model goes into model=."
     return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from agentkit.config import Secret
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 
 Protocol = Literal["responses", "chat"]
 TokenProvider = Callable[[], str]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 from agentkit.errors import Rejected
+from agentkit.slotted import dataclass
 
 Body = dict[str, Any]
 
@@ -22,17 +22,15 @@ _OURS = {"store", "include", "stream_options", "reasoning_effort"}
 
 _ESSENTIAL_FIELDS = {"role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"}
 
-_UNSUPPORTED = re.compile(
-    r"unsupported|not supported|not support|unrecognized|unrecognised|unknown|unexpected|not permitted|not allowed"
-    r"|extra inputs|extra fields|extra_forbidden|no such|cannot be used|incompatible",
-    re.IGNORECASE,
+_UNSUPPORTED = (
+    r"(?i)unsupported|not supported|not support|unrecognized|unrecognised|unknown|unexpected|not permitted|not allowed"
+    r"|extra inputs|extra fields|extra_forbidden|no such|cannot be used|incompatible"
 )
-_WRONG_VALUE = re.compile(
-    r"(supported|valid|allowed|permitted) values|(must|should|to) be (one|between|in|less|greater|at)|one of"
-    r"|invalid value|invalid_value",
-    re.IGNORECASE,
+_WRONG_VALUE = (
+    r"(?i)(supported|valid|allowed|permitted) values|(must|should|to) be (one|between|in|less|greater|at)|one of"
+    r"|invalid value|invalid_value"
 )
-_ENTRY_FIELD = re.compile(
+_ENTRY_FIELD = (
     r"\b(?P<entries>messages|input)[.\[]\d+\]?\.(?:\w+[.\[\]]+)*(?P<field>\w+)"
     r"|property '(?P<property>\w+)' is unsupported"
 )
@@ -115,7 +113,7 @@ class _Refusal:
     @property
     def is_unsupported(self) -> bool:
         """Whether something is refused as such, whatever its value."""
-        return bool(_UNSUPPORTED.search(self.text)) and not _WRONG_VALUE.search(self.text)
+        return bool(re.search(_UNSUPPORTED, self.text)) and not re.search(_WRONG_VALUE, self.text)
 
     def names(self, parameter: str) -> bool:
         """Whether the text names the parameter; a word that may be just a word must be marked as a name."""
@@ -163,7 +161,7 @@ def _no_strict(refusal: _Refusal) -> Adjustment | None:
 
 def _no_field(refusal: _Refusal) -> Adjustment | None:
     """Some servers refuse fields in messages that others demand."""
-    found = _ENTRY_FIELD.search(f"{refusal.parameter} {refusal.text}")
+    found = re.search(_ENTRY_FIELD, f"{refusal.parameter} {refusal.text}")
     if found is None or not refusal.is_unsupported:
         return None
     entries, field = found["entries"] or "messages", found["field"] or found["property"]

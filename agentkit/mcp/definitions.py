@@ -6,10 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agentkit.messages import digest_of
+from agentkit.slotted import dataclass
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
 _MOST_NAME_CHARS = 64

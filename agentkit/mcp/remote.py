@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.definitions import Change, Definition
+from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, objection
 from agentkit.tooling.schema import GivenParameters
 from agentkit.tooling.tool import Tool

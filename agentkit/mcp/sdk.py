@@ -8,7 +8,6 @@ import logging
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ConfigError, MissingExtra, ToolError
@@ -18,6 +17,7 @@ from agentkit.mcp.gate import PATH, Gate
 from agentkit.mcp.keeper import kept
 from agentkit.mcp.target import Target
 from agentkit.messages import ToolResult
+from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 
 if TYPE_CHECKING:

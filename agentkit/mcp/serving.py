@@ -8,7 +8,6 @@ import json
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -20,6 +19,7 @@ from agentkit.mcp.gate import PATH, Gate, check_reach
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, Approver, Grants, answered
 from agentkit.safety.policy import Policy
+from agentkit.slotted import dataclass
 from agentkit.tooling import running
 from agentkit.tooling.signature import is_asynchronous
 from agentkit.tooling.toolset import Toolset

@@ -6,11 +6,12 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _NO_NAME_CHARS = re.compile(r"[^a-z0-9]+")

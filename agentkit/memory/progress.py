@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from agentkit.decisions import Decision
 from agentkit.events import (
@@ -38,6 +38,7 @@ from agentkit.messages import (
     ToolResult,
     UserMessage,
 )
+from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
 INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from agentkit.errors import SessionError
 from agentkit.events import Milestone
+from agentkit.slotted import dataclass
 
 Release = Callable[[], object]
 """Gives up a hold; a second time does nothing."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -20,6 +19,7 @@ from agentkit.messages import (
     ToolSpec,
     UserMessage,
 )
+from agentkit.slotted import dataclass
 
 Entry = Message | ToolSpec | OutputSchema
 """What takes tokens in a request."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from itertools import pairwise
 
 from agentkit.errors import ConfigError
 from agentkit.memory.tokens import Estimates
 from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, reading_call
+from agentkit.slotted import dataclass
 
 _NOTES_TOKENS = 80
 """What the two notes about left out messages take at most."""

@@ -7,13 +7,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety.flow import FLOW
 from agentkit.safety.rules import Rule, origin
+from agentkit.slotted import dataclass
 
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MOST_SHOWN_LINES, _TAIL_LINES = 40, 10

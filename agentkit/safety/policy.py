@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.levels import SafetyLevel
 from agentkit.safety.rules import Rule, rules_from
+from agentkit.slotted import dataclass
 
 NO_RULE = "no-rule"
 """The rule of the decision on a tool that has no judge of its own."""

@@ -6,13 +6,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.safety.paths import inside, resolve
+from agentkit.slotted import dataclass
 
 _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from agentkit.errors import ConfigError, SandboxError
+from agentkit.slotted import dataclass
 
 Isolation = Literal["auto", "required", "off"]
 """`auto`: the best there is, stated in the result. `required`: a strong boundary, or nothing is run. `off`: limits."""

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from agentkit import config
@@ -21,6 +21,7 @@ from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.supervision import Cancellation, Capture, ProcessLimits, attend, run_cancellable
 from agentkit.sandbox.view import OWN_SETTINGS, PROTECTED, SCRATCH, View, command_view
+from agentkit.slotted import dataclass
 
 SHELL_LIMITS = ProcessLimits()
 """What a command may use, unless its caller says otherwise."""

@@ -8,7 +8,6 @@ import os
 import threading
 import time
 import weakref
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from agentkit.sandbox.supervision import (
 )
 from agentkit.sandbox.view import SCRATCH, python_view
 from agentkit.sandbox.worker import FAILED, listed
+from agentkit.slotted import dataclass
 
 PYTHON_LIMITS = ProcessLimits(
     timeout_seconds=10.0,

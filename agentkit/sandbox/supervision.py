@@ -10,12 +10,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TypeVar
 
 from agentkit.errors import ConfigError
 from agentkit.sandbox import protocol
 from agentkit.sandbox.process_tree import descendants, kill_descendants
+from agentkit.slotted import dataclass
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentkit import config
 from agentkit.errors import SandboxError
+from agentkit.slotted import dataclass
 
 
 def _names(table: str) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from agentkit.serve.endpoint.completions import Completions, refusal_of
 from agentkit.serve.exchange import Asked, Refusal, Reply
 from agentkit.serve.gate import HEADERS, SIGN_IN, Gate, Head
 from agentkit.serve.slots import Slots
+from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

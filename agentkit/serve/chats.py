@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 from agentkit.agents.agent import Agent
@@ -22,6 +21,7 @@ from agentkit.safety.approval import Approval, ApprovalRequest, Said
 from agentkit.serve.exchange import Refusal, json_bytes
 from agentkit.serve.narrating import Told, asked, history, told, total
 from agentkit.serve.slots import Slots
+from agentkit.slotted import dataclass
 from agentkit.workspace.undoing import Undone
 
 PATIENCE_SECONDS = 600.0

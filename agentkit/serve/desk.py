@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import agentkit
@@ -15,6 +14,7 @@ from agentkit.serve.chats import Chats, said_of
 from agentkit.serve.exchange import Asked, Refusal, Reply, reply_of
 from agentkit.serve.gate import Gate
 from agentkit.serve.slots import Slots
+from agentkit.slotted import dataclass
 
 _RUN = re.compile("[0-9a-f]{1,64}")
 _MOST_BYTES = 1_000_000

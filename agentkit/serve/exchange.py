@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from agentkit.slotted import dataclass
 
 MOST_BYTES = 8_000_000
 """How long a request for a completion may be: room for a few pictures."""

@@ -8,11 +8,12 @@ import ipaddress
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
 from agentkit.errors import ConfigError
 from agentkit.serve.exchange import Refusal
+from agentkit.slotted import dataclass
 
 SHORTEST_TOKEN = 16
 SIGN_IN = "/sign-in"

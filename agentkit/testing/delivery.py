@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+from agentkit.slotted import dataclass
 from agentkit.testing import chat_shapes, responses_shapes
 from agentkit.testing.recorded import RecordedRequest
 from agentkit.testing.replies import Answer, Raw, Reply, fail

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, unquote, urlsplit
+
+from agentkit.slotted import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from agentkit.messages import AssistantMessage, Response
+from agentkit.slotted import dataclass
 from agentkit.testing.recorded import RecordedRequest
 from agentkit.testing.script import LINE_USAGE, Saying, describe, response_of
 

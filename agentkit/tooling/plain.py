@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from agentkit.slotted import dataclass
 
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType)

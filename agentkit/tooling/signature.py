@@ -10,10 +10,11 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
 
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""
@@ -26,13 +27,9 @@ _REFUSED_KINDS = {
 _BUILTIN_TYPES = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _UNRESOLVABLE = (NameError, AttributeError, SyntaxError, TypeError, ValueError, LookupError)
 _SECTIONS = {
-    "google": re.compile(
-        r"^[ \t]*(Args|Arguments|Parameters|Params|Returns|Yields|Raises|Examples?):[ \t]*$", re.MULTILINE
-    ),
-    "numpydoc": re.compile(
-        r"^[ \t]*(Parameters|Returns|Yields|Raises|Examples|Notes)[ \t]*\n[ \t]*-{3,}[ \t]*$", re.MULTILINE
-    ),
-    "rest": re.compile(r"^[ \t]*:(param|type|returns?|rtype|raises?)\b[^:\n]*:", re.MULTILINE),
+    "google": r"(?m)^[ \t]*(Args|Arguments|Parameters|Params|Returns|Yields|Raises|Examples?):[ \t]*$",
+    "numpydoc": r"(?m)^[ \t]*(Parameters|Returns|Yields|Raises|Examples|Notes)[ \t]*\n[ \t]*-{3,}[ \t]*$",
+    "rest": r"(?m)^[ \t]*:(param|type|returns?|rtype|raises?)\b[^:\n]*:",
 }
 
 
@@ -164,7 +161,7 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
 def documentation_of(function: Callable[..., Any]) -> Documentation:
     """What the docstring says, read as Google, NumPy or reST when it has sections of that style."""
     docstring = inspect.cleandoc(_docstring(function))
-    style = next((style for style, pattern in _SECTIONS.items() if pattern.search(docstring)), None)
+    style = next((style for style, pattern in _SECTIONS.items() if re.search(pattern, docstring)), None)
     if style is None:
         return Documentation(docstring)
     from docstring_parser import DocstringStyle, ParseError, parse

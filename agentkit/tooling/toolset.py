@@ -20,6 +20,9 @@ _NO_TOOLS: tuple[tuple[Any, str], ...] = (
     (types.ModuleType, "got the module {0.__name__}; name the functions in it"),
 )
 
+_SEVERAL = (list, tuple)
+"""What is gone through at a glance."""
+
 
 class Toolset(Sequence[AnyTool]):
     """Tools in order, each name once. `items` are tools, functions, toolsets, or iterables of these.
@@ -30,7 +33,7 @@ class Toolset(Sequence[AnyTool]):
     __slots__ = ("_by_name", "_tools")
 
     def __init__(self, items: Iterable[Any] | Callable[..., Any] = ()) -> None:
-        self._tools = tuple(_flattened(items))
+        self._tools: tuple[AnyTool, ...] = items._tools if isinstance(items, Toolset) else tuple(_flattened(items))
         self._by_name = {each.name: each for each in self._tools}
         if len(self._by_name) < len(self._tools):
             names = self.names
@@ -114,29 +117,35 @@ class Toolset(Sequence[AnyTool]):
         return f"Toolset({', '.join(self.names)})"
 
 
-def _flattened(items: Any) -> Iterator[AnyTool]:
+def _flattened(items: Any) -> list[AnyTool]:
     """The tools in `items`, however deep, functions wrapped. Raises ConfigError for what cannot be a tool."""
-    if isinstance(items, Tool):
-        yield _bound(items)
-        return
+    if not isinstance(items, _SEVERAL):
+        return _alone(items)
+    found: list[AnyTool] = []
+    for item in items:
+        if isinstance(item, Tool) and not item.lacks_instance:
+            found.append(item)
+        else:
+            found += _flattened(item)
+    return found
+
+
+def _alone(item: Any) -> list[AnyTool]:
+    """The tools in what is no collection at a glance."""
+    if isinstance(item, Tool):
+        if item.lacks_instance:
+            raise ConfigError(f"The tool {item.name!r} is a method; take it from an instance, not from its class.")
+        return [item]
     for kind, complaint in _NO_TOOLS:
-        if isinstance(items, kind):
-            raise ConfigError(f"{_WANTED}; {complaint.format(items)}.")
-    if hasattr(items, "as_tool"):
-        yield items.as_tool()
-    elif isinstance(items, Iterable):
-        for item in items:
-            yield from (_bound(item),) if isinstance(item, Tool) else _flattened(item)
-    elif callable(items):
-        yield _wrapped(items)
-    else:
-        raise ConfigError(f"{_WANTED}; got {items!r}.")
-
-
-def _bound(tool: AnyTool) -> AnyTool:
-    if tool.lacks_instance:
-        raise ConfigError(f"The tool {tool.name!r} is a method; take it from an instance, not from its class.")
-    return tool
+        if isinstance(item, kind):
+            raise ConfigError(f"{_WANTED}; {complaint.format(item)}.")
+    if hasattr(item, "as_tool"):
+        return [item.as_tool()]
+    if isinstance(item, Iterable):
+        return _flattened(tuple(item))
+    if callable(item):
+        return [_wrapped(item)]
+    raise ConfigError(f"{_WANTED}; got {item!r}.")
 
 
 def _wrapped(function: Callable[..., Any]) -> AnyTool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from agentkit.errors import Blocked, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.redaction import MARK
 from agentkit.safety import paths
+from agentkit.slotted import dataclass
 from agentkit.workspace.opening import REMEDY, shown
 from agentkit.workspace.root import Check
 from agentkit.workspace.workspace import Workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
 from agentkit.sandbox.supervision import Cancellation, ProcessLimits, run_cancellable
 from agentkit.sandbox.view import OWN_SETTINGS
+from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tools.denial import told_with
 from agentkit.workspace.workspace import Workspace

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, aclosing, closing, contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeGuard, TypeVar
 
 from agentkit.decisions import Decision
 from agentkit.events import Event, ResponseReceived
 from agentkit.messages import Request, Response, ToolCall, ToolResult
+from agentkit.slotted import dataclass
 
 Listener = Callable[[Event], object]
 

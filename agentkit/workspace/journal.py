@@ -9,12 +9,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from agentkit.config import state_folder
 from agentkit.errors import AgentKitError, ConfigError, ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace.observing import Snapshot, differences, take
 from agentkit.workspace.opening import shown
 from agentkit.workspace.root import Root

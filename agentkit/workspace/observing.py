@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from agentkit.config import state_folder
 from agentkit.errors import ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import ABSENT, Change, State
 from agentkit.workspace.store import Store

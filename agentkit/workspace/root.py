@@ -8,11 +8,11 @@ import secrets
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 
 from agentkit.errors import Blocked, ConfigError, ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace import opening
 from agentkit.workspace.opening import (
     CLOEXEC,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from agentkit.errors import ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace.text import decode, hidden
 
 Kind = Literal["absent", "file", "link", "folder", "other"]
@@ -175,6 +175,8 @@ def _hunks(old: str, new: str) -> Iterator[str]:
     before, after = before[: len(before) - tail], after[: len(after) - tail]
     groups: Iterable[list[tuple[str, int, int, int, int]]] = [[("replace", 0, len(before), 0, len(after))]]
     if max(len(before), len(after)) <= _MOST_LINES:
+        import difflib
+
         groups = map(list, difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))
     for group in groups:
         (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = group[0], group[-1]

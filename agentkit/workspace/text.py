@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 
 from agentkit.config import secret_values
 from agentkit.errors import ToolError
 from agentkit.redaction import redact
+from agentkit.slotted import dataclass
 
 MOST_SHOWN_BYTES = 256_000
 """How much of a file one reading gives."""

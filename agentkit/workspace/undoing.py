@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentkit.errors import ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace.root import MOST_KEPT_BYTES, Root
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, net
 

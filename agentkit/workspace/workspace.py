@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.opening import Opener, shown
 from agentkit.workspace.overlay import Overlay
 from agentkit.workspace.root import MOST_WRITTEN_BYTES, Check, Entry, Root
-from agentkit.workspace.searching.search import Matches, Query, search
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, unified
 from agentkit.workspace.store import MemoryStore
 from agentkit.workspace.text import Lines, Text, decode, hidden, select
 from agentkit.workspace.undoing import Undone
+
+if TYPE_CHECKING:
+    from agentkit.workspace.searching.search import Matches, Query
 
 _MOST_DIFF_CHARS = 10_000
 _MOST_COMPARED_LINES, _MOST_SIMILAR_LINES = 5_000, 200
@@ -185,6 +186,8 @@ class Workspace:
 
     def search(self, query: Query) -> Matches:
         """Where a regular expression matches in the files."""
+        from agentkit.workspace.searching.search import search
+
         return search(self._root(), query)
 
     @contextlib.contextmanager
@@ -294,6 +297,8 @@ def _closest(whole: str, old_text: str) -> str:
 
 def _similar(wanted: str, lines: Sequence[str]) -> list[str]:
     """At most three lines that are like the wanted one, the likest first, as far as they are found in a short time."""
+    import difflib
+
     deadline = time.monotonic() + _MOST_COMPARING_SECONDS
     matcher = difflib.SequenceMatcher(b=wanted)
     ratios: dict[str, float] = {}

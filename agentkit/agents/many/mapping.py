@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agentkit import tape
@@ -37,6 +37,7 @@ from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.events import Event, RunEnded
 from agentkit.messages import Image
+from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Origin
 from agentkit.usage import Limits
 

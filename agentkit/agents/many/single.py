@@ -6,7 +6,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -23,6 +23,7 @@ from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEn
 from agentkit.llm.prices import price_under
 from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
+from agentkit.slotted import dataclass
 from agentkit.tape import TAPE, Part, clock
 from agentkit.usage import Limits, Price
 

@@ -6,7 +6,7 @@ import copy
 import pickle
 from collections.abc import Iterator
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from agentkit.agents.result import read_saved
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import LINEAGE, Lineage
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 from agentkit.tooling.signature import WITHOUT_MAIN
 from agentkit.usage import Charge, Limits
 

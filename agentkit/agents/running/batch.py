@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.plan import Lead, Lineage, Plan
@@ -26,6 +26,7 @@ from agentkit.memory.session import SessionRun
 from agentkit.messages import READ_MORE, Message, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, answered
 from agentkit.safety.flow import labels_of
+from agentkit.slotted import dataclass
 from agentkit.tape import is_replaying
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.result import failure

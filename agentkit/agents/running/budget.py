@@ -6,11 +6,12 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import Any
 
 from agentkit.events import LimitReached
+from agentkit.slotted import dataclass
 from agentkit.tape import Watch
 from agentkit.usage import Charge, Limits, Price, Usage
 

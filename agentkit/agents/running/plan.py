@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.budget import Budget
@@ -17,6 +16,7 @@ from agentkit.llm.prices import price_under
 from agentkit.messages import ToolCall, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
+from agentkit.slotted import dataclass
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Price
 

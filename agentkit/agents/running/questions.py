@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from agentkit.agents.running.plan import Lineage
@@ -17,6 +16,7 @@ from agentkit.llm.client import LLM
 from agentkit.memory.session import SessionRun
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, Approver
+from agentkit.slotted import dataclass
 from agentkit.tape import PersonAsked
 from agentkit.tracing.listening import apieces_within, pieces_within
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from agentkit.llm.client import LLM
@@ -13,6 +13,7 @@ from agentkit.memory.summary import SUMMARY_INSTRUCTION, summary_prompt, to_summ
 from agentkit.memory.tokens import Calibration, Estimates
 from agentkit.memory.window import Fitted, Window, fit
 from agentkit.messages import Message, Request, SystemMessage, UserMessage
+from agentkit.slotted import dataclass
 
 _SHORT_TOKENS = 24_000
 """Shorter requests fit any model that a list of windows knows, so nobody looks."""

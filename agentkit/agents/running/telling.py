@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from agentkit.agents.running.plan import Lead
 from agentkit.decisions import Label
 from agentkit.events import ToolCallFinished
 from agentkit.messages import ToolCall, ToolResult
+from agentkit.slotted import dataclass
 from agentkit.tooling.result import with_handle
 
 _NOTE = "\n\n[Note: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from agentkit.decisions import Decision, Label, Verdict, strictest
@@ -14,6 +14,7 @@ from agentkit.messages import Message, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.flow import judge_flow
 from agentkit.safety.policy import Policy
+from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset

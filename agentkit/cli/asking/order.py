@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from agentkit.cli.settings.keys import limit_of
 from agentkit.levels import SafetyLevel
+from agentkit.slotted import dataclass
 
 _NOT_BOTH = (
     ("offline", "model", "the offline model is a model of its own"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.memory.archive import count_text
 from agentkit.memory.session import Session
 from agentkit.messages import AssistantMessage, UserMessage
+from agentkit.slotted import dataclass
 from agentkit.usage import shown_cost
 
 if TYPE_CHECKING:

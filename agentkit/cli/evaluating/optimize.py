@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import click
 
 from agentkit.cli.evaluating.evaluation import scorers_of_a_file
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
+from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     from agentkit.evals import Improvement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from agentkit.errors import SessionError
 from agentkit.evals.keeping.cassettes import Cassettes
 from agentkit.evals.reporting.report import Report
 from agentkit.evals.trial import Trial
+from agentkit.slotted import dataclass
 from agentkit.usage import Limits
 
 

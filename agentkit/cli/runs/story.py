@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from operator import add
 
@@ -23,6 +23,7 @@ from agentkit.events import (
 )
 from agentkit.memory.cassettes.entries import Entry, RecordedAnswer, Told
 from agentkit.messages import Content, Message, Request, Response, ToolCall, ToolResult
+from agentkit.slotted import dataclass
 from agentkit.tape import PersonAsked
 from agentkit.usage import Usage
 

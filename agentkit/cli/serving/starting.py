@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from agentkit.cli.terminal import tell
 from agentkit.config import environment
 from agentkit.errors import MissingExtra
 from agentkit.serve import app
+from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

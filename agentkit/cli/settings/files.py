@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from agentkit.cli.settings.keys import KEYS, unknown
 from agentkit.errors import ConfigError
+from agentkit.slotted import dataclass
 
 PROJECT_FILE = "agentkit.toml"
 _PYPROJECT = "pyproject.toml"

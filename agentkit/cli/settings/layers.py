@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from agentkit.cli.settings.trust import is_trusted
 from agentkit.config import environment, settings_file
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.levels import SafetyLevel
+from agentkit.slotted import dataclass
 from agentkit.usage import Limits
 
 if TYPE_CHECKING:

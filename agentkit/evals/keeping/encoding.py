@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from agentkit.agents.result import RunResult
@@ -13,6 +12,7 @@ from agentkit.evals.case import Case
 from agentkit.evals.score import Score
 from agentkit.evals.trial import Trial
 from agentkit.memory.codec import Data, decode_part, encode_part, from_line, to_line
+from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
 _PLAIN = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is_finished", "is_unjudged")

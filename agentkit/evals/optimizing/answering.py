@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from agentkit import tape
@@ -24,6 +24,7 @@ from agentkit.evals.suite import Suite
 from agentkit.evals.trial import Trial
 from agentkit.llm.client import LLM
 from agentkit.llm.prices import cost_of, price_under
+from agentkit.slotted import dataclass
 from agentkit.usage import Limits, Price, Usage
 
 TRAIN, HELD_OUT = "train", "held-out"

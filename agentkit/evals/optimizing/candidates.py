@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import unified_diff
 from hashlib import sha256
 from statistics import fmean
+
+from agentkit.slotted import dataclass
 
 _ID_CHARS = 12
 

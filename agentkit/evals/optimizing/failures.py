@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -14,6 +13,7 @@ from agentkit.evals.reporting.lines import call_text
 from agentkit.evals.trial import Trial
 from agentkit.events import ToolCallFinished
 from agentkit.redaction import written_redactor
+from agentkit.slotted import dataclass
 from agentkit.tools.web.texts import without_controls
 
 _MOST_CALLS, _MOST_REASONS = 8, 5

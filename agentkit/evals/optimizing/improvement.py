@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from statistics import fmean
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from agentkit.evals.optimizing.parts import with_texts
 from agentkit.evals.optimizing.search import KEPT, Search, Tried
 from agentkit.evals.statistics import bootstrap, permutation
 from agentkit.llm.prices import cost_of
+from agentkit.slotted import dataclass
 from agentkit.usage import Cost, Price, Usage, shown_cost
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -16,6 +16,7 @@ from agentkit.evals.optimizing.candidates import Candidate
 from agentkit.evals.optimizing.failures import Failure
 from agentkit.evals.optimizing.search import Measured, Proposal, Propose, Tried
 from agentkit.memory.codec import Data, decode_part, encode_part, from_line, to_line
+from agentkit.slotted import dataclass
 from agentkit.usage import Charge, Usage
 
 FORMAT = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -21,6 +20,7 @@ from agentkit.evals.optimizing.proposing import Proposer, Writer
 from agentkit.evals.optimizing.search import Search, Stop, Tried
 from agentkit.evals.suite import Suite
 from agentkit.llm.client import LLM
+from agentkit.slotted import dataclass
 from agentkit.usage import Limits
 
 T = TypeVar("T")

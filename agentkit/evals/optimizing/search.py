@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any
 
 from agentkit.evals.optimizing.candidates import Candidate, Pool, merged
 from agentkit.evals.optimizing.failures import Failure
 from agentkit.evals.optimizing.parts import objection_to, tool_of
+from agentkit.slotted import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from agentkit.evals.reporting.lines import listed, one_line, short
 from agentkit.evals.statistics import Interval, bootstrap, mcnemar, permutation
 from agentkit.evals.trial import Trial
+from agentkit.slotted import dataclass
 
 SIGNIFICANT = 0.05
 """Below this p-value a difference is taken for one."""

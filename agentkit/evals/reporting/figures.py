@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentkit.evals.case import Case
 from agentkit.evals.statistics import Rate, percentile, rate
 from agentkit.evals.trial import Outcome, Trial
 from agentkit.llm.prices import cost_of
+from agentkit.slotted import dataclass
 from agentkit.usage import Cost, Usage, shown_cost
 
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "refused", "limit", "error", "undone")

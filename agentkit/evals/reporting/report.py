@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from agentkit.evals.reporting.figures import Figures
 from agentkit.evals.trial import Trial
 from agentkit.memory.cassettes.hiding import Hiding
 from agentkit.memory.codec import from_line
+from agentkit.slotted import dataclass
 
 VERSION = 1
 _KEY = "agentkit_report"

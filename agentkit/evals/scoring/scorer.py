@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from agentkit.agents.result import RunResult
@@ -12,6 +12,7 @@ from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
 from agentkit.evals.score import Score
 from agentkit.redaction import redact
+from agentkit.slotted import dataclass
 
 _SHOWN_CHARS = 80
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from agentkit.errors import ToolError
@@ -13,6 +12,7 @@ from agentkit.knowledge.reading.pages import blocks_of_pdf
 from agentkit.knowledge.reading.prose import blocks_of_lines, blocks_of_markdown, blocks_of_text
 from agentkit.knowledge.reading.source_code import blocks_of_code, blocks_of_python
 from agentkit.safety.addresses import Url, read_url
+from agentkit.slotted import dataclass
 from agentkit.tools.web.markdown import MAX_HTML_BYTES, read_html
 from agentkit.tools.web.texts import decode, kind_of, without_controls
 

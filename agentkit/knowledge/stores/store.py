@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from agentkit.knowledge.passages import Document, Passage, Piece, Scope
 from agentkit.knowledge.words import Terms
+from agentkit.slotted import dataclass
 
 SCHEMA_VERSION = 1
 Vector = Sequence[float]

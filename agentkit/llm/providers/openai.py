@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from agentkit.config import DEFAULT_MODEL
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.llm.endpoint import Endpoint, read_url
 from agentkit.llm.sources import Sources
+from agentkit.slotted import dataclass
 
 _OPENAI_URL = "https://api.openai.com/v1"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from agentkit.slotted import dataclass
 
 Kind = Literal["tool", "result", "thinking"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from agentkit.slotted import dataclass
 
 TOO_LONG = "context_length_exceeded"
 """The one code that stands for all of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from agentkit.memory.cassettes.forms import Form, message_form, question_form, r
 from agentkit.memory.cassettes.numbering import Numbered, Numbers
 from agentkit.memory.codec import Data, decode, decode_message, decode_part, decode_seconds, encode, encode_part
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolCall, ToolResult, ToolSpec
+from agentkit.slotted import dataclass
 from agentkit.tape import Answer, PersonAsked, Question
 from agentkit.usage import Charge
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
 from agentkit.messages import AssistantMessage, Image, Message, Request, SystemMessage, ToolCall, ToolMessage
 from agentkit.redaction import MARK
+from agentkit.slotted import dataclass
 from agentkit.tape import PersonAsked, Question
 
 _MARK_ENDS = "]"

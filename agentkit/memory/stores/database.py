@@ -8,11 +8,11 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentkit.errors import SessionError
 from agentkit.memory.stores.locks import refuse_others
+from agentkit.slotted import dataclass
 
 _REMEDIES = (
     ("SQLITE_FULL", "the disk is full; nothing of it was written. Free some space and try again"),

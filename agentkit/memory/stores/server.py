@@ -9,11 +9,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import MissingExtra, SessionError
+from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     import psycopg

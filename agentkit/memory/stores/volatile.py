@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, in_use, no_session, taken
 from agentkit.memory.stores.rows import Row, entries_in, new_id, rows_of
+from agentkit.slotted import dataclass
 
 
 @dataclass(slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
+from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from agentkit.agents.agent import Agent
@@ -31,6 +31,7 @@ from agentkit.serve.endpoint.wishes import Wishes, wishes_of
 from agentkit.serve.exchange import Asked, Refusal, Reply, json_bytes, reply_of
 from agentkit.serve.slots import Slots
 from agentkit.serve.streaming import unless_gone
+from agentkit.slotted import dataclass
 from agentkit.usage import Limits, Usage, shown_cost
 
 _PARAGRAPH = "\n\n"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agentkit.decisions import Label
 from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.messages import AssistantMessage, Content, Message, ToolMessage, UserMessage, without_extra
 from agentkit.serve.exchange import Refusal
+from agentkit.slotted import dataclass
 
 _MOST_MESSAGES = 10_000
 _PICTURES = ("data:image/", "https://", "http://")

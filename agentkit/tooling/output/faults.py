@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from agentkit.slotted import dataclass
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.schema import MISSING
 from agentkit.tooling.strict import Schema

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
+from agentkit.slotted import dataclass
 from agentkit.tooling.arguments import shown
 
 _DECODER = json.JSONDecoder(strict=False)
 _MOST = 10
 _FENCE = "```"
-_FENCE_BEGIN = re.compile(r"```[\w-]*[ \t]*")
+_FENCE_BEGIN = r"```[\w-]*[ \t]*"
 # An object may stand within a line, a list only at its beginning: [1] within a line is a footnote.
 _BRACKET = re.compile(r"\{|^[ \t]*\[", re.MULTILINE)
 _MEANT = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|NaN|-?Infinity|$)""")
@@ -44,7 +44,7 @@ def read(text: str) -> Written:
 
 def _unfenced(text: str) -> str:
     """A text without the fence that all of it stands in."""
-    begin = _FENCE_BEGIN.match(text)
+    begin = re.match(_FENCE_BEGIN, text)
     if begin is None or not text.endswith(_FENCE) or len(text) < len(begin.group()) + len(_FENCE):
         return text
     return text[begin.end() : -len(_FENCE)].strip()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from agentkit.decisions import Decision
 from agentkit.messages import Status
 from agentkit.safety.addresses import Url
+from agentkit.slotted import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentkit.errors import MissingExtra
 from agentkit.events import Event
+from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Work, origin
 from agentkit.tracing.otel.instruments import Instruments
 from agentkit.tracing.otel.spans import Spans

@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace.observing import SKIPPED
 from agentkit.workspace.root import Root
 from agentkit.workspace.text import decode, hidden

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agentkit.llm.providers.offline.finding import FORMS, TELLING, Kind, Offer, held, leftover, plain_schema, texts_in
@@ -20,6 +19,7 @@ from agentkit.llm.providers.offline.words import (
     vocabulary,
     words,
 )
+from agentkit.slotted import dataclass
 
 
 @dataclass(frozen=True, slots=True)

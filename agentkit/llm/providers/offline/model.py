@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from agentkit.messages import (
     UserMessage,
     with_distinct_ids,
 )
+from agentkit.slotted import dataclass
 from agentkit.usage import Tariff, Usage
 
 ORIGIN = "offline"

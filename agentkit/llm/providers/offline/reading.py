@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
@@ -23,6 +22,7 @@ from agentkit.llm.providers.offline.words import (
     vocabulary,
     words,
 )
+from agentkit.slotted import dataclass
 
 
 class Shape(StrEnum):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
 
 from agentkit.decisions import Verdict
+from agentkit.slotted import dataclass
 
 
 @dataclass(frozen=True, slots=True)
