@@ -183,7 +183,7 @@ MADE = {
     order: [(("a",), {}), (("a", ["b"], "s", "n", 3), {"by": "you"}), (("b",), {"place": 2})],
     wishes: [((), {"heat": 0.5}), ((), {"heat": 1.0, "words": ("a",)})],
     checked: [((3,), {}), ((6,), {}), ((4,), {})],
-    boxed: [((3,), {}), (("x",), {}), ((float("nan"),), {})],
+    boxed: [((3,), {}), (("x",), {}), ((2.5,), {})],
     empty: [((), {})],
 }
 CASES = [(make, *given) for make, givens in MADE.items() for given in givens]
