@@ -22,6 +22,7 @@ AgentKitError
 │   ├── Cancelled
 │   └── ReplayError        also an AssertionError
 └── SessionError           the operator
+    └── KnowledgeError
 
 Foreign exceptions are translated once, by a table, in the module that imports their library.
 """
@@ -171,3 +172,7 @@ class ReplayError(RunError, AssertionError):
 
 class SessionError(AgentKitError):
     """A stored session cannot be read or written."""
+
+
+class KnowledgeError(SessionError):
+    """What is kept of documents and notes cannot be read or written: the text says why, and what to do about it."""

@@ -48,6 +48,11 @@ def test_errors_are_also_builtin_ones(error, kind):
     assert isinstance(error, kind)
 
 
+def test_errors_of_knowledge_are_also_those_of_sessions():
+    """Code that catches SessionError for faults of knowledge, too, goes on catching them."""
+    assert issubclass(errors.KnowledgeError, errors.SessionError)
+
+
 def test_missing_extra_names_the_command():
     """A missing package is told with what needs it and the command that installs it."""
     error = MissingExtra("offline", "The offline model")

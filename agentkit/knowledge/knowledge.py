@@ -51,7 +51,7 @@ class Knowledge:
         passage_chars, overlap_chars: How long a passage may be, and how much of it the next one tells again.
         connection: How web pages are fetched, when not as `fetch_url` does.
 
-    Raises ConfigError for arguments that cannot be, and SessionError when the place cannot be read or written.
+    Raises ConfigError for arguments that cannot be, and KnowledgeError when the place cannot be read or written.
     """
 
     def __init__(
@@ -271,15 +271,13 @@ def candidates(
 ) -> list[tuple[int, float]]:
     """Numbers of passages with scores, the best first: those of the words when they are the only ranking.
 
-    Several rankings, of other wordings and of vectors, are joined by their ranks, as their scores do not compare.
+    Several rankings, of other wordings and of vectors, are joined.
     """
     count = max(_CANDIDATES, limit)
-    rankings = [store.find_words(scope, terms_of(query), count) for query in queries]
+    by_words = [store.find_words(scope, terms_of(query), count) for query in queries]
     if made is not None:
-        rankings += [store.find_vector(scope, made.vector(query), count) for query in queries]
-    if len(rankings) == 1:
-        return rankings[0]
-    return fused([number for number, _ in ranking] for ranking in rankings)
+        return fused(by_words, [store.find_vector(scope, made.vector(query), count) for query in queries])
+    return by_words[0] if len(by_words) == 1 else fused(by_words)
 
 
 def _folder(place: str) -> str:

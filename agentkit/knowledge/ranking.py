@@ -19,9 +19,15 @@ Rewrite = Callable[[str], Iterable[str]]
 Rerank = Callable[[str, list[Passage]], Iterable[Passage]]
 """Gives the passages that answer a question, the best first; those that it leaves out come last."""
 
+Ranking = Sequence[tuple[int, float]]
+"""Numbers of passages with their scores, the best first."""
+
 MAX_REWRITINGS = 5
-_FADING = 60
-"""By reciprocal rank fusion, the first of a ranking counts 1/61, the second 1/62: the usual constant."""
+WORDS_SHARE = 0.7
+"""How much of a score the words give where there are vectors, too: measured by `benchmarks/knowledge`.
+
+With less, vectors that know little would spoil what the words find; with more, good ones would hardly count.
+"""
 
 _SHOWN_CHARS = 1_500
 _REWRITING = (
@@ -50,12 +56,21 @@ class Helpful:
     numbers: list[int]
 
 
-def fused(rankings: Iterable[Sequence[int]]) -> list[tuple[int, float]]:
-    """Rankings joined into one by reciprocal rank fusion: numbers with their scores, the best first."""
+def fused(by_words: Sequence[Ranking], by_vectors: Sequence[Ranking] = ()) -> list[tuple[int, float]]:
+    """Rankings joined into one: numbers with their scores, the best first.
+
+    Scores of several kinds do not compare, so each ranking is scaled to 1 for its best. Those of the words reach down
+    to 0, where no word is shared; cosines to the last that was found, as they are far from 0 for whatever is asked.
+    """
+    share = WORDS_SHARE if by_vectors else 1.0
+    parts = [(ranking, 0.0, share / len(by_words)) for ranking in by_words if ranking]
+    parts += [(ranking, ranking[-1][1], (1 - share) / len(by_vectors)) for ranking in by_vectors if ranking]
     scores: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, number in enumerate(ranking, 1):
-            scores[number] = scores.get(number, 0.0) + 1 / (_FADING + rank)
+    for ranking, lowest, weight in parts:
+        span = ranking[0][1] - lowest
+        for number, score in ranking:
+            scaled = (score - lowest) / span if span else 1.0
+            scores[number] = scores.get(number, 0.0) + weight * scaled
     return sorted(scores.items(), key=lambda found: (-found[1], found[0]))
 
 

@@ -43,7 +43,7 @@ class Memory:
     """What is remembered of one user, in the same file as Knowledge or in one of its own.
 
     The notes of one user are never found for another. `place` and `embed` are as Knowledge takes them. Raises
-    ConfigError for arguments that cannot be, SessionError when the place cannot be read or written.
+    ConfigError for arguments that cannot be, KnowledgeError when the place cannot be read or written.
     """
 
     def __init__(

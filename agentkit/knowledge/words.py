@@ -26,6 +26,20 @@ _UNSPACED = re.compile(
 
 _MARKS = frozenset({"Mn", "Me"})
 
+_ENGLISH = re.compile(
+    r"and|are|could|does|for|from|has|have|how|if|is|of|or|should|these|this|was|were|what|when|where|which|who|whom"
+    r"|whose|why|with|would|you|your",
+    re.IGNORECASE,
+)
+"""Words of English grammar that make a question English; without their diacritics, few other languages have them."""
+
+_GRAMMAR = re.compile(
+    rf"{_ENGLISH.pattern}|a|an|as|at|be|been|but|by|can|did|do|had|i|in|into|it|its|me|my|no|not|on|our|shall|so|such"
+    r"|than|that|the|their|them|then|there|they|through|to|us|we|will",
+    re.IGNORECASE,
+)
+"""Words of English grammar. Questions are full of them, and documents are not: there they would count as rare."""
+
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
@@ -62,10 +76,23 @@ def terms_of(question: str) -> Terms:
     composed = unicodedata.normalize("NFC", question[:MAX_QUESTION_CHARS])
     words: dict[str, None] = {}
     variants: dict[str, None] = {}
-    for word in _WORD.findall(composed):
+    for word in _telling(_WORD.findall(composed)):
         words.update(dict.fromkeys(_searched(folded(word))))
         variants.update(dict.fromkeys(_variants(word)))
     return Terms(tuple(words)[:MAX_WORDS], tuple(variants)[:MAX_WORDS])
+
+
+def _telling(words: list[str]) -> list[str]:
+    """The words of an English question without those of grammar, when there are others; of any other, all.
+
+    In other languages the same letters are other words, as `the` and `it` are in Vietnamese without its diacritics.
+    """
+    if not all(map(str.isascii, words)) or not any(map(_ENGLISH.fullmatch, words)):
+        return words
+    names = {word for word in words if len(word) > 1 and word.isupper()}  # such as IT and WHO
+    if names == set(words):
+        names = set()
+    return [word for word in words if word in names or not _GRAMMAR.fullmatch(word)] or words
 
 
 def folded(text: str) -> str:

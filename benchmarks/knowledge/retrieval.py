@@ -5,8 +5,10 @@
 Questions and documents are made of the standard library (`questions.py`). Measured are lines, so that it does not
 matter how a way cuts documents: recall is the share of the answering function's lines among those shown, precision the
 share of the lines shown that belong to it, and MRR the mean of 1/rank of the first passage that holds any of them. As
-long passages are hit more easily, the last column compares what a model reads: the share of the answer in the first
-hundred lines that are shown. Vectors take part when the package wordllama can be imported, which brings its weights.
+long passages are hit more easily, the last columns compare what a model reads: MRR of the first passage that holds
+nearly the whole answer, and the share of the answer in the first hundred lines that are shown. Then `ranks.py` ranks
+the same passages in several ways, of this and of other texts. Vectors of a model take part when the package wordllama
+can be imported, which brings its weights.
 """
 
 from __future__ import annotations
@@ -19,16 +21,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module, util
+from importlib import util
 from pathlib import Path
 from typing import Any
 
 from agentkit.knowledge import Knowledge, Passage
+from benchmarks.knowledge import ranks
+from benchmarks.knowledge.embeddings import Embed, wordllama
 from benchmarks.knowledge.questions import Question, make
 
 CUTS = (1, 5, 10)
 SHOWN = 30
 ROOM = 100
+WHOLE = 0.9
 WINDOW_CHARS = 1_200
 
 Span = tuple[str, int, int]
@@ -48,10 +53,11 @@ def tables(wishes: argparse.Namespace) -> Iterator[str]:
         documents = {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
         yield f"{len(chosen)} questions on {len(documents)} modules of Python {sys.version.split()[0]}."
         cuts = " | ".join(f"recall@{k} | precision@{k}" for k in CUTS)
-        yield from ["", f"| way | {cuts} | MRR | recall in {ROOM} lines | median ms |"]
-        yield "|---" * (2 * len(CUTS) + 4) + "|"
+        yield from ["", f"| way | {cuts} | MRR | MRR of whole answers | recall in {ROOM} lines | median ms |"]
+        yield "|---" * (2 * len(CUTS) + 5) + "|"
         for way, search in ways(folder, documents, Path(name)):
             yield row(way, search, chosen)
+    yield from ranks.tables(wishes)
 
 
 def ways(folder: Path, documents: dict[str, str], home: Path) -> Iterator[tuple[str, Search]]:
@@ -108,7 +114,7 @@ def ranking(windows: Sequence[tuple[Span, str]]) -> Search:
     return search
 
 
-def nearest(knowledge: Knowledge, embed: Callable[[list[str]], Any]) -> Search:
+def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     """Passages by their vectors alone."""
     from agentkit.knowledge.passages import Scope
     from agentkit.knowledge.vectors import embedding
@@ -122,14 +128,6 @@ def nearest(knowledge: Knowledge, embed: Callable[[list[str]], Any]) -> Search:
         return spans([known[number] for number, _ in found])
 
     return search
-
-
-def wordllama() -> Callable[[list[str]], Any]:
-    """The vectors of a small model whose package brings its weights."""
-    package = import_module("wordllama")
-    # It looks for its own tokenizer in a folder of another name, and would download it.
-    model = package.WordLlama.load(cache_dir=Path(package.__file__ or "").parent, disable_download=True)
-    return lambda texts: model.embed(texts).tolist()
 
 
 def spans(passages: Sequence[Passage]) -> list[Span]:
@@ -148,6 +146,7 @@ def row(way: str, search: Search, questions: Sequence[Question]) -> str:
     cells = [cell for k in CUTS for cell in (mean(recall, found, k), mean(precision, found, k))]
     cells += [
         mean(reciprocal_rank, found, max(CUTS)),
+        mean(reciprocal_rank_of_whole, found, max(CUTS)),
         mean(recall_in_room, found, SHOWN),
         f"{statistics.median(seconds) * 1_000:.1f}",
     ]
@@ -191,4 +190,10 @@ def recall_in_room(question: Question, shown: Sequence[Span]) -> float:
 def reciprocal_rank(question: Question, shown: Sequence[Span]) -> float:
     """One by the rank of the first passage that holds some of the answer."""
     ranks = (rank for rank, span in enumerate(shown, 1) if lines_of(question, [span])[0])
+    return 1 / next(ranks, float("inf"))
+
+
+def reciprocal_rank_of_whole(question: Question, shown: Sequence[Span]) -> float:
+    """One by the rank of the first passage that holds nearly all of the answer."""
+    ranks = (rank for rank, span in enumerate(shown, 1) if recall(question, [span]) >= WHOLE)
     return 1 / next(ranks, float("inf"))

@@ -51,3 +51,21 @@ def test_terms_hold_nothing_but_words(question):
 def test_a_huge_question_is_bounded():
     """Of a huge question the first words are searched for."""
     assert len(terms_of(" ".join(f"word{number}" for number in range(100_000))).words) == MAX_WORDS
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("How do I make the kettle boil?", ("make", "kettle", "boil")),
+        ("WHAT IS THE LIMIT", ("limit",)),
+        ("What is the IT department?", ("it", "department")),
+        ("Who is it?", ("who", "is", "it")),
+        ("the gioi an toan", ("the", "gioi", "an", "toan")),
+        ("nước Mỹ", ("nuoc", "my")),
+        ("is Đà Nẵng it?", ("is", "da", "nang", "it")),
+        ("use of use", ("use",)),
+    ],
+)
+def test_words_of_grammar_are_left_out_of_english_questions(question, words):
+    """An English question is searched for without words of grammar, unless they are names or all that there is."""
+    assert terms_of(question).words == words

@@ -8,11 +8,18 @@ from agentkit.knowledge.ranking import fused, reranked, wordings
 from agentkit.testing import ScriptedLLM
 
 
-def test_rankings_are_joined_by_their_ranks():
-    """What stands high in both rankings comes first; equals stand in the order of their numbers."""
-    assert [number for number, _ in fused([[1, 2, 3], [3, 2, 4]])] == [3, 2, 1, 4]
-    assert fused([[7], [5]]) == [(5, 1 / 61), (7, 1 / 61)]
+def test_rankings_are_joined_by_their_scaled_scores():
+    """The best of each ranking counts 1, whatever its scores; equals stand in the order of their numbers."""
+    assert fused([[(1, 8.0), (2, 4.0)], [(2, 0.2), (3, 0.1)]]) == [(2, 0.75), (1, 0.5), (3, 0.25)]
+    assert fused([[(7, 5.0)], [(5, 1.0)], []]) == [(5, 1 / 3), (7, 1 / 3)]
     assert fused([]) == []
+
+
+def test_words_count_for_more_than_vectors():
+    """Of the score words give seven tenths, and vectors three, from their best down to the last that was found."""
+    found = dict(fused([[(1, 9.0), (2, 4.5)]], [[(3, 0.9), (2, 0.8), (1, 0.7)]]))
+    assert found == pytest.approx({1: 0.7, 2: 0.35 + 0.15, 3: 0.3})
+    assert fused([[]], [[(4, 0.5), (2, 0.5)]]) == [(2, pytest.approx(0.3)), (4, pytest.approx(0.3))]
 
 
 def test_other_wordings_stand_beside_the_question():

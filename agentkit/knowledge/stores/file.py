@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentkit.errors import SessionError
+from agentkit.errors import KnowledgeError, SessionError
 from agentkit.knowledge.stores.store import SCHEMA_VERSION
 from agentkit.memory.stores.database import Kind, close_in, connect, identity, make_file, told, transaction
 
 WAIT_SECONDS = 30.0
+_REMEDY = "Name a file in a folder that you may write in."
 _KNOWLEDGE = Kind(
     "knowledge",
     application=0x41_4B_4B_4E,  # AKKN
@@ -58,14 +59,18 @@ class DatabaseFile:
 
     @contextmanager
     def using(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone. Raises SessionError for what goes wrong with the file."""
+        """The connection, for this thread alone. Raises KnowledgeError for what goes wrong with the file."""
         with self._lock:
             try:
                 yield self._connected()
             except sqlite3.Error as error:
-                raise SessionError(f"The knowledge in {self.place} cannot be read or written: {told(error)}.") from None
+                fault = f"The knowledge in {self.place} cannot be read or written: {told(error)}."
+                raise KnowledgeError(fault) from None
             except OSError as error:
-                raise SessionError(f"The knowledge in {self.place} cannot be kept: {error.strerror}.") from None
+                fault = f"The knowledge in {self.place} cannot be kept: {error.strerror}. {_REMEDY}"
+                raise KnowledgeError(fault) from None
+            except SessionError as error:  # of what files of sessions and of knowledge have in common
+                raise KnowledgeError(str(error)) from None
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

@@ -10,7 +10,7 @@ from typing import Any
 from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.server import Server
-from agentkit.knowledge.stores.store import Found, Kept, Vector, embedded_text, heading_of
+from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, embedded_text, heading_of
 from agentkit.knowledge.words import Terms, indexed
 
 MAX_INDEXED = 2_000
@@ -37,10 +37,14 @@ _FIND_WORDS = """
         FROM unnest(%s::text[], %s::text[]) AS given (config, term)),
     counted AS (SELECT query, (SELECT count(*) FROM passages WHERE words @@ query) AS holding FROM terms),
     weighed AS (SELECT query, ln(1 + (greatest(total - holding, 0) + 0.5) / (holding + 0.5)) AS weight
-        FROM counted, (SELECT count(*) AS total FROM passages) AS all_passages)
-    SELECT passages.id, sum(weight * ts_rank('{{0.1, 0.6, 0.6, 1.0}}', words, query, 1))::float8 AS score
+        FROM counted, (SELECT count(*) AS total FROM passages) AS all_passages),
+    found AS MATERIALIZED (SELECT passages.id AS number, document,
+            sum(weight * ts_rank('{{0.1, 0.6, 0.6, 1.0}}', words, query, 1))::float8 AS score
         FROM weighed JOIN passages ON words @@ query JOIN documents ON documents.id = document
-        WHERE {} GROUP BY passages.id ORDER BY score DESC, passages.id LIMIT %s"""
+        WHERE {} GROUP BY passages.id ORDER BY score DESC, passages.id LIMIT %s)
+    SELECT number, score + %s * coalesce((SELECT max(beside.score) FROM found AS beside
+        WHERE abs(beside.number - found.number) = 1 AND beside.document = found.document), 0) AS total
+        FROM found ORDER BY total DESC, number"""
 _LENGTH = (
     "SELECT vector_dims(vector) FROM vectors JOIN passages ON passages.id = passage"
     " JOIN documents ON documents.id = document WHERE space = %s LIMIT 1"
@@ -123,9 +127,10 @@ class PostgresStore:
         """The passages that hold some of the words, those with many and rare ones first."""
         condition, values = _condition(scope)
         configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
-        given = (configs, [*terms.words, *terms.variants], *values, limit)
+        given = (configs, [*terms.words, *terms.variants], *values, limit, BESIDE)
         with self._server.using() as connection:
-            return connection.execute(_FIND_WORDS.format(condition), given).fetchall()
+            found: Found = connection.execute(_FIND_WORDS.format(condition), given).fetchall()
+        return found
 
     def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
         """The passages whose vectors are nearest, by their cosine; of very many, nearly always the nearest."""

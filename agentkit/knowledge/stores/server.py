@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentkit.errors import KnowledgeError, SessionError
 from agentkit.knowledge.stores.store import SCHEMA_VERSION
 from agentkit.memory.stores import server
 from agentkit.memory.stores.server import Tables, lock_number
@@ -31,6 +36,7 @@ _VECTORS = (
     "CREATE TABLE IF NOT EXISTS vectors (passage BIGINT PRIMARY KEY REFERENCES passages ON DELETE CASCADE,"
     " vector vector NOT NULL)",
 )
+_REMEDY = "\nSee that the server runs, and that this user may read and write in its schema agentkit_knowledge."
 _SETUP_LOCK = "SELECT pg_advisory_xact_lock(%s)"
 
 
@@ -41,10 +47,20 @@ class Server(server.Server):
         self._prepared: set[str] = set()
         super().__init__(url, _KNOWLEDGE, on_end=self._prepared.clear)
 
+    @contextmanager
+    def using(self) -> Iterator[Any]:
+        """The connection, for this thread alone. Raises KnowledgeError for what goes wrong with the server."""
+        try:
+            with super().using() as connection:
+                yield connection
+        except SessionError as error:  # of what databases of sessions and of knowledge have in common
+            remedy = "" if error.__context__ is None else _REMEDY  # what the server itself says names none
+            raise KnowledgeError(f"{error}{remedy}") from None
+
     def prepare_vectors(self, index: str = "") -> None:
         """Make the table of vectors, and the index for those of one length, when they are not there.
 
-        Raises SessionError when the server does not have the extension, or this user may not turn it on.
+        Raises KnowledgeError when the server does not have the extension, or this user may not turn it on.
         """
         wanted = [statement for statement in (*_VECTORS, index) if statement]
         if self._prepared.issuperset(wanted):

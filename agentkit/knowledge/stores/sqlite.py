@@ -14,7 +14,7 @@ from typing import Any
 from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.file import DatabaseFile
-from agentkit.knowledge.stores.store import Found, Kept, Vector, embedded_text, heading_of
+from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, embedded_text, heading_of
 from agentkit.knowledge.words import Terms, indexed
 
 WEIGHTS = (4.0, 1.0, 1.0)
@@ -34,11 +34,13 @@ _FORGET = (
     "DELETE FROM passages WHERE document = ?",
     "DELETE FROM documents WHERE id = ?",
 )
-_FIND_WORDS = (
-    "SELECT words.rowid, -bm25(words, ?, ?, ?) AS score FROM words"
-    " JOIN passages ON passages.id = words.rowid JOIN documents ON documents.id = passages.document"
-    " WHERE words MATCH ? AND "
-)
+_FIND_WORDS = """
+    WITH found AS MATERIALIZED (SELECT words.rowid AS number, document, -bm25(words, ?, ?, ?) AS score FROM words
+        JOIN passages ON passages.id = words.rowid JOIN documents ON documents.id = passages.document
+        WHERE words MATCH ? AND {} ORDER BY score DESC, words.rowid LIMIT ?)
+    SELECT number, score + ? * coalesce((SELECT max(beside.score) FROM found AS beside
+        WHERE abs(beside.number - found.number) = 1 AND beside.document = found.document), 0) AS total
+        FROM found ORDER BY total DESC, number"""
 _FIND_VECTORS = (
     "SELECT passages.id, vector FROM passages JOIN documents ON documents.id = passages.document"
     " WHERE vector IS NOT NULL AND "
@@ -112,9 +114,9 @@ class SqliteStore:
     def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
         """The passages that hold some of the words, by BM25."""
         condition, values = _condition(scope)
-        statement = f"{_FIND_WORDS}{condition} ORDER BY score DESC, words.rowid LIMIT ?"
+        given = (*WEIGHTS, _match(terms), *values, limit, BESIDE)
         with self._file.using() as connection:
-            return connection.execute(statement, (*WEIGHTS, _match(terms), *values, limit)).fetchall() if terms else []
+            return connection.execute(_FIND_WORDS.format(condition), given).fetchall() if terms else []
 
     def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
         """The passages whose vectors are nearest, by their cosine."""

@@ -10,6 +10,12 @@ from agentkit.knowledge.words import Terms
 from agentkit.slotted import dataclass
 
 SCHEMA_VERSION = 1
+BESIDE = 0.1
+"""How much of its better neighbour's score a passage gets, in the search for words.
+
+What a document tells goes on from one passage to the next: measured by `benchmarks/knowledge`.
+"""
+
 Vector = Sequence[float]
 """A vector of length 1."""
 
@@ -29,7 +35,7 @@ class Kept:
 class Store(Protocol):
     """Keeps documents in spaces, which know nothing of each other. Any thread and process may use it at any time.
 
-    All methods raise SessionError when what is kept cannot be read or written.
+    All methods raise KnowledgeError when what is kept cannot be read or written.
     """
 
     def documents(self, space: str, prefix: str = "") -> list[Document]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.errors import SessionError
+from agentkit.errors import KnowledgeError
 from agentkit.knowledge import Knowledge
 from agentkit.knowledge.stores.file import DatabaseFile
 
@@ -34,7 +34,7 @@ def test_only_the_owner_can_read(knowledge, database):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     """A file that is no database is left as it is."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
-    with pytest.raises(SessionError, match="no SQLite database; name another file"):
+    with pytest.raises(KnowledgeError, match="no SQLite database; name another file"):
         Knowledge(tmp_path / "notes.txt").search("words")
     assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
 
@@ -44,7 +44,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE mine (x)")
-    with pytest.raises(SessionError, match="another program"):
+    with pytest.raises(KnowledgeError, match="another program"):
         Knowledge(path).search("words")
 
 
@@ -54,7 +54,7 @@ def test_a_newer_schema_is_refused(knowledge, database):
     knowledge.close()
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(SessionError, match="Update agentkit"):
+    with pytest.raises(KnowledgeError, match="Update agentkit"):
         knowledge.search("words")
 
 
@@ -66,13 +66,13 @@ def test_a_damaged_file_is_an_error(knowledge, database):
     body = bytearray(database.read_bytes())
     body[8_192:-4_096] = b"\xa5" * (len(body) - 12_288)
     database.write_bytes(body)
-    with pytest.raises(SessionError, match="damaged; take it from a backup"):
+    with pytest.raises(KnowledgeError, match="damaged; take it from a backup"):
         knowledge.search("words")
 
 
 FILLING = """
 import resource, sys
-from agentkit.errors import SessionError
+from agentkit.errors import KnowledgeError
 from agentkit.knowledge import Knowledge
 knowledge = Knowledge(sys.argv[1])
 knowledge.add_text("first words", "first")
@@ -82,7 +82,7 @@ try:
     while True:
         knowledge.add_text(f"words {kept} " * 2_000, f"text{kept}")
         kept += 1
-except SessionError as error:
+except KnowledgeError as error:
     print(error)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 assert len(knowledge.documents) == kept > 1
@@ -102,12 +102,12 @@ def test_a_full_disk_is_an_error_and_no_half_document(database):
 def test_a_place_that_cannot_be_is_an_error(tmp_path):
     """A path through a file, a folder and a link are errors that name the place."""
     (tmp_path / "file").touch()
-    with pytest.raises(SessionError, match=r"cannot be kept: (File exists|Not a directory)"):
+    with pytest.raises(KnowledgeError, match=r"cannot be kept: (File exists|Not a directory). Name a file in a folder"):
         Knowledge(tmp_path / "file" / "notes.db").search("words")
-    with pytest.raises(SessionError, match="cannot be opened"):
+    with pytest.raises(KnowledgeError, match="cannot be opened"):
         Knowledge(tmp_path).search("words")
     (tmp_path / "link.db").symlink_to(tmp_path / "file")
-    with pytest.raises(SessionError, match="symbolic link"):
+    with pytest.raises(KnowledgeError, match="symbolic link"):
         Knowledge(tmp_path / "link.db").search("words")
 
 
@@ -129,7 +129,7 @@ def test_threads_share_a_file(knowledge):
             for number in range(10):
                 knowledge.add_text(f"words {number}", f"{name}-{number}")
                 assert knowledge.search("words")
-        except (SessionError, AssertionError) as error:
+        except (KnowledgeError, AssertionError) as error:
             faults.append(error)
 
     threads = [threading.Thread(target=work, args=[name]) for name in "abc"]
@@ -148,7 +148,7 @@ def test_a_file_that_stays_locked_is_an_error(database):
         connection.execute("SELECT 1")
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(SessionError, match="another process keeps it locked"), file.writing():
+        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.writing():
             pass
     file.close()
 
@@ -163,7 +163,7 @@ def test_a_transaction_that_fails_leaves_nothing(database, ending):
         connection.execute(ending)
         connection.execute("SELECT nothing")
 
-    with pytest.raises(SessionError, match="SQLite says"), file.writing() as connection:
+    with pytest.raises(KnowledgeError, match="SQLite says"), file.writing() as connection:
         end_and_fail(connection)
     file.close()
 
@@ -175,7 +175,7 @@ def test_a_file_that_stays_locked_while_it_is_made_is_an_error(database, lock):
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute(lock)
         file = DatabaseFile(str(database), wait_seconds=0.05)
-        with pytest.raises(SessionError, match="another process keeps it locked"), file.using():
+        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.using():
             pass
 
 

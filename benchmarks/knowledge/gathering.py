@@ -1,0 +1,102 @@
+"""Which texts are searched, and what is asked of them? Three collections, each with questions of its own."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+
+from agentkit.knowledge import Passage
+from benchmarks.knowledge.questions import make
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+_SAME = 0.8
+"""A chapter of which so much stands in longer ones is left out."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and whether a passage answers it; `held_out` is not looked at while the defaults are chosen."""
+
+    text: str
+    answers: Callable[[Passage], bool]
+    held_out: bool
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Texts in a folder, and what is asked of them."""
+
+    title: str
+    folder: Path
+    questions: list[Asked]
+
+
+def collections(home: Path) -> Iterable[Collection]:
+    """The collections, written below a folder, one after the other."""
+    yield functions(_made(home / "functions"))
+    yield project(_made(home / "project"))
+    yield language(_made(home / "language"))
+
+
+def functions(folder: Path) -> Collection:
+    """Modules of the standard library, and the first sentences of docstrings, which were taken out of them."""
+
+    def answering(name: str, first: int, last: int) -> Callable[[Passage], bool]:
+        return lambda each: (
+            Path(each.source).name == name and (each.first_line or 0) <= last and (each.last_line or 0) >= first
+        )
+
+    asked = [
+        Asked(each.text, answering(each.document, each.first_line, each.last_line), each.held_out)
+        for each in make(folder)
+    ]
+    return Collection("Functions of the standard library", folder, asked)
+
+
+def project(folder: Path) -> Collection:
+    """The documentation of agentkit, and what its users ask."""
+    for page in [*PROJECT.glob("docs/**/*.md"), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]:
+        (folder / "_".join(page.relative_to(PROJECT).parts)).write_text(page.read_text("utf-8"), "utf-8")
+    return Collection("Documentation of agentkit", folder, written("project"))
+
+
+def language(folder: Path) -> Collection:
+    """The reference of Python that comes with it, and what newcomers ask."""
+    topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
+    told: set[str] = set()
+    for name, text in sorted(topics.items(), key=lambda each: (-len(each[1]), each[0])):
+        parts = [flat(part) for part in text.split("\n\n")[1:]]
+        if sum(len(part) for part in parts if part in told) <= _SAME * sum(map(len, parts)):
+            (folder / f"{name}.md").write_text(text, "utf-8")
+            told.update(parts)
+    return Collection("Reference of Python", folder, written("language"))
+
+
+def written(name: str) -> list[Asked]:
+    """The questions of a file, each with words that stand in its answer."""
+
+    def answering(words: str) -> Callable[[Passage], bool]:
+        return lambda each: words in flat(each.text)
+
+    known: dict[str, str] = tomllib.loads((HERE / f"{name}.toml").read_text("utf-8"))["questions"]
+    return [Asked(text, answering(flat(words)), is_held_out(text)) for text, words in known.items()]
+
+
+def is_held_out(text: str) -> bool:
+    """Whether a question is one of the half that is not looked at; about every second is."""
+    return int(sha256(text.encode()).hexdigest(), 16) % 2 == 1
+
+
+def flat(text: str) -> str:
+    """A text with single blanks, wherever its lines were broken."""
+    return " ".join(text.split())
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

@@ -1,0 +1,42 @@
+"""What does the plainest ranking give? BM25 as it stands in the books, over the words as they are: the reference."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+K1, B = 1.2, 0.75
+"""How fast a repeated word stops counting, and how much a long text is held against it: the usual constants."""
+
+_WORD = re.compile(r"\w+")
+
+
+class PlainRanking:
+    """Texts by number, ranked by BM25. No stems, no headings, no words left out."""
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        counts = {number: Counter(words(text)) for number, text in texts.items()}
+        self._lengths = {number: count.total() for number, count in counts.items()}
+        self._mean = sum(self._lengths.values()) / len(texts)
+        self._holding: dict[str, dict[int, int]] = defaultdict(dict)
+        for number, count in counts.items():
+            for word, times in count.items():
+                self._holding[word][number] = times
+
+    def search(self, question: str, limit: int) -> list[int]:
+        """The numbers of the texts that answer best, the best first."""
+        scores: dict[int, float] = defaultdict(float)
+        for word in dict.fromkeys(words(question)):
+            holding = self._holding.get(word, {})
+            rarity = math.log(1 + (len(self._lengths) - len(holding) + 0.5) / (len(holding) + 0.5))
+            for number, times in holding.items():
+                room = 1 - B + B * self._lengths[number] / self._mean
+                scores[number] += rarity * times * (K1 + 1) / (times + K1 * room)
+        return sorted(scores, key=lambda number: (-scores[number], number))[:limit]
+
+
+def words(text: str) -> Iterable[str]:
+    """The words of a text, in lower case."""
+    return _WORD.findall(text.lower())

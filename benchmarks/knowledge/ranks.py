@@ -1,0 +1,121 @@
+"""How far up does the answer stand? The same passages ranked in every way, so that only the order is compared.
+
+A passage answers when it holds a line of the function, or the words of the answer. MRR@10 is the mean of 1/rank of the
+first one among ten, recall@5 the share of the answering passages among five, nDCG@10 what all of them among ten count,
+the higher the more, next to the best order. The half that is held out was not looked at while the defaults were chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from agentkit.knowledge import Knowledge, Passage
+from agentkit.knowledge.passages import Scope
+from agentkit.knowledge.stores.store import embedded_text
+from agentkit.knowledge.vectors import embedding
+from benchmarks.knowledge.embeddings import Embed, embeddings
+from benchmarks.knowledge.gathering import Collection, collections
+from benchmarks.knowledge.plainly import PlainRanking
+
+SHOWN = 10
+SPACE = "knowledge/default"
+HALVES = {False: "development", True: "held-out"}
+
+Search = Callable[[str], Sequence[int]]
+Judged = list[tuple[str, set[int]]]
+"""Questions with the numbers of the passages that answer them."""
+
+
+def tables(wishes: argparse.Namespace) -> Iterator[str]:
+    """A table for each collection."""
+    with tempfile.TemporaryDirectory() as name:
+        for collection in collections(Path(name)):
+            yield from table(collection, Path(name), wishes.half)
+
+
+def table(collection: Collection, home: Path, half: str | None) -> Iterator[str]:
+    """The ways of ranking one collection, the plainest first."""
+    with Knowledge(home / f"{collection.folder.name}.db") as words:
+        begin = time.process_time()
+        words.add(collection.folder)
+        seconds = time.process_time() - begin
+        passages = everything(words)
+        chosen = [each for each in collection.questions if half in (None, HALVES[each.held_out])]
+        judged = [(each.text, {one.number for one in passages if each.answers(one)}) for each in chosen]
+        asked = [each for each in judged if each[1]]
+        yield from ["", f"### {collection.title}", ""]
+        yield (
+            f"{len(asked)} questions on {len(passages)} passages, indexed in {seconds * 1_000 / len(passages):.2f} ms"
+            f" each; {len(judged) - len(asked)} more have no answer in these texts."
+        )
+        yield from ["", "| way | MRR@10 | recall@5 | nDCG@10 | median ms |", "|---|---|---|---|---|"]
+        plain = PlainRanking({each.number: each.text for each in passages})
+        yield row("plain BM25 over the same passages", lambda question: plain.search(question, SHOWN), asked)
+        yield row("agentkit, words", numbers(words), asked)
+        texts = [embedded_text(each.title, each.section, each.text) for each in passages]
+        for name, embed in embeddings(texts):
+            yield from with_vectors(name, embed, home / f"{collection.folder.name}-{name}.db", collection, asked)
+
+
+def with_vectors(name: str, embed: Embed, place: Path, collection: Collection, asked: Judged) -> Iterator[str]:
+    """The same collection by vectors alone, and by both."""
+    with Knowledge(place, embed=embed) as both:
+        both.add(collection.folder)
+        yield row(f"vectors alone ({name})", nearest(both, embed), asked)
+        yield row(f"agentkit, words and vectors ({name})", numbers(both), asked)
+
+
+def everything(knowledge: Knowledge) -> list[Passage]:
+    """All passages, by their numbers."""
+    total = sum(document.passages for document in knowledge.documents)
+    return list(knowledge.store.passages(range(1, total + 1)).values())
+
+
+def numbers(knowledge: Knowledge) -> Search:
+    """The search of agentkit."""
+    return lambda question: [each.number for each in knowledge.search(question, SHOWN)]
+
+
+def nearest(knowledge: Knowledge, embed: Embed) -> Search:
+    """Passages by their vectors alone."""
+    made = embedding(embed, None)
+
+    def search(question: str) -> list[int]:
+        vector = made.vector(question) if made else []
+        return [number for number, _ in knowledge.store.find_vector(Scope(SPACE), vector, SHOWN)]
+
+    return search
+
+
+def row(way: str, search: Search, asked: Judged) -> str:
+    """One line of the table."""
+    seconds, figures = [], []
+    for question, answers in asked:
+        begin = time.perf_counter()
+        shown = search(question)
+        seconds.append(time.perf_counter() - begin)
+        figures.append((reciprocal_rank(shown, answers), recall(shown[:5], answers), gain(shown, answers)))
+    means = " | ".join(f"{statistics.fmean(each):.3f}" for each in zip(*figures, strict=True))
+    return f"| {way} | {means} | {statistics.median(seconds) * 1_000:.1f} |"
+
+
+def reciprocal_rank(shown: Sequence[int], answers: set[int]) -> float:
+    """One by the rank of the first that answers; 0 when none does."""
+    return next((1 / rank for rank, number in enumerate(shown, 1) if number in answers), 0.0)
+
+
+def recall(shown: Sequence[int], answers: set[int]) -> float:
+    """The share of those that answer among those that are shown."""
+    return len(answers.intersection(shown)) / len(answers)
+
+
+def gain(shown: Sequence[int], answers: set[int]) -> float:
+    """What the answers that are shown count by their ranks, next to the best order."""
+    best = sum(1 / math.log2(rank + 1) for rank in range(1, min(SHOWN, len(answers)) + 1))
+    return sum(1 / math.log2(rank + 1) for rank, number in enumerate(shown, 1) if number in answers) / best
