@@ -1,7 +1,8 @@
 """How often is the offline model right, and how often wrong?
 
 Asks every question of `questions.jsonl` with the four core tools and with all twelve, or with five tools of somebody
-else's, and gives a Markdown table for the held-out half and for both. No tool is run: judged are the calls proposed.
+else's, then those of `typed.jsonl`, which are typed as people type: in haste, misspelt, as a command line. Gives a
+Markdown table for the held-out half and for both. No tool is run: judged are the calls proposed.
 """
 
 from __future__ import annotations
@@ -55,12 +56,13 @@ def measure(ask: Any, half: str | None) -> Iterator[Outcome]:
     specs = json.loads((HERE / "tools.json").read_text("utf-8"))
     shipped = {tool.name: tool.spec for tool in default_tools}
     sets = {"core": specs["core"], "all twelve": specs["core"] + specs["web"] + specs["system"]}
-    questions = [json.loads(line) for line in (HERE / "questions.jsonl").read_text("utf-8").splitlines()]
-    for name, chosen in {**sets, "five others": specs["other"]}.items():
-        tools = [shipped.get(spec["name"]) or ToolSpec(**spec) for spec in chosen]
-        for question in questions:
-            if (question.get("tools") == "other") == (name == "five others") and half in (None, question["half"]):
-                yield judged(question, name, tools, ask)
+    for file, suffix in (("questions.jsonl", ""), ("typed.jsonl", ", as typed")):
+        questions = [json.loads(line) for line in (HERE / file).read_text("utf-8").splitlines()]
+        for name, chosen in {**sets, "five others": specs["other"]}.items():
+            tools = [shipped.get(spec["name"]) or ToolSpec(**spec) for spec in chosen]
+            for question in questions:
+                if (question.get("tools") == "other") == (name == "five others") and half in (None, question["half"]):
+                    yield judged(question, name + suffix, tools, ask)
 
 
 def judged(question: Mapping[str, Any], name: str, tools: Sequence[ToolSpec], ask: Any) -> Outcome:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentkit.llm.providers.offline.reading import Question, Shape, Span
 from agentkit.llm.providers.offline.vietnamese import stretches
-from agentkit.llm.providers.offline.words import GREETINGS, HERE, STOP_WORDS, idea, ideas, words
+from agentkit.llm.providers.offline.words import GREETINGS, HERE, STOP_WORDS, idea, ideas, vocabulary, words
 from agentkit.messages import ToolSpec
 
 
@@ -86,7 +86,8 @@ class Offer:
     @property
     def plausible(self) -> bool:
         """Whether it could be meant at all. A quotation or a topic alone does not tell what to do with it."""
-        if self.missing:
+        wordless = any(kind is Kind.MESSAGE and not self.candidates[name] for name, kind in self.kinds.items())
+        if self.missing or (self.formal and wordless and self.question.ideas.isdisjoint({"save", "send"})):
             return False
         telling = any(self.kinds.get(name) in (*TELLING, Kind.QUERY) for name in self.required)
         return bool(self.matched or telling or not self.known)
@@ -115,6 +116,8 @@ def offers(question: Question, specs: Iterable[ToolSpec], most: int = 5) -> list
     every = [Offer(question, spec) for spec in specs]
     lacking = [offer for offer in every if offer.missing]
     able = [offer for offer in every if offer.plausible and (offer.support or not offer.known)]
+    if question.lead in _DEEDS:
+        able = [offer for offer in able if not offer.formal or not offer.ideas.isdisjoint({question.lead, "search"})]
     able = [offer for offer in able if offer.filled or not any(other.matched > offer.matched for other in lacking)]
     if _is_plain(question, every):
         able = [offer for offer in able if offer.matched or Kind.QUERY not in offer.kinds.values()]
@@ -152,6 +155,7 @@ def _outdoes(one: Offer, other: Offer) -> bool:
 def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()) -> frozenset[str]:
     """The ideas of the question that neither the tools nor the arguments account for."""
     told = {each for offer in used for each in offer.ideas}
+    told |= {"file"} if "folder" in told else set()  # a folder is spoken of as its files
     return question.ideas - told - ideas(words(" ".join(texts_in(list(arguments))))) - _ASKING - ideas(GREETINGS)
 
 
@@ -348,14 +352,25 @@ _FINDERS: dict[Kind, Callable[[Offer], Iterator[str]]] = {
     Kind.TEXT: _named_texts,
     Kind.MESSAGE: _messages,
 }
+_DEEDS = ideas(
+    vocabulary(
+        """rename copy move append delete remove erase replace insert send email post upload share publish tweet convert
+        translate zip unzip compress extract install update edit change fix bookmark play draw paint sing capitalize
+        reverse sort swap rotate crop remind wake schedule book buy order call set turn"""
+    )
+)
+"""What is to be done to something: only a tool that speaks of it does it, whatever stands in the question."""
+
 _ASKING = frozenset({"search", "see", "fetch", "article"})
 _FILE_NAME = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$|^[.~]?/\S")
 _NAMED_PATH = re.compile(
     r"\b(?:(?:file|folder|directory|dir|thư mục|tệp|tập tin)(?:\s+(?:named|called|tên))?"
-    r"|named|called|in|inside|under|of|at)\s+"
-    r"(?:the\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+and\b)",
+    r"|named|called|in|inside|under|of|at|trong|ở)\s+"
+    r"(?:the\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+(?:and|có)\b)",
     re.IGNORECASE,
 )
 _NAMED_TEXT = re.compile(
-    r"\b(?:word|name|string|text)\s+([^\W\d_]{2,})(?=[\s?.!]*$|\s+(?:have|has|contain|is)\b)", re.IGNORECASE
+    r"\b(?:word|name|string|text|(?:letters|chars|chữ cái)(?: (?:are|there|does|do|in|of|trong|của|từ))+)"
+    r"\s+([^\W\d_]{2,})(?=[\s?.!]*$|\s+(?:have|has|contain|is|có)\b)",
+    re.IGNORECASE,
 )

@@ -55,14 +55,18 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
             calls.append(call)
             doubts.extend(f"{name}: {parameter}" for parameter in unclear)
     refused = not calls
-    plain = _plain_call(question, offered)
-    if not calls or (doubts and {call.tool for call in calls} == {call.tool for call in plain}):
+    plain = _plain_call(question, offered) or _search(question, offered)
+    clear = any(by_name[call.tool].support >= _CLEAR_SUPPORT for call in plain)
+    agreed = {call.tool for call in calls} == {call.tool for call in plain}
+    refused = refused or (clear and not agreed and all(by_name[call.tool].formal for call in calls))
+    if refused or (doubts and agreed):
         calls, doubts = plain, []
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
     complete = bool(calls) and not doubts and all(offer.support for offer in used)
     case = _Case(question, offered, used, calls)
     confidence = float(envelope.get("confidence") or 0)
-    if refused and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
+    sought = bool(calls) and calls == _search(question, offered)
+    if refused and not sought and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
         doubts.append("the engine refuses")
     elif not refused and confidence < case.needed_confidence:
         doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
@@ -77,13 +81,24 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[Proposal]:
         if offer.formal and offer.matched and all(len(offer.candidates[name]) == 1 for name in offer.required)
     ]
     best = max(able, key=lambda offer: offer.support, default=None)
-    if best is None or leftover(question, [best]):
+    if best is None:
+        return []
+    told = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
+    if leftover(question, [best], [told]):
         return []
     if any(offer.support >= best.support for offer in offered if offer is not best):
         return []
-    told = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
     needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in TELLING))
     return [Proposal(best.spec.name, {name: told[name] for name in needed if name in told})]
+
+
+def _search(question: Question, offered: Sequence[Offer]) -> list[Proposal]:
+    """The first search for what a question about the world is about, when nothing but searches could serve it."""
+    wanted = [[offer.kinds.get(name) for name in offer.required] for offer in offered]
+    if not offered or not question.asks_for_knowledge or any(kinds != [Kind.QUERY] for kinds in wanted):
+        return []
+    name = offered[0].required[0]
+    return [Proposal(offered[0].spec.name, {name: offered[0].candidates[name][0]})]
 
 
 def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str]) -> tuple[Proposal, tuple[str, ...]]:
@@ -190,7 +205,9 @@ class _Case:
     def _uncovered(self) -> Iterator[str]:
         """What stands in the question but in no call: spans, numbers, and choices that the tools have."""
         yield from (
-            span.text for span in self.question.spans if span.sure and not held(span, self.texts, self.question)
+            span.text
+            for span in self.question.spans
+            if (span.sure or span.shape is Shape.SUM) and not held(span, self.texts, self.question)
         )
         told = {number for text in self.texts for number in numbers_in(text)}
         yield from (f"{number:g}" for number in self.question.numbers if number not in told)
@@ -250,7 +267,7 @@ _FLOORS = {
     True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
     False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
 }
-_CLEAR_SUPPORT = 5
+_CLEAR_SUPPORT = 4
 """So much speaks for a call that the question spells out that it is made though the engine has none to propose."""
 
 DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself

@@ -20,6 +20,7 @@ from agentkit.llm.providers.offline.extraction import MAX_TOKENS, Form
 from agentkit.llm.providers.offline.finding import Kind, kinds_of, offers, unfilled
 from agentkit.llm.providers.offline.grounding import Proposal, judge
 from agentkit.llm.providers.offline.reading import Question
+from agentkit.llm.providers.offline.shorthand import only_states, spelled_out
 from agentkit.llm.providers.offline.vietnamese import in_english
 from agentkit.llm.providers.offline.words import words
 from agentkit.llm.providers.offline.worker import Worker
@@ -136,8 +137,10 @@ class OfflineModel:
         """The tool calls that a text asks for, or a text that says why there are none."""
         if len(text) > MAX_REQUEST_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
-        question = Question(text, orders=any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values()))
-        offered = [] if question.small or question.negated else offers(question, tools)
+        takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
+        question = Question(spelled_out(text), orders=takes_orders)
+        asks = not (question.small or question.negated or only_states(text))
+        offered = offers(question, tools) if asks else []
         if not offered:
             return _Answer(_unable(question, tools))
         raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)

@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from functools import cached_property
 
-from agentkit.llm.providers.offline.vietnamese import in_english, sum_in_english
+from agentkit.llm.providers.offline.vietnamese import asks_in_vietnamese, in_english, sum_in_english
 from agentkit.llm.providers.offline.words import (
     GREETINGS,
+    INTERROGATIVES,
+    LOOKUP,
     NUMBER_WORDS,
     SMALL_TALK,
     SMALL_WITH_OTHERS,
     STOP_WORDS,
+    SUM_WORDS,
     idea,
     ideas,
     numbers_in,
@@ -77,8 +80,17 @@ class Question:
     def ideas(self) -> frozenset[str]:
         """What the frame is about: ideas of its content words, and what `how much` and `how long` ask for."""
         outside = in_english(self._outside())
-        asked = {"calculation"} if _HOW_MUCH.search(outside) else set()
-        return ideas(self.frame) | asked | ({"measure"} if _HOW_LONG.search(outside) else set())
+        asked = {idea for pattern, idea in _ASKED_FOR if pattern.search(outside)}
+        said = ideas(self.frame) | asked
+        return said | {"list", "folder"} if self._asks_for_files(outside, said) else said
+
+    def _asks_for_files(self, outside: str, said: frozenset[str]) -> bool:
+        """Whether it asks which files there are: all of them, or what is in something that is no file."""
+        places = self.of(Shape.PATH)
+        if self.of(Shape.URL) or "save" in said or any(_ENDING.search(place.text) for place in places):
+            return False
+        within = "see" not in said and any(_WITHIN.search(self.text[: place.start]) for place in places)
+        return within or any(place.text.endswith("/") for place in places) or bool(_FILES.search(outside))
 
     @property
     def negated(self) -> bool:
@@ -96,8 +108,9 @@ class Question:
     def asks_for_knowledge(self) -> bool:
         """Whether it is a question about the world: an interrogative first, nobody's person and no sum in it."""
         first, *rest = plain(self.frame) or [""]
-        counts = self.numbers and (_SUM_WORDS.intersection(rest) or _SUM_SIGN.search(self._outside()))
-        return first in _INTERROGATIVES and not self.personal and not counts
+        counts = self.numbers and (SUM_WORDS.intersection(rest) or _SUM_SIGN.search(self._outside()))
+        asks = first in INTERROGATIVES or LOOKUP.match(self.text) or asks_in_vietnamese(self.text)
+        return bool(asks) and not self.personal and not counts
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -281,8 +294,15 @@ def _is_file_like(path: str) -> bool:
 _FINDERS = (_marked, _addresses, _spoken_sums, _sums, _paths)
 
 _COLON = re.compile(r":\s+(?=\S)")
-_HOW_MUCH = re.compile(r"\bhow\s+much\b", re.IGNORECASE)
-_HOW_LONG = re.compile(r"\bhow\s+long\b[^\0]*\0", re.IGNORECASE)
+_ASKED_FOR = (
+    (re.compile(r"\bhow\s+much\b", re.IGNORECASE), "calculation"),
+    (re.compile(r"\bhow\s+long\b[^\0]*\0", re.IGNORECASE), "measure"),
+)
+_FILES = re.compile(
+    r"(?:\b(?:which|what|all|show|list|any)(?: (?:me|the|of|all|my))*|\A) ?(?:files|folders)\b", re.IGNORECASE
+)
+_WITHIN = re.compile(r"\b(?:in|inside|under)\s+$", re.IGNORECASE)
+_ENDING = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$")
 _ORDER = re.compile(
     r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just|hãy|và|rồi|giúp tôi)\s+)(?:run|execute|chạy|thực thi)\b"
     r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|code|script|snippet"
@@ -375,9 +395,4 @@ _PERSONS = vocabulary("i i'm i've i'd i'll me my mine myself we us our you you'r
 _POLITE = re.compile(
     r"\b(?:can|could|would|will) you\b|\bdo you know\b|\b(?:for|tell|give|show|find|get|let) (?:me|us)\b"
     r"|\bdo (?:you|i|we) get\b|\bare we in\b|\b(?:i|we) (?:want|need|would like)(?: to)?\b"
-)
-_INTERROGATIVES = vocabulary("who whom whose what which when where why how")
-_SUM_WORDS = vocabulary(
-    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power "
-    "difference average mean sum product total ratio"
 )

@@ -9,20 +9,28 @@ from collections.abc import Iterator
 _MEANINGS = {
     "what": "gì, cái gì, nào",
     "what is": "là gì",
-    "who is": "là ai",
+    "who is": "là ai, ai là",
+    "who": "ai đã",
     "where": "ở đâu, đâu",
     "when": "khi nào, bao giờ",
     "why": "tại sao, vì sao",
     "how": "như thế nào, thế nào, ra sao, làm sao, làm thế nào",
     "how much": "bao nhiêu, mấy",
     "what time": "mấy giờ",
+    "what time is it": "mấy giờ rồi",
+    "today's date": "ngày hôm nay",
+    "tell me": "cho tôi biết, cho mình biết, cho em biết",
+    "files": "các file, các tệp, các tập tin, những file, những tệp",
+    "which files": "những file nào, file nào, những tệp nào, tệp nào, các file nào",
     "what day": "thứ mấy, ngày mấy, ngày nào, ngày bao nhiêu, ngày mấy tháng mấy",
     "what month": "tháng mấy",
     "what year": "năm nào, năm bao nhiêu, năm mấy",
     "now": "bây giờ, hiện tại, hiện giờ, lúc này, đang",
     "today": "hôm nay",
     "time": "thời gian, giờ",
-    "date": "ngày tháng",
+    "date": "ngày tháng, ngày",
+    "tomorrow": "ngày mai",
+    "yesterday": "hôm qua",
     "calculate": "tính, tính toán",
     "equals": "bằng",
     "read": "đọc",
@@ -47,7 +55,8 @@ _MEANINGS = {
     "program": "chương trình",
     "count": "đếm",
     "words": "số từ",
-    "characters": "ký tự, kí tự, số ký tự, số kí tự, chữ cái",
+    "characters": "ký tự, kí tự, số ký tự, số kí tự",
+    "letters": "chữ cái, số chữ cái",
     "lines": "số dòng",
     "length": "độ dài",
     "how long": "dài bao nhiêu",
@@ -64,6 +73,13 @@ _MEANINGS = {
     "send": "gửi",
     "message": "tin nhắn",
     "delete": "xóa, xoá",
+    "rename": "đổi tên",
+    "copy": "sao chép",
+    "convert": "chuyển",
+    "remind": "nhắc",
+    "alarm": "báo thức",
+    "sing": "hát",
+    "know": "biết",
     "translate": "dịch",
     "tell": "kể, nói",
     "hello": "xin chào, chào",
@@ -102,6 +118,11 @@ _ENGLISH = {phrase.strip(): english for english, phrases in _MEANINGS.items() fo
 _KNOWN = "|".join(re.escape(phrase) for phrase in sorted(_ENGLISH, key=len, reverse=True))
 _PHRASE = re.compile(rf"(?<!\w)(?:{_KNOWN})(?!\w)", re.IGNORECASE)
 _STRETCH = re.compile(rf"(?<!\S)(?:{_KNOWN})(?!\w)\S*|\S+", re.IGNORECASE)
+_ASKS = re.compile(
+    r"(?<!\w)(?:là gì|là ai|ở đâu|bao nhiêu|khi nào|bao giờ|năm nào|như thế nào)[\s?.!]*$"
+    r"|^\s*(?:ai là|ai đã|tại sao|vì sao)(?!\w)",
+    re.IGNORECASE,
+)
 _OPERATORS = {
     "cộng với": "+",
     "cộng": "+",
@@ -127,6 +148,11 @@ _OPERATOR = re.compile(rf"\b(?:{'|'.join(sorted(_OPERATORS, key=len, reverse=Tru
 def in_english(text: str) -> str:
     """The text with the Vietnamese words that say what is to be done in English, and all others as they are."""
     return _PHRASE.sub(lambda found: _ENGLISH[found.group().lower()], unicodedata.normalize("NFC", text))
+
+
+def asks_in_vietnamese(text: str) -> bool:
+    """Whether it asks about something in Vietnamese, where the word that asks stands at either end."""
+    return _ASKS.search(unicodedata.normalize("NFC", text)) is not None
 
 
 def stretches(text: str) -> Iterator[re.Match[str]]:

@@ -29,6 +29,18 @@ def spoken_numbers_in(text: str) -> tuple[float, ...]:
     return tuple(NUMBER_WORDS[word] for word in words(text) if word in NUMBER_WORDS)
 
 
+def spoken(text: str) -> float:
+    """The number that words such as `two hundred and five` or `twenty-two` say together."""
+    whole = part = 0.0
+    for word in re.findall(r"[a-z]+", text.lower()):
+        if word in _SCALES:
+            part = max(part, 1) * _SCALES[word]
+            whole, part = (whole + part, 0.0) if _SCALES[word] > 100 else (whole, part)
+        else:
+            part += NUMBER_WORDS.get(word, 0.0)
+    return whole + part
+
+
 def words(text: str) -> list[str]:
     """The words and numbers of a text, lower case, apostrophes inside them kept; known Vietnamese ones in English."""
     return [match.group().lower() for match in _WORD.finditer(in_english(text))]
@@ -73,6 +85,16 @@ NUMBER_WORDS: dict[str, float] = {
     "half": 0.5,
 }
 
+_SCALES = {"hundred": 100.0, "thousand": 1_000.0, "million": 1_000_000.0}
+_UNIT, _TEN = "|".join(_COUNT.split()[1:10]), "|".join(["twenty", *_TENS.split()])
+_SMALL_NUMBER = rf"(?:(?:{_TEN})(?:[- ](?:{_UNIT}))?|{'|'.join(_COUNT.split()[1:20])})"
+SPOKEN_NUMBER = re.compile(
+    rf"\b(?:(?:{_TEN})[- ](?:{_UNIT})|(?:a|{_SMALL_NUMBER})(?: (?:{'|'.join(_SCALES)}))+"
+    rf"(?:(?: and)? {_SMALL_NUMBER}(?: hundred)?)*)\b",
+    re.IGNORECASE,
+)
+"""Numbers that take several words."""
+
 STOP_WORDS = vocabulary(
     """a an the this that these those it its it's there here and or but so as at by for from in into of off on onto to
     with without about than then too also just only very some any all both each every other another such
@@ -81,10 +103,10 @@ STOP_WORDS = vocabulary(
     what which who whom whose when where why how please kindly let lets tell give show get want need know say says
     do don't not no never if because while over under between out up down
     much many long right exactly actually really quickly now current currently present following me following's
-    using use via inside within called named"""
+    using use via inside within called named yet chance come comes roughly approximately"""
 )
 GREETINGS = vocabulary(
-    "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry"
+    "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry pls plz"
 )
 SMALL_TALK = GREETINGS | vocabulary(
     """good later see yep nope sure fine great cool nice awesome well lol haha wow test testing help going doing meet
@@ -92,6 +114,17 @@ SMALL_TALK = GREETINGS | vocabulary(
     things"""
 )
 HERE = vocabulary("current present working here home")
+INTERROGATIVES = vocabulary("who whom whose what which when where why how")
+SUM_WORDS = vocabulary(
+    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power "
+    "difference average mean sum product total ratio"
+)
+LOOKUP = re.compile(
+    r"\s*(?:the )?(?:latest |recent )?(?:capital|population|meaning|definition|history|news|president|inventor|author"
+    r"|founder|height|age|origin|causes|biography|life|area|price) (?:of|about|on|in) \w",
+    re.IGNORECASE,
+)
+"""A request to look something up that is no whole question: `capital of Mongolia`."""
 SMALL_WITH_OTHERS = vocabulary("morning afternoon evening night day today name")
 """Small talk only beside other small talk: `good day` asks for nothing, `what day is it` does."""
 
@@ -113,7 +146,7 @@ _FAMILIES = {
     "page": "page website url link site address",
     "see": "read open view display print content contents contain inside see",
     "wikipedia": "wikipedia wiki",
-    "fetch": "fetch download visit retrieve load grab",
+    "fetch": "fetch download visit retrieve load grab pull",
     "save": "write save store put create make",
     "send": "send post reply say message",
     "list": "list listing",

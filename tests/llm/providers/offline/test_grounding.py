@@ -226,7 +226,7 @@ def test_a_text_to_be_written_must_be_spelled_out(content, accepted):
 
 def test_a_complete_call_can_be_suggested():
     """A call that lacks nothing but certainty is complete."""
-    assert judged("delete a.txt", ("read_file", {"path": "a.txt"})).complete
+    assert judged("ponder a.txt", ("read_file", {"path": "a.txt"})).complete
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,34 @@ def test_what_is_spelled_out_needs_no_engine(text, calls):
     """Where the engine proposes nothing, the call is taken that the question spells out for one tool only."""
     judgment = judged(text)
     assert [(call.tool, dict(call.arguments)) for call in judgment.calls] == calls
-    assert (judgment.doubts == ()) == (bool(calls) and calls[0][0] == "write_file")
+    assert (judgment.doubts == ()) == bool(calls)
 
 
 def test_tools_of_equal_standing_are_left_to_the_engine():
     """Where two tools have as much to say for them and the engine proposes neither, nothing is called."""
     twins = (tool("keep_note", "Write a note.", content=TEXT), tool("keep_memo", "Write a memo.", content=TEXT))
     assert judged("write 'hi'", tools=twins).calls == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [("what does CPU stand for?", "CPU stand"), ("thủ đô của Nhật Bản là gì?", "thủ đô của Nhật Bản")],
+)
+def test_a_question_about_the_world_is_searched_for(text, query):
+    """Where nothing but a search could answer and the engine proposes nothing, the question's topic is searched for."""
+    judgment = judged(text)
+    assert judgment.calls == (Proposal("web_search", {"query": query}),)
+    assert judgment.doubts == ()
+
+
+def test_what_is_spelled_out_outweighs_another_proposal():
+    """The call that the question spells out is made where the engine proposes a tool that the words say less for."""
+    judgment = judged("list the files in src/", ("read_file", {"path": "src/"}), confidence=0.3)
+    assert judgment.calls == (Proposal("list_directory", {"path": "src/"}),)
+    assert judgment.doubts == ()
+
+
+def test_a_sum_that_may_be_a_date_is_not_passed_over():
+    """What may be a sum beside another request is asked about, so that nothing is done by halves."""
+    judgment = judged("the time please, and 12/4", ("get_current_datetime", {}))
+    assert judgment.doubts == ("not used: 12/4",)

@@ -139,11 +139,11 @@ def test_a_question_without_its_object_is_asked_back(model):
 
 def test_what_is_not_sure_is_suggested_and_a_yes_accepts_it(model):
     """A doubtful call is described, and made when the user says yes."""
-    response = model.complete(ask("cat notes.txt"))
+    response = model.complete(ask("ponder notes.txt"))
     assert response.tool_calls == ()
     assert 'Did you mean read_file with path "notes.txt"?' in response.text
     assert response.raw["doubts"]
-    conversation = [UserMessage("cat notes.txt"), response.message, UserMessage("Yes, please.")]
+    conversation = [UserMessage("ponder notes.txt"), response.message, UserMessage("Yes, please.")]
     (call,) = model.complete(Request(conversation, tools=TOOLS)).tool_calls
     assert (call.name, json.loads(call.arguments)) == ("read_file", {"path": "notes.txt"})
 

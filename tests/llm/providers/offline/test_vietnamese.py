@@ -16,7 +16,7 @@ SPECS = [tool.spec for tool in default_tools]
     ("text", "english"),
     [
         ("Bây giờ là mấy giờ?", "now is what time?"),
-        ("Liệt kê các tệp trong thư mục docs", "list the file in folder docs"),
+        ("Liệt kê các tệp trong thư mục docs", "list files in folder docs"),
         ("Tìm Hồ Chí Minh", "search Hồ Chí Minh"),
         (unicodedata.normalize("NFD", "Tính"), "calculate"),
         ("The cheese is in the tin.", "The cheese is in the tin."),
