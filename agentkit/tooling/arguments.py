@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from agentkit.errors import BadArguments
+from agentkit.tooling.meaning import values
+from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN
+from agentkit.tooling.meaning.spelling import read_json
 from agentkit.tooling.strict import Schema, admits_null
 
 _MOST_TEXT = 1_000
@@ -18,7 +21,8 @@ _MOST_SHOWN = 80
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MOST_SHOWN
 
-Fault = tuple[tuple[str | int, ...], str, Any]
+Place = tuple[str | int, ...]
+Fault = tuple[Place, str, Any]
 """Where in the arguments, what is wrong there, and the value that was given."""
 
 
@@ -95,20 +99,67 @@ def expected(schema: object) -> str:
     return " or ".join(_KINDS.get(kind, kind) for kind in _kinds(schema)) or "any value"
 
 
-def repaired(arguments: dict[str, Any], faults: Iterable[Fault], optional: Sequence[str]) -> dict[str, Any] | None:
+def repaired(
+    arguments: dict[str, Any], faults: Iterable[Fault], optional: Sequence[str], schema: Schema | None = None
+) -> dict[str, Any] | None:
     """The arguments with what models often get wrong put right, or None when nothing could be.
 
-    At each fault, a list or object that was written as JSON text is read, and a null is taken to mean "not given".
-    Outermost nulls are dropped only for names in `optional`.
+    At each fault, a null is taken to mean "not given", a list or object that was written as text is read, and where
+    the schema is known, a value or name is taken for the one that it clearly stands for. Outermost arguments are left
+    out only for names in `optional`.
     """
-    changes: dict[tuple[str | int, ...], Any] = {}
-    for path in dict.fromkeys(path for path, _, _ in faults):
+    changes: dict[Place, Any] = {}
+    reasons: dict[Place, list[str]] = {}
+    for path, what, _ in faults:
+        if path:
+            reasons.setdefault(path, []).append(what)
+    for path, whats in reasons.items():
         value: Any = functools.reduce(_inside, path, cast("Any", arguments))
-        if value is None and isinstance(path[-1], str) and (len(path) > 1 or path[0] in optional):
+        around, last = path[:-1], path[-1]
+        if whats in ([MISSING], [UNKNOWN]):
+            changes.update(_renamed(arguments, path, schema or {}))
+        elif value is None and isinstance(last, str) and (around or last in optional):
             changes[path] = _DROPPED
-        elif isinstance(value, str) and isinstance(meant := _json_or_none(value), dict | list):
-            changes[path] = meant
+        elif value is not _ABSENT:
+            may_drop = last in optional or (bool(around) and _is_optional(path, schema or {}))
+            new = _meant(value, whats, path, schema or {}, may_drop=may_drop)
+            if new is not values.UNCLEAR:
+                changes[path] = new
     return _changed(arguments, changes) if changes else None
+
+
+def _renamed(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Place, Any]:
+    """A name that is missing and one that is unknown, when they are the same in other letters; a null names nothing."""
+    *around, last = path
+    container = functools.reduce(_inside, around, cast("Any", arguments))
+    known = values.names_in(values.nodes_at(schema, around))
+    if not isinstance(container, Mapping) or not isinstance(last, str):
+        return {}
+    if container.get(last, _ABSENT) is None:
+        return {path: _DROPPED}
+    is_missing = last not in container
+    candidates = [name for name in (container if is_missing else known) if (name in known) is not is_missing]
+    other = values.same_name(last, [name for name in candidates if is_missing or name not in container])
+    if other is None:
+        return {}
+    old, new = (other, last) if is_missing else (last, other)
+    return {(*around, old): _DROPPED, (*around, new): container[old]}
+
+
+def _is_optional(path: Place, schema: Schema) -> bool:
+    *around, last = path
+    return isinstance(last, str) and values.is_optional(last, values.nodes_at(schema, around))
+
+
+def _meant(value: Any, whats: Sequence[str], path: Place, schema: Schema, *, may_drop: bool) -> Any:
+    """What stands for a wrong value; a text that says null is null, or not given, where no text was asked for."""
+    nodes = values.nodes_at(schema, path)
+    if isinstance(value, str) and values.is_null(value) and all(what.startswith("should be ") for what in whats):
+        if any(map(admits_null, nodes)):
+            return None
+        if may_drop:
+            return _DROPPED
+    return values.meant(value, nodes, schema)
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,6 +198,9 @@ def checked_against(schema: Schema, arguments: str | Mapping[str, Any] | None, t
     for name in filter(properties.__contains__, given):
         given[name] = _converted(given[name], properties[name])
         if not _fits(given[name], properties[name]):
+            new = values.meant(given[name], values.nodes_at(schema, [name]), schema)
+            given[name] = new if new is not values.UNCLEAR and _fits(new, properties[name]) else given[name]
+        if not _fits(given[name], properties[name]):
             sentences.append(wrong([name], f"should be {expected(properties[name])}", given[name]))
     if sentences:
         raise complaint(sentences)
@@ -161,7 +215,7 @@ def _parsed(text: str) -> Any:
     if not text.strip():
         return None
     try:
-        return json.loads(text)
+        return read_json(text)
     except json.JSONDecodeError as error:
         where = text[max(error.pos - 20, 0) : error.pos + 20]
         raise BadArguments(
@@ -175,7 +229,7 @@ def _parsed(text: str) -> Any:
 
 def _json_or_none(text: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except (ValueError, RecursionError):
         return None
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from agentkit.slotted import dataclass
+from agentkit.tooling.signature import REQUIRED, Parameter
+from agentkit.tooling.strict import Schema
 
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType)
@@ -61,7 +63,7 @@ def _annotated(args: tuple[Any, ...]) -> Plain | None:
 
 
 def _literal(choices: tuple[Any, ...]) -> Plain | None:
-    if any(type(choice) is not str for choice in choices):
+    if not choices or any(type(choice) is not str for choice in choices):
         return None
     schema = {"const": choices[0]} if len(choices) == 1 else {"enum": list(choices)}
     return Plain({**schema, "type": "string"}, lambda value: type(value) is str and value in choices)
@@ -79,7 +81,7 @@ def _optional(args: tuple[Any, ...]) -> Plain | None:
 
 def _list(args: tuple[Any, ...]) -> Plain | None:
     item = plain(args[0] if args else Any)
-    if item is None:
+    if item is None or len(args) > 1:
         return None
     accepts = item.accepts
     schema = {"items": item.schema, "type": "array"}
@@ -87,7 +89,7 @@ def _list(args: tuple[Any, ...]) -> Plain | None:
 
 
 def _dict(args: tuple[Any, ...]) -> Plain | None:
-    key, content = args or (str, Any)
+    key, content = args if len(args) == 2 else (str if not args else None, Any)
     item = plain(content)
     if item is None or key is not str:
         return None
@@ -109,3 +111,45 @@ _READERS: dict[Any, Callable[[tuple[Any, ...]], Plain | None]] = {
     list: _list,
     dict: _dict,
 }
+
+
+def plain_forms(parameters: Sequence[Parameter]) -> tuple[Plain, ...] | None:
+    """The plain forms of all parameters, or None when one of them has none."""
+    forms = []
+    for parameter in parameters:
+        form = plain(parameter.hint)
+        if form is None or not (parameter.required or is_plain_default(parameter.default, parameter.hint)):
+            return None
+        forms.append(form)
+    return tuple(forms)
+
+
+def plain_schema(parameters: Sequence[Parameter], forms: Sequence[Plain]) -> Schema:
+    """The JSON schema of plain parameters."""
+    properties = {
+        parameter.name: form.schema if parameter.required else {"default": _written(parameter.default), **form.schema}
+        for parameter, form in zip(parameters, forms, strict=True)
+    }
+    required = [parameter.name for parameter in parameters if parameter.required]
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def _written(default: Any) -> Any:
+    """A default as a schema shows it."""
+    return default.value if isinstance(default, Enum) else default
+
+
+def exact(parameters: Sequence[Parameter], forms: Sequence[Plain], given: dict[str, Any]) -> dict[str, Any] | None:
+    """The keyword arguments when every value is of its exact type, or None when somebody must look closer."""
+    checked = {}
+    for parameter, form in zip(parameters, forms, strict=True):
+        value = given.get(parameter.name, REQUIRED)
+        if value is REQUIRED or (value is None and not form.nullable):
+            if parameter.required:
+                return None
+            value = parameter.default
+        elif not form.accepts(value):
+            return None
+        checked[parameter.name] = value
+    return checked if given.keys() <= checked.keys() else None

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import functools
 import json
+import numbers
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints, is_typeddict
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Reversible, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    AnyStr,
+    Literal,
+    LiteralString,
+    Protocol,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from agentkit.errors import BadArguments, ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.plain import Plain, is_plain_default, plain
-from agentkit.tooling.signature import REQUIRED, Parameter
-from agentkit.tooling.strict import Schema, refuse_malformed, strict, tidied
+from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN, first_sentence, reason, untold
+from agentkit.tooling.meaning.schemas import generator
+from agentkit.tooling.meaning.spelling import as_json
+from agentkit.tooling.plain import exact, plain_forms, plain_schema
+from agentkit.tooling.signature import Parameter
+from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -64,7 +79,7 @@ class FunctionParameters:
         self._without_first = without_first
         self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
         self._parameters = reflection.parameters_of(self._signature, function, tool_name)
-        self._plain = _plain_forms(self._parameters)
+        self._plain = plain_forms(self._parameters)
         self._built = self._rich_parameters() if self._plain is None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,7 +105,7 @@ class FunctionParameters:
     @functools.cached_property
     def json_schema(self) -> Schema:
         """The JSON schema of the arguments: an object, closed."""
-        schema = self._rich.json_schema() if self._plain is None else _plain_schema(self._parameters, self._plain)
+        schema = self._rich.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
         texts = self._documentation.parameters
         for parameter, name in zip(self._parameters, schema["properties"], strict=True):
             text = parameter.text or texts.get(parameter.name)
@@ -106,8 +121,8 @@ class FunctionParameters:
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
         given = reading.read_arguments(arguments)
-        exact = _exact(self._parameters, self._plain, given) if self._plain is not None else None
-        return self._rich.check(given) if exact is None else exact
+        checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
+        return self._rich.check(given) if checked is None else checked
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments of a Python call, defaults included, values as they are. Raises TypeError."""
@@ -154,6 +169,7 @@ class _RichParameters:
         self._tool_name = tool_name
         self._fields = {f"agentkit_parameter_{index}": parameter for index, parameter in enumerate(parameters)}
         self._model, self._schema = _built_or_refused(self._fields, tool_name, names)
+        self._has_unions = has_unions(self._schema)
         self._properties = self._schema.get("properties", {})
         required = self._schema.get("required", ())
         accepted = [_accepted_names(self._model, field) for field in self._fields]
@@ -170,19 +186,47 @@ class _RichParameters:
         from pydantic import ValidationError
 
         meant: dict[str, Any] | None = given
+        repairs = 0
         while meant is not None:
             try:
-                checked = self._model.model_validate(meant)
+                checked = self._validated(meant)
             except ValidationError as error:
                 faults = _faults(error, meant)
                 complaint = self._complaint(faults)
-                meant = reading.repaired(meant, faults, self._optional)
+                repairs += 1
+                meant = (
+                    reading.repaired(meant, faults, self._optional, self._schema) if repairs < _MOST_REPAIRS else None
+                )
             except Exception as error:
                 told = f"The arguments could not be checked ({type(error).__name__}: {error})."
                 raise reading.complaint([told]) from error
             else:
                 return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
         raise complaint
+
+    def _validated(self, given: dict[str, Any]) -> BaseModel:
+        """The checked arguments: Python values, or JSON, whose texts tell better which type of a union is meant."""
+        from pydantic import ValidationError
+
+        found = self._from_json(given) if self._has_unions else None
+        if found is not None:
+            return found
+        try:
+            return self._model.model_validate(given)
+        except ValidationError:
+            found = None if self._has_unions else self._from_json(given)
+            if found is None:
+                raise
+            return found
+
+    def _from_json(self, given: dict[str, Any]) -> BaseModel | None:
+        from pydantic import ValidationError
+
+        text = as_json(given)
+        try:
+            return None if text is None else self._model.model_validate_json(text)
+        except ValidationError:
+            return None
 
     def _complaint(self, faults: Sequence[reading.Fault]) -> BadArguments:
         grouped: dict[tuple[str | int, ...], list[reading.Fault]] = {}
@@ -195,7 +239,7 @@ class _RichParameters:
         outermost = len(path) == 1
         if reasons == [MISSING]:
             return reading.missing(path, tidied(self._schema)["properties"][path[0]] if outermost else None)
-        if reasons == [_UNKNOWN] and outermost:
+        if reasons == [UNKNOWN] and outermost:
             return reading.unknown(str(path[0]), self._tool_name, list(self._properties))
         if len(reasons) > 1:
             short = [reason.split(",")[0] for reason in reasons]
@@ -203,23 +247,14 @@ class _RichParameters:
         return reading.wrong(path, " or ".join(dict.fromkeys(reasons)), faults[0][2])
 
 
-MISSING = "is missing"
-_UNKNOWN = "is not a known name"
-_REASONS = {
-    "missing": MISSING,
-    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), _UNKNOWN),
-    "path_type": "should be a path, as text",
-    **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "model_attributes_type"), "should be an object"),
-    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "should be a list"),
-}
-"""What is wrong, by pydantic's error type, where its own words would puzzle a model."""
+_MOST_REPAIRS = 10
+"""How often arguments are repaired: a value inside another shows its faults when the outer one has none."""
 
 
 def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[type[BaseModel], Schema]:
     from pydantic import ConfigDict, Field, create_model
     from pydantic.json_schema import GenerateJsonSchema
 
-    quiet: Any = type("Quiet", (GenerateJsonSchema,), {"ignored_warning_kinds": {"non-serializable-default"}})
     definitions: dict[str, Any] = {
         field: (
             readable(parameter.hint, {}),
@@ -234,7 +269,9 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     )
     model = create_model("Arguments", __config__=config, **definitions)
     model.model_rebuild(_types_namespace=names)
-    schema = model.model_json_schema(schema_generator=quiet)
+    if model.model_fields.keys() != fields.keys():
+        raise TypeError("it is no type of a parameter")
+    schema = model.model_json_schema(schema_generator=generator(GenerateJsonSchema))
     if is_lazy(model.__pydantic_core_schema__):
         raise TypeError("a generator can be read only once; let it be a list")
     return model, schema
@@ -267,11 +304,6 @@ def _fresh(value: Any) -> Any:
     return list(map(_fresh, value)) if isinstance(value, list) else value
 
 
-def first_sentence(error: Exception) -> str:
-    """What an error says, without what follows its first sentence."""
-    return str(error).partition("\n")[0].partition(". ")[0]
-
-
 def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
     """The names an argument may be given by, the one in the schema first."""
     alias: Any = model.model_fields[field].validation_alias
@@ -280,23 +312,17 @@ def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
 
 def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fault]:
     faults: list[reading.Fault] = []
-    for each in error.errors(include_url=False, include_context=False):
+    for each in error.errors(include_url=False):
         path = reading.walk(given, each["loc"])
+        about_type = untold(each.get("ctx", {}))
+        if about_type is not None:
+            name, what = about_type
+            faults.append(((*path, name), what, each["input"] if what == MISSING else each["ctx"]["tag"]))
+            continue
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])
         faults.append((path, reason(each["type"], each["msg"]), each["input"]))
     return faults
-
-
-def reason(kind: str, message: str) -> str:
-    """What pydantic says of an error of this type, as the rest of a sentence about a value."""
-    if kind in _REASONS:
-        return _REASONS[kind]
-    message = message.partition("\n")[0]
-    subject, should, rest = message.partition(" should ")
-    if should and len(subject.split()) <= 2:
-        return f"should {rest}"
-    return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
 
 
 def _value(checked: BaseModel, field: str, parameter: Parameter) -> Any:
@@ -319,8 +345,16 @@ def is_lazy(schema: Any) -> bool:
     return isinstance(schema, list | tuple) and any(map(is_lazy, schema))
 
 
+_LISTS = (Iterable, Sequence, Collection, Container, Reversible)
+_EQUAL: tuple[tuple[Any, Any], ...] = (
+    *((LiteralString, str), (AnyStr, str), (any, Any)),
+    *((numbers.Number, int | float), (numbers.Real, int | float), (numbers.Integral, int)),
+)
+"""Annotations that mean another, which pydantic knows."""
+
+
 def readable(hint: Any, twins: dict[Any, Any]) -> Any:
-    """The annotation as pydantic wants it: an Iterable as a list, which is checked at once and can be read twice.
+    """The annotation as pydantic wants it: any iterable as a list, which is checked at once and can be read twice.
 
     Before Python 3.12 also `typing.TypedDict` as its equal of typing_extensions.
     """
@@ -328,10 +362,10 @@ def readable(hint: Any, twins: dict[Any, Any]) -> Any:
         return twins.get(hint) or _modern_twin(hint, twins)
     args = get_args(hint)
     new = tuple(readable(arg, twins) for arg in args)
-    if hint is Iterable or get_origin(hint) is Iterable:
+    if any(hint is each or get_origin(hint) is each for each in _LISTS):
         return types.GenericAlias(list, new or (Any,))
     if new == args or get_origin(hint) is Literal:
-        return hint
+        return next((read for spelled, read in _EQUAL if hint is spelled), hint)
     if isinstance(hint, types.UnionType):
         return functools.reduce(operator.or_, new)
     if get_origin(hint) is Annotated:
@@ -351,43 +385,3 @@ def _modern_twin(hint: Any, twins: dict[Any, Any]) -> Any:
         key: readable(inner, twins) for key, inner in get_type_hints(hint, include_extras=True).items()
     }
     return twin
-
-
-def _plain_forms(parameters: Sequence[Parameter]) -> tuple[Plain, ...] | None:
-    forms = []
-    for parameter in parameters:
-        form = plain(parameter.hint)
-        if form is None or not (parameter.required or is_plain_default(parameter.default, parameter.hint)):
-            return None
-        forms.append(form)
-    return tuple(forms)
-
-
-def _plain_schema(parameters: Sequence[Parameter], forms: Sequence[Plain]) -> Schema:
-    properties = {
-        parameter.name: form.schema if parameter.required else {"default": _shown(parameter.default), **form.schema}
-        for parameter, form in zip(parameters, forms, strict=True)
-    }
-    required = [parameter.name for parameter in parameters if parameter.required]
-    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": required} if required else schema
-
-
-def _shown(default: Any) -> Any:
-    """A default as a schema shows it."""
-    return default.value if isinstance(default, Enum) else default
-
-
-def _exact(parameters: Sequence[Parameter], forms: Sequence[Plain], given: dict[str, Any]) -> dict[str, Any] | None:
-    """The keyword arguments when every value is of its exact type, or None when somebody must look closer."""
-    checked = {}
-    for parameter, form in zip(parameters, forms, strict=True):
-        value = given.get(parameter.name, REQUIRED)
-        if value is REQUIRED or (value is None and not form.nullable):
-            if parameter.required:
-                return None
-            value = parameter.default
-        elif not form.accepts(value):
-            return None
-        checked[parameter.name] = value
-    return checked if given.keys() <= checked.keys() else None

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin, ge
 
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
+from agentkit.tooling.meaning import sections
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""
@@ -27,9 +28,9 @@ _REFUSED_KINDS = {
 _BUILTIN_TYPES = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _UNRESOLVABLE = (NameError, AttributeError, SyntaxError, TypeError, ValueError, LookupError)
 _SECTIONS = {
-    "google": r"(?m)^[ \t]*(Args|Arguments|Parameters|Params|Returns|Yields|Raises|Examples?):[ \t]*$",
     "numpydoc": r"(?m)^[ \t]*(Parameters|Returns|Yields|Raises|Examples|Notes)[ \t]*\n[ \t]*-{3,}[ \t]*$",
     "rest": r"(?m)^[ \t]*:(param|type|returns?|rtype|raises?)\b[^:\n]*:",
+    "epydoc": r"(?m)^[ \t]*@(param|type|returns?|rtype|raises?)\b[^:\n]*:",
 }
 
 
@@ -159,18 +160,22 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
 
 
 def documentation_of(function: Callable[..., Any]) -> Documentation:
-    """What the docstring says, read as Google, NumPy or reST when it has sections of that style."""
-    docstring = inspect.cleandoc(_docstring(function))
+    """What the docstring says, read as Google, NumPy, reST or Epytext when it has sections of that style."""
+    docstring = inspect.cleandoc(_docstring(function)).strip()
     style = next((style for style, pattern in _SECTIONS.items() if re.search(pattern, docstring)), None)
     if style is None:
-        return Documentation(docstring)
+        return Documentation(*sections.described(docstring))
     from docstring_parser import DocstringStyle, ParseError, parse
 
     try:
         parsed = parse(docstring, DocstringStyle[style.upper()])
     except (ParseError, ValueError, LookupError):
         return Documentation(docstring)
-    parameters = {param.arg_name.lstrip("*"): (param.description or "").strip() for param in parsed.params}
+    parameters = {
+        name.strip(" *"): (param.description or "").strip()
+        for param in parsed.params
+        for name in param.arg_name.split(",")
+    }
     return Documentation((parsed.description or "").strip(), parameters)
 
 
@@ -221,7 +226,8 @@ def _has_forward_reference(hint: Any) -> bool:
 def _text_of(hint: Any) -> str:
     if get_origin(hint) is not Annotated:
         return ""
-    return next((extra for extra in get_args(hint)[1:] if isinstance(extra, str)), "")
+    texts = (getattr(extra, "documentation", extra) for extra in get_args(hint)[1:])  # typing_extensions.Doc has one
+    return next((text for text in texts if isinstance(text, str)), "")
 
 
 def _partials(function: Any) -> Iterator[functools.partial[Any]]:

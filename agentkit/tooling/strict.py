@@ -8,11 +8,15 @@ from typing import Any
 
 Schema = dict[str, Any]
 
+PYTHON = "agentkit-python"
+"""The keyword by which an untidied schema keeps the name and the Python value of each of its choices."""
+
 _NAMED = ("properties", "$defs", "patternProperties")
 _LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
 _REFERENCE = "#/$defs/"
 _MOST_INLINED = 500
+_MOST_NAMED = 50
 _DEEPEST = 10
 
 _SHAPES: dict[str, type | tuple[type, ...]] = {
@@ -21,7 +25,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("description", "pattern", "format", "$ref"), str),
     "type": (str, list),
 }
-_UNREADABLE = {"title", "discriminator"}
+_UNREADABLE = {"title", "discriminator", PYTHON}
 _KEPT = {
     *("type", "description", "enum", "properties", "items", "anyOf", "pattern"),
     *("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"),
@@ -89,6 +93,14 @@ def admits_null(schema: object) -> bool:
     return not schema.keys() & {"type", "$ref", "allOf"}
 
 
+def has_unions(schema: Any) -> bool:
+    """Whether a value may be of several types, other than null, somewhere in the schema."""
+    if isinstance(schema, dict):
+        types = [each for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())) if each != {"type": "null"}]
+        return len(types) > 1 or any(map(has_unions, schema.values()))
+    return isinstance(schema, list) and any(map(has_unions, schema))
+
+
 def _inner_schemas(schema: Schema) -> Iterator[Any]:
     for key in schema.keys() & {*_NAMED}:
         yield from schema[key].values()
@@ -111,7 +123,18 @@ def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
 
 
 def _without_noise(schema: Schema) -> Schema:
-    return {key: value for key, value in schema.items() if key not in _UNREADABLE and _is_writable(value)}
+    kept = {key: value for key, value in schema.items() if key not in _UNREADABLE and _is_writable(value)}
+    names = _names_of_choices(schema)
+    return {**kept, "description": f"{kept.get('description', '')} {names}".strip()} if names else kept
+
+
+def _names_of_choices(schema: Schema) -> str:
+    """What numbers and the like stand for, when they are the values of an enum."""
+    written = schema.get("enum", [schema.get("const")])
+    if PYTHON not in schema or all(isinstance(each, str) for each in written):
+        return ""
+    named = [f"{each} = {name}" for each, (name, _) in zip(written, schema[PYTHON], strict=True) if name]
+    return ", ".join(named[:_MOST_NAMED])
 
 
 def _is_writable(value: Any) -> bool:

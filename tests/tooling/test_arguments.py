@@ -36,6 +36,8 @@ from agentkit.tooling.arguments import (
         ("", {}),
         ("   ", {}),
         ("null", {}),
+        ("{'a': True}", {"a": True}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
         ('""', {}),
         (None, {}),
         ("{}", {}),
@@ -49,7 +51,7 @@ def test_arguments_come_in_many_forms(arguments: Any, read: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("{'a': 1}", r"not valid JSON: Expecting property name .* at character 1, near \"\{'a': 1\}\""),
+        ("{a: 1}", r"not valid JSON: Expecting property name .* at character 1, near \"\{a: 1\}\""),
         ('{"a": 1', "not valid JSON: .* at character 7"),
         ("[1]", r"must be a JSON object of names and values; got \[1\]"),
         ("7", "must be a JSON object of names and values; got 7"),

@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import inspect
+import json
 import pathlib
 import typing
 import uuid
@@ -302,8 +303,6 @@ def test_no_parameter_name_clashes(name: str, hint: Any) -> None:
 )
 def test_a_default_that_json_cannot_write_is_not_in_the_schema(hint: Any, default: Any) -> None:
     """A default outside JSON still works, and the schema stays valid."""
-    import json
-
     found = parameters(hint, default)
     json.dumps(found.json_schema, allow_nan=False)
     assert found.check({})["value"] is default
@@ -372,6 +371,10 @@ def holds_an_object(thing: object, printer: type(print)) -> None:
     """Take what JSON cannot carry."""
 
 
+def has_half_a_type(a: dict[str]) -> None:
+    """Take a dictionary of nobody knows what."""
+
+
 @pytest.mark.parametrize(
     ("function", "refused"),
     [
@@ -379,6 +382,7 @@ def holds_an_object(thing: object, printer: type(print)) -> None:
         (holds_an_object, r"parameter 'printer' of type .* cannot be read from JSON"),
         (has_a_broken_pattern, r"parameter 'a' of type .* cannot be read from JSON"),
         (same_alias, "two of its parameters are given by the same alias"),
+        (has_half_a_type, r"parameter 'a' of type dict\[str\] cannot be read from JSON"),
     ],
 )
 def test_what_json_cannot_carry_is_refused_by_name(function: Any, refused: str) -> None:
@@ -451,7 +455,7 @@ def test_local_types_can_refer_to_one_another() -> None:
         (Color, "green", "Argument 'value' should be 'red' or 'blue'; got \"green\"."),
         (int | list[int] | None, "x", "Argument 'value' should be a valid integer or a list; got \"x\"."),
         (uuid.UUID, 3, "Argument 'value' should be a string, bytes or UUID object; got 3."),
-        (pathlib.Path, 3, "Argument 'value' should be a path, as text; got 3."),
+        (pathlib.Path, None, "Argument 'value' should be a path, as text; got null."),
         (Annotated[str, Field(max_length=2)], "abc", "Argument 'value' should have at most 2 characters; got \"abc\"."),
         (Even, {"number": 3}, "Argument 'value.number' is not accepted (it must be even); got 3."),
         (Even, {"number": 300}, "Argument 'value.number' is not accepted (too large); got 300."),
@@ -626,3 +630,30 @@ def test_older_spellings_of_annotations_are_understood() -> None:
             typing.get_type_hints(SimpleNamespace(__annotations__={"a": hint}), {**vars(typing), **globals()})["a"]
         )
         assert "size" in str(found.json_schema)
+
+
+def test_arguments_that_json_cannot_write_are_checked_as_they_are() -> None:
+    """A number too long for JSON, and a value that contains itself, are checked as Python values."""
+    endless: list[Any] = []
+    endless.append(endless)
+    for hint, value in ((list[str], [10**5_000]), (list[int], endless)):
+        with pytest.raises(BadArguments):
+            check(hint, value)
+
+
+def test_repairing_ends() -> None:
+    """However often a slip can be mended, arguments are refused after a while."""
+    text: Any = [1]
+    for _ in range(15):
+        text = [json.dumps(text)]
+    hint: Any = int
+    for _ in range(16):
+        hint = list[hint]
+    with pytest.raises(BadArguments, match="should be a list"):
+        check(hint, text)
+
+
+def test_a_class_variable_is_no_parameter() -> None:
+    """An annotation that only a class body may have is refused as such."""
+    with pytest.raises(ConfigError, match=r"parameter .value. of type .*ClassVar.* cannot be read from JSON .it is no"):
+        parameters(typing.ClassVar[int])

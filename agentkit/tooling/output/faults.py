@@ -7,7 +7,7 @@ from typing import Any
 
 from agentkit.slotted import dataclass
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.schema import MISSING
+from agentkit.tooling.meaning.reasons import MISSING
 from agentkit.tooling.strict import Schema
 
 _MOST_CHOICES = 100

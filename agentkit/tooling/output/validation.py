@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
+from agentkit.tooling.meaning.reasons import first_sentence, reason
+from agentkit.tooling.meaning.schemas import generator
 from agentkit.tooling.output.faults import Fault, Misfit, discriminated, placed
-from agentkit.tooling.schema import first_sentence, is_lazy, readable, reason
+from agentkit.tooling.schema import is_lazy, readable
 from agentkit.tooling.strict import Schema, tidied
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 _WHOLE = ""
 """The key under which a value stands while it is checked, so that each place in it has a path with a container."""
 
-_NULL = {"none_required": "should be null", "named_tuple_type": "should be an object"}
+_NULL = {"none_required": "should be null"}
 
 
 class Validator:
@@ -91,36 +93,13 @@ def _refuse_what_is_no_type(kind: Any) -> None:
 
 def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
     from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
 
     adapter: TypeAdapter[Any] = TypeAdapter(readable(kind, {}))
-    schema = tidied(adapter.json_schema(schema_generator=_generator()))
+    schema = tidied(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
     if is_lazy(adapter.core_schema):
         raise TypeError("a generator can be read only once; let it be a list")
     return adapter, _open_at_the_top(schema)
-
-
-def _generator() -> Any:
-    """Writes named tuples as objects, because names tell a model what a place in a list does not."""
-    from pydantic.json_schema import GenerateJsonSchema
-
-    def named_tuple_schema(self: Any, schema: Any) -> Schema:
-        fields = {field["name"]: field["schema"] for field in schema["fields"]}
-        properties = {name: self.generate_inner(inner) for name, inner in fields.items()}
-        required = [name for name, inner in fields.items() if inner["type"] != "default"]
-        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-    return type(
-        "Schemas",
-        (GenerateJsonSchema,),
-        {
-            "ignored_warning_kinds": {"non-serializable-default"},
-            "named_tuple_schema": named_tuple_schema,
-            # Before version 2.13 of pydantic they are the arguments of a function that has no other metadata.
-            "arguments_schema": lambda self, schema: super(type(self), self).arguments_schema(
-                {**schema, "metadata": {}}
-            ),
-        },
-    )
 
 
 def _open_at_the_top(schema: Schema) -> Schema:

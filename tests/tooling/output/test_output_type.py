@@ -196,7 +196,7 @@ WRONG = [
     (
         Invoice,
         BILL.replace("null", '"soon"'),
-        "'due' should be a valid date or datetime, input is too short; got \"soon\".",
+        "'due' should be a date such as 2026-12-24; got \"soon\".",
     ),
     (Person, '{"tags": "none"}', "'name' is missing; it should be text. 'tags' should be a list; got \"none\"."),
     (Point, '{"label": "a"}', "'x' is missing; it should be a whole number."),
@@ -221,7 +221,7 @@ WRONG = [
     (Pet, '{"kind": "dog"}', "'bark' is missing; it should be text."),
     (Node, '{"value": 1, "children": [{}]}', "'children[0].value' is missing; it should be a whole number."),
     (Strict, '{"day": "2027-03-05", "x": 1}', "'x' is not a known name; got 1."),
-    (list[datetime.date], "[null]", "'[0]' should be a valid date; got null."),
+    (list[datetime.date], "[null]", "'[0]' should be a date such as 2026-12-24; got null."),
 ]
 
 

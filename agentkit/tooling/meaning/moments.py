@@ -1,0 +1,71 @@
+"""Which date or time does a text name, when it names only one? As JSON writes it."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, time
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>\d{4})"
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,?\s+)?"
+_DATES = tuple(
+    re.compile(_WEEKDAY + pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark){_DAY}(?!\d)",
+        r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?!\d)",
+        rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}(?!\d)",
+        rf"{_DAY}\s+{_MONTH},?\s+{_YEAR}(?!\d)",
+    )
+)
+_TIME = re.compile(
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?P<fraction>\.\d{1,6})?)?)?\s*(?P<half>[ap]\.?m\.?)?"
+    r"\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?",
+    re.IGNORECASE,
+)
+
+
+def moment(text: str, form: str) -> str | None:
+    """The `date`, `time` or `date-time` that a text names, in ISO 8601; None when it names none, or perhaps another.
+
+    A date is understood when its year comes first or its month is a word; 05/06/2026 is the fifth of June to some.
+    """
+    text = text.strip()
+    if form == "time":
+        return _time(text) if ":" in text or text[-2:-1].isalpha() else None
+    found = next((match for pattern in _DATES if (match := pattern.match(text))), None)
+    day = found and _date(found)
+    if found is None or day is None:
+        return None
+    rest = text[found.end() :].lstrip("Tt, ")
+    if form == "date" or not rest:
+        return None if rest else day
+    clock = _time(rest)
+    return clock and f"{day}T{clock}"
+
+
+def _date(found: re.Match[str]) -> str | None:
+    month = found["month"].lower()
+    number = int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1
+    try:
+        return date(int(found["year"]), number, int(found["day"])).isoformat()
+    except ValueError:
+        return None
+
+
+def _time(text: str) -> str | None:
+    found = _TIME.fullmatch(text)
+    if found is None or (found["half"] and not 1 <= int(found["hour"]) <= 12):
+        return None
+    hour = int(found["hour"])
+    if found["half"]:
+        hour = hour % 12 + (12 if found["half"].lower().startswith("p") else 0)
+    zone = (found["zone"] or "").upper()
+    try:
+        clock = time(hour, int(found["minute"] or 0), int(found["second"] or 0)).isoformat()
+    except ValueError:
+        return None
+    return f"{clock}{found['fraction'] or ''}{'Z' if zone in ('UTC', 'GMT') else zone}"

@@ -1,0 +1,54 @@
+"""What is wrong with a value, by the words of its validator? In words that a model can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MISSING, UNKNOWN = "is missing", "is not a known name"
+"""What is wrong with a name that should be there, or should not."""
+
+_DATE = "should be a date such as 2026-12-24"
+_MOMENT = "should be a date and time such as 2026-12-24T15:30:00"
+_REASONS = {
+    "missing": MISSING,
+    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), UNKNOWN),
+    "path_type": "should be a path, as text",
+    **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "model_attributes_type"), "should be an object"),
+    "named_tuple_type": "should be an object",
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type", "sequence_str"), "should be a list"),
+    **dict.fromkeys(("date_type", "date_parsing", "date_from_datetime_parsing"), _DATE),
+    "date_from_datetime_inexact": f"{_DATE}, without a time",
+    **dict.fromkeys(("datetime_type", "datetime_parsing", "datetime_from_date_parsing"), _MOMENT),
+    **dict.fromkeys(("time_type", "time_parsing"), "should be a time such as 15:30:00"),
+    **dict.fromkeys(
+        ("time_delta_type", "time_delta_parsing"), "should be a duration such as PT1H30M, or a number of seconds"
+    ),
+    "json_type": "should be JSON, as text",
+}
+"""What is wrong, by pydantic's error type, where its own words would puzzle a model."""
+
+
+def reason(kind: str, message: str) -> str:
+    """What pydantic says of an error of this type, as the rest of a sentence about a value."""
+    if kind in _REASONS:
+        return _REASONS[kind]
+    message = message.partition("\n")[0]
+    subject, should, rest = message.partition(" should ")
+    if should and len(subject.split()) <= 2:
+        return f"should {rest}"
+    return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
+
+
+def untold(context: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The field that should tell an object's type, and what is wrong with it; None when it is not about one."""
+    name = str(context.get("discriminator", ""))
+    if not name.startswith("'"):
+        return None
+    tags = context.get("expected_tags")
+    return name.strip("'"), MISSING if tags is None else f"should be one of {tags}"
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error says, without what follows its first sentence."""
+    return str(error).partition("\n")[0].partition(". ")[0]

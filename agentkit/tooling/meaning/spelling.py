@@ -1,0 +1,69 @@
+"""What does JSON say that was not written quite as JSON?"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_FENCED = re.compile(r"\s*```\w*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+_FOREIGN = re.compile(
+    r"""(?P<double>"(?:[^"\\]|\\.)*") | '(?P<single>(?:[^'\\]|\\.)*)' | (?P<comma>,)(?=\s*[}\])])
+    | (?P<word>\b(?:True|False|None)\b) | (?P<bracket>[()])""",
+    re.DOTALL | re.VERBOSE,
+)
+_WORDS = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
+_JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
+_ESCAPED = re.compile(r'\\(.)|(")', re.DOTALL)
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text; also of one that has line breaks in strings, a fence around it, or Python's spelling.
+
+    Python's are single quotes, `True`, `False`, `None`, tuples, and commas before a closing bracket. Nothing is added:
+    a text that breaks off is refused. Raises what `json.loads` raises.
+    """
+    try:
+        return json.loads(text, strict=False)
+    except json.JSONDecodeError:
+        mended = _mended(text)
+        if mended is None:
+            raise
+        try:
+            return json.loads(mended, strict=False)
+        except ValueError:
+            mended = None
+        raise
+
+
+def as_json(given: dict[str, Any]) -> str | None:
+    """The JSON text of arguments that came from one, or None."""
+    try:
+        return json.dumps(given) if _is_json(given) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_json(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
+    return all(map(_is_json, value)) if type(value) is list else type(value) in _JSON_SCALARS
+
+
+def _mended(text: str) -> str | None:
+    fenced = _FENCED.fullmatch(text)
+    inner = (fenced[1] if fenced else text).strip()
+    return _FOREIGN.sub(_translated, inner) if inner.startswith(("{", "[", "(")) else None
+
+
+def _translated(found: re.Match[str]) -> str:
+    if found["single"] is not None:
+        return f'"{_ESCAPED.sub(_reescaped, found["single"])}"'
+    return found["double"] or ("" if found["comma"] else _WORDS[found[0]])
+
+
+def _reescaped(found: re.Match[str]) -> str:
+    """A quote inside single quotes, as it is written inside double quotes."""
+    if found[2]:
+        return '\\"'
+    return "'" if found[1] == "'" else found[0]

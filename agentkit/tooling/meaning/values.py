@@ -1,0 +1,162 @@
+"""Which value of a JSON schema was meant by one that does not fit it?"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agentkit.tooling.meaning.moments import moment
+from agentkit.tooling.meaning.spelling import read_json
+from agentkit.tooling.strict import PYTHON, Schema
+
+UNCLEAR = object()
+"""What is meant when that cannot be told."""
+
+_MOST_NODES = 100
+_REFERENCE = "#/$defs/"
+_NULLS = frozenset({"null", "none", ""})
+_PARTED = frozenset({"anyOf", "oneOf", "$ref"})
+_NUMBER = re.compile(r"\s*\d+(\.\d+)?\s*")
+
+
+def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
+    """The schemas that may hold at a place: references followed, unions parted."""
+    nodes = parted([schema], schema)
+    for step in path:
+        nodes = parted([inner for node in nodes for inner in _inner(node, step)], schema)
+    return nodes
+
+
+def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
+    """The schemas, with those that they refer to or are a union of."""
+    waiting, found = list(nodes), list[Schema]()
+    while waiting and len(found) < _MOST_NODES:
+        node = waiting.pop(0)
+        if isinstance(node, dict):
+            found.append(node)
+            waiting += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
+            waiting.append(root.get("$defs", {}).get(str(node.get("$ref", "")).removeprefix(_REFERENCE)))
+    return found
+
+
+def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
+    """The value that was meant where these schemas, which are parts of `root`, may hold; or UNCLEAR.
+
+    Lists and objects that were written as text are read, choices are found by their name or in other letters, dates
+    in other notations, and a value alone is a list of one where only a list will do.
+    """
+    for reader in (_structure, _choice, _moment, _text):
+        found = reader(value, nodes)
+        if found is not UNCLEAR:
+            return found
+    return _entry(value, nodes, root)
+
+
+def is_null(value: Any) -> bool:
+    """Whether this is null, or a text by which a model means null where no text can be."""
+    return value is None or (isinstance(value, str) and value.strip().lower() in _NULLS)
+
+
+def same_name(name: str, names: Iterable[str]) -> str | None:
+    """The one among the names that is this name in other letters: `startDate`, `start-date` or `START_DATE`."""
+    found = [each for each in names if _plain(each) == _plain(name)]
+    return found[0] if len(found) == 1 else None
+
+
+def names_in(nodes: Iterable[Schema]) -> list[str]:
+    """The names of the properties of these schemas."""
+    return list(dict.fromkeys(name for node in nodes for name in node.get("properties", ())))
+
+
+def is_optional(name: str, nodes: Iterable[Schema]) -> bool:
+    """Whether all of these schemas that have such a property do without it."""
+    homes = [node for node in nodes if name in node.get("properties", ())]
+    return bool(homes) and not any(name in node.get("required", ()) for node in homes)
+
+
+def _inner(node: Schema, step: str | int) -> Iterator[Any]:
+    if isinstance(step, str):
+        properties = node.get("properties", {})
+        yield properties[step] if step in properties else node.get("additionalProperties")
+        return
+    places = node.get("prefixItems", ())
+    yield places[step] if step < len(places) else node.get("items")
+
+
+def _structure(value: Any, _: Sequence[Schema]) -> Any:
+    read = _read(value)
+    return read if isinstance(read, dict | list) else UNCLEAR
+
+
+def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
+    choices = [choice for node in nodes for choice in _choices(node)]
+    for wanted in (value, _read(value)):
+        exact = [python for written, _, python in choices if type(written) is type(wanted) and written == wanted]
+        if exact and (type(exact[0]), exact[0]) != (type(value), value):
+            return exact[0]
+    if not isinstance(value, str):
+        return UNCLEAR
+    spellings = {_plain(value), _plain(value.rpartition(".")[2])}
+    named = [python for written, name, python in choices if name and _plain(name) in spellings]
+    spelled = [python for written, _, python in choices if isinstance(written, str) and _plain(written) in spellings]
+    found = spelled or named
+    is_one = bool(found) and all(each is found[0] for each in found)
+    return found[0] if is_one and found[0] is not value else UNCLEAR
+
+
+def _choices(node: Schema) -> list[tuple[Any, str, Any]]:
+    """Each choice of a node: as it is written in JSON, its name, and its value for the validator."""
+    written = node["enum"] if "enum" in node else [node["const"]] if "const" in node else []
+    python = node.get(PYTHON, [("", each) for each in written])
+    return [(each, name, value) for each, (name, value) in zip(written, python, strict=True)]
+
+
+def _moment(value: Any, nodes: Sequence[Schema]) -> Any:
+    if not isinstance(value, str):
+        return UNCLEAR
+    for form in (node.get("format") for node in nodes):
+        if form in ("date", "date-time", "time"):
+            found = moment(value, form)
+            if found is not None and found != value:
+                return found
+        if form == "duration" and _NUMBER.fullmatch(value):
+            return float(value)
+    return UNCLEAR
+
+
+def _text(value: Any, nodes: Sequence[Schema]) -> Any:
+    """A value where the text of its JSON was asked for."""
+    asked = any(node.get("contentMediaType") == "application/json" for node in nodes)
+    return json.dumps(value) if asked and isinstance(value, dict | list) else UNCLEAR
+
+
+def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
+    """A list of one, of what could be an entry: a text with commas may be several."""
+    lists = [node for node in nodes if node.get("type") == "array" and "items" in node]
+    others = {str(node.get("type", "null")) for node in nodes} - {"array", "null"}
+    if not lists or others or isinstance(value, list | tuple) or is_null(value):
+        return UNCLEAR
+    entries = [node for node in parted([node["items"] for node in lists], root) if not _PARTED & node.keys()]
+    kinds = {str(node.get("type", "any")) for node in entries}
+    if isinstance(value, dict):
+        return [value] if "object" in kinds else UNCLEAR
+    is_clear = not isinstance(value, str) or not re.search(r"[,;\n]|^\s*[\[{(]", value)
+    return [value] if is_clear and kinds != {"object"} else UNCLEAR
+
+
+def _read(value: Any) -> Any:
+    if not isinstance(value, str):
+        return UNCLEAR
+    try:
+        return read_json(value)
+    except (ValueError, RecursionError):
+        return _WORDS.get(value.strip().lower(), UNCLEAR)
+
+
+_WORDS: Mapping[str, bool] = {"true": True, "false": False}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s_'\"-]+", "", text).casefold()

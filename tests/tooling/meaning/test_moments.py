@@ -1,0 +1,55 @@
+"""Proves which dates and times are understood, and that no other is taken for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentkit.tooling.meaning.moments import moment
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "iso"),
+    [
+        ("date", "2026/12/24", "2026-12-24"),
+        ("date", "2026.1.5", "2026-01-05"),
+        ("date", " 20261224 ", "2026-12-24"),
+        ("date", "December 24th, 2026", "2026-12-24"),
+        ("date", "Thursday, 24 Dec. 2026", "2026-12-24"),
+        ("date", "3 may 2026", "2026-05-03"),
+        ("date-time", "2026-12-24", "2026-12-24"),
+        ("date-time", "2026/12/24T15:30", "2026-12-24T15:30:00"),
+        ("date-time", "2026-12-24 15:30:05.25 UTC", "2026-12-24T15:30:05.25Z"),
+        ("date-time", "Thu, 24 Dec 2026 15:30:00 GMT", "2026-12-24T15:30:00Z"),
+        ("date-time", "Dec 24, 2026, 3:30 PM +07:00", "2026-12-24T15:30:00+07:00"),
+        ("time", "9:30", "09:30:00"),
+        ("time", "12 a.m.", "00:00:00"),
+        ("time", "12:15 pm", "12:15:00"),
+    ],
+)
+def test_a_moment_is_read_in_usual_notations(form: str, text: str, iso: str) -> None:
+    """A date whose year comes first or whose month is a word, and a time of either clock, are written in ISO 8601."""
+    assert moment(text, form) == iso
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("date", "05/06/2026"),
+        ("date", "24.12.2026"),
+        ("date", "tomorrow"),
+        ("date", "2026"),
+        ("date", "2026/13/01"),
+        ("date", "2026/02-01"),
+        ("date", "February 30, 2026"),
+        ("date", "2026-12-24 15:30"),
+        ("date-time", "2026-12-24 at noon"),
+        ("date-time", "2026-12-24 25:00"),
+        ("time", "15"),
+        ("time", "13:00 pm"),
+        ("time", "half past nine"),
+        ("time", ""),
+    ],
+)
+def test_what_could_be_another_moment_is_none(form: str, text: str) -> None:
+    """A date that some read as another day, or a time that is none, is not guessed."""
+    assert moment(text, form) is None

@@ -1,0 +1,36 @@
+"""Proves that what a validator objects to is told in words a model can act on."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentkit.tooling.meaning.reasons import first_sentence, reason, untold
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "told"),
+    [
+        ("missing", "Field required", "is missing"),
+        ("date_parsing", "Input should be a valid date, input is too short", "should be a date such as 2026-12-24"),
+        ("int_type", "Input should be a valid integer\nand more", "should be a valid integer"),
+        ("value_error", "Value error, it must be even", "is not accepted (it must be even)"),
+        ("assertion_error", "Assertion failed, what you gave should fit", "is not accepted (what you gave should fit)"),
+    ],
+)
+def test_a_reason_ends_a_sentence_about_a_value(kind: str, message: str, told: str) -> None:
+    """The reason says what should be there, with an example where that helps."""
+    assert reason(kind, message) == told
+
+
+def test_an_object_that_does_not_tell_its_type() -> None:
+    """The field that should tell the type is named, with the words it may hold."""
+    assert untold({"discriminator": "'kind'"}) == ("kind", "is missing")
+    expected = {"discriminator": "'kind'", "tag": "cow", "expected_tags": "'cat', 'dog'"}
+    assert untold(expected) == ("kind", "should be one of 'cat', 'dog'")
+    assert untold({"discriminator": "by_shape()"}) is None
+    assert untold({}) is None
+
+
+def test_the_first_sentence_of_an_error() -> None:
+    """Of a long error its first sentence is told."""
+    assert first_sentence(ValueError("It is wrong. Read the manual.\nAnd more")) == "It is wrong"
