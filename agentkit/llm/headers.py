@@ -18,13 +18,20 @@ def make_readable(response: Any) -> None:
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """How long a server asks to wait: in milliseconds, in seconds, or until a date."""
-    wish = headers.get("retry-after", "")
+    wishes = (_number(headers.get("retry-after-ms", "")) / 1000, _seconds(headers.get("retry-after", "")))
+    return next((max(seconds, 0.0) for seconds in wishes if math.isfinite(seconds)), None)
+
+
+def _seconds(wish: str) -> float:
+    seconds = _number(wish)
+    return _seconds_until(wish) if math.isnan(seconds) else seconds
+
+
+def _number(text: str) -> float:
     try:
-        in_milliseconds = headers.get("retry-after-ms")
-        seconds = float(in_milliseconds) / 1000 if in_milliseconds else float(wish)
+        return float(text)
     except ValueError:
-        seconds = _seconds_until(wish)
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+        return math.nan
 
 
 def _seconds_until(date: str) -> float:

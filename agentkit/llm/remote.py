@@ -24,6 +24,8 @@ from agentkit.usage import Price
 _MAX_ADAPTATIONS = 8
 _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
 
+_STREAM_STARTS = ("data:", "event:", ": ")
+
 _Attempts = Generator[dict[str, Any], None, None]
 
 
@@ -92,7 +94,7 @@ class RemoteModel:
             while True:
                 reading, content = self._reading(sent), written(body)
                 try:
-                    answer = self._transport.stream(self._wire.path, content, reading.is_whole, sent)
+                    answer = self._transport.stream(self._wire.path, content, reading, sent)
                     with closing(answer) as pieces:
                         for piece in pieces:
                             yield from reading.feed(piece)
@@ -112,7 +114,7 @@ class RemoteModel:
             while True:
                 reading, content = self._reading(sent), written(body)
                 try:
-                    answer = self._transport.astream(self._wire.path, content, reading.is_whole, sent)
+                    answer = self._transport.astream(self._wire.path, content, reading, sent)
                     async with aclosing(answer) as pieces:
                         async for piece in pieces:
                             for event in reading.feed(piece):
@@ -166,11 +168,20 @@ class RemoteModel:
     def _decode(self, text: str) -> Response:
         """The response in a text. What fails is read again without its secrets, because errors quote parts of it."""
         try:
-            return self._own(self._wire.decode(json_object(text)))
+            return self._own(self._read(text))
         except ModelError as error:
             failed = error
-        self._wire.decode(json_object(self._transport.scrub(text)))
+        self._read(self._transport.scrub(text))
         raise failed
+
+    def _read(self, text: str) -> Response:
+        """The response in a text, which is JSON; some servers stream it whether that was asked for or not."""
+        if not text.lstrip().startswith(_STREAM_STARTS):
+            return self._wire.decode(json_object(text))
+        stream, reader = EventStream(self._transport.scrub), self._wire.reader()
+        for chunk in (*stream.feed(text.encode()), *stream.flush()):
+            tuple(reader.feed(chunk))
+        return reader.finish(closed=stream.closed)
 
     def _own(self, response: Response) -> Response:
         """The response with a mark on what was said here, and with what its tokens are charged by."""
@@ -216,6 +227,10 @@ class _Reading:
     def is_whole(self) -> bool:
         """Whether the answer is complete, whatever may follow."""
         return self._stream.closed or self._reader.is_whole
+
+    def is_answered(self) -> bool:
+        """Whether the answer can be read: nothing that belongs to it may follow, except token counts."""
+        return self.is_whole() or self._reader.is_answered
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """The events in the next piece."""

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from agentkit.config import Secret, environment
@@ -22,14 +22,26 @@ from agentkit.llm.http.bounds import Bounded
 from agentkit.llm.http.lanes import Lanes
 from agentkit.llm.http.loading import loading
 from agentkit.llm.http.translation import Translation
-from agentkit.llm.wire.failures import ended
+from agentkit.llm.wire.failures import ended, is_spent
 
-IsDone = Callable[[], bool]
+
+class Progress(Protocol):
+    """How much of an answer is there already."""
+
+    def is_whole(self) -> bool:
+        """Whether nothing may follow."""
+        ...
+
+    def is_answered(self) -> bool:
+        """Whether what follows may be missed."""
+        ...
+
 
 CONNECT_SECONDS = 10.0
 """How long a connection may take to open, when the timeout for the answer is longer."""
 
 _GRACE_SECONDS = 0.1
+_TOO_MANY_REQUESTS = 429
 _VERSION = "api-version"
 
 _PLAIN_HEADERS = {"accept", "content-type", "user-agent"}
@@ -77,10 +89,10 @@ class Transport:
             return text
         raise foreign.translated
 
-    def stream(self, path: str, content: bytes, is_done: IsDone, attempts: Attempts) -> Generator[bytes]:
+    def stream(self, path: str, content: bytes, progress: Progress, attempts: Attempts) -> Generator[bytes]:
         """Send a request and yield its answer as bytes while they arrive. Raises ModelError.
 
-        Once `is_done` says that the answer is whole, nothing that happens to the connection matters any more.
+        Once `progress` says that there is an answer, nothing that happens to the connection matters any more.
         """
         with Translation(self) as foreign:
             import openai
@@ -93,13 +105,13 @@ class Transport:
             with closing(stream):
                 for piece in stream.response.iter_bytes():
                     yield piece
-                    if is_done() and not _is_framed(stream.response):
+                    if progress.is_whole() and not _is_framed(stream.response):
                         break
             return
-        if not is_done():
+        if not progress.is_answered():
             raise foreign.translated
 
-    async def astream(self, path: str, content: bytes, is_done: IsDone, attempts: Attempts) -> AsyncGenerator[bytes]:
+    async def astream(self, path: str, content: bytes, progress: Progress, attempts: Attempts) -> AsyncGenerator[bytes]:
         """Like `stream`, awaiting."""
         with Translation(self) as foreign:
             import openai
@@ -112,12 +124,12 @@ class Transport:
             try:
                 async for piece in stream.response.aiter_bytes():
                     yield piece
-                    if is_done() and not _is_framed(stream.response):
+                    if progress.is_whole() and not _is_framed(stream.response):
                         break
             finally:
                 await stream.close()
             return
-        if not is_done():
+        if not progress.is_answered():
             raise foreign.translated
 
     def prepare(self) -> None:
@@ -286,12 +298,28 @@ async def _aprepare(query: bytes, request: Any) -> None:
 
 def _receive(where: str, timeout_seconds: float, response: Any) -> None:
     """Take out of an answer what the libraries fail on, and bound it."""
+    _prepare_answer(where, timeout_seconds, response)
+    if response.status_code == _TOO_MANY_REQUESTS:
+        response.read()
+        _spare_retries(response)
+
+
+async def _areceive(where: str, timeout_seconds: float, response: Any) -> None:
+    _prepare_answer(where, timeout_seconds, response)
+    if response.status_code == _TOO_MANY_REQUESTS:
+        await response.aread()
+        _spare_retries(response)
+
+
+def _prepare_answer(where: str, timeout_seconds: float, response: Any) -> None:
     make_readable(response)
     Bounded.bind(response, where, timeout_seconds)
 
 
-async def _areceive(where: str, timeout_seconds: float, response: Any) -> None:
-    _receive(where, timeout_seconds, response)
+def _spare_retries(response: Any) -> None:
+    """Keep the openai package from asking again where there is nothing left to pay with."""
+    if is_spent(response.text):
+        response.headers["x-should-retry"] = "false"
 
 
 @contextmanager

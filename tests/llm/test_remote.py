@@ -17,6 +17,7 @@ from agentkit.usage import Usage
 
 WEATHER = ToolSpec("weather", "The weather in a city", {"type": "object", "properties": {"city": {"type": "string"}}})
 PARIS = '{"city": "Paris"}'
+END_LINE = "data: [DONE]\n\n"
 
 
 def connect(server, **options):
@@ -110,7 +111,7 @@ WHOLE = {
     ),
     "id a number": (whole(tool_calls=[piece(call_id=7, name="f")]), {"calls": [("7", "f", "")]}),
     "calls null": (whole(content="Hello", tool_calls=None), {"text": "Hello", "calls": []}),
-    "calls of no shape": (whole(content="Hello", tool_calls=[None, "f", {}]), {"calls": [("call_1", "", "")]}),
+    "calls of no shape": (whole(content="Hello", tool_calls=[None, "f", {}]), {"calls": [], "text": "Hello"}),
     "function of no shape": (whole(tool_calls=[{"id": "a", "function": "f"}]), {"calls": [("a", "", "")]}),
     "the old function call": (
         whole(content=None, function_call={"name": "f", "arguments": PARIS}),
@@ -139,7 +140,42 @@ WHOLE = {
     "usage without figures": (whole(**HELLO, usage={"prompt_tokens": None}), {"unreported": 1}),
     "figures of no sense": (
         whole(**HELLO, usage={"prompt_tokens": "7", "completion_tokens": -3}),
-        {"tokens": (0, 0), "unreported": 0},
+        {"tokens": (7, 0), "unreported": 0},
+    ),
+    "counts of another protocol": (whole(**HELLO, usage={"input_tokens": 7, "output_tokens": 3}), {"tokens": (7, 3)}),
+    "a count too great": (whole(**HELLO, usage={"prompt_tokens": 10**400, "completion_tokens": 3}), {"tokens": (0, 3)}),
+    "numbers that are none": (
+        whole(**HELLO, usage={"prompt_tokens": float("nan")}, score=float("inf")),
+        {"text": "Hello", "unreported": 1, "extra": {}},
+    ),
+    "the least of several choices": (
+        {"choices": [{"index": 1, "message": {"content": "two"}}, {"index": 0, "message": {"content": "one"}}]},
+        {"text": "one"},
+    ),
+    "a text instead of a message": ({"choices": [{"text": "Hello", "finish_reason": "stop"}]}, {"text": "Hello"}),
+    "a message that is a text": ({"choices": [{"message": "Hello"}]}, {"text": "Hello"}),
+    "a delta instead of a message": ({"choices": [{"delta": {"content": "Hello"}}]}, {"text": "Hello"}),
+    "one part of content": (whole(content={"type": "text", "text": "Hello"}), {"text": "Hello"}),
+    "a call outside of a list": (
+        whole(content=None, tool_calls={"id": "a", "function": {"name": "f", "arguments": PARIS}}),
+        {"calls": [("a", "f", PARIS)]},
+    ),
+    "a call without a function": (
+        whole(content=None, tool_calls=[{"id": "a", "name": "f", "arguments": {"city": "Paris"}}]),
+        {"calls": [("a", "f", PARIS)], "finish": "tool_calls"},
+    ),
+    "thinking": (whole(content="Hello", thinking="Hm"), {"text": "Hello", "reasoning": "Hm"}),
+    "thoughts in the text": (
+        whole(content="<think>\nHm\n</think>\n\nHello <think>"),
+        {"text": "Hello <think>", "reasoning": "Hm"},
+    ),
+    "thoughts that were cut": (
+        whole(content="<think>Hm </thi", finish_reason="length"),
+        {"text": "", "reasoning": "Hm </thi", "finish": "length"},
+    ),
+    "the window is full": (
+        whole(content="Hel", finish_reason="model_context_window_exceeded"),
+        {"text": "Hel", "finish": "length"},
     ),
     "half a character": (whole(content="\ud83d\ude00 \ud83d"), {"text": "😀 \ufffd"}),
     "line separators": (whole(content="a\u2028b\u2029c\u0085d"), {"text": "a\u2028b\u2029c\u0085d"}),
@@ -312,11 +348,84 @@ STREAMED = {
     "huge": ([chunk(content="x" * 1_000_000), chunk("stop")], {"text": "x" * 1_000_000}),
 }
 
+STREAMED |= {
+    "several choices": (
+        [
+            {"choices": [{"index": index, "delta": {"content": text}}]}
+            for index, text in ((0, "H"), (1, "x"), (0, "i"), (1, "y"))
+        ]
+        + [chunk("stop")],
+        {"text": "Hi"},
+    ),
+    "a delta of null": (
+        [{"choices": [{"delta": None, "message": {"content": "Hi"}, "finish_reason": "stop"}]}],
+        {"text": "Hi"},
+    ),
+    "texts": ([{"choices": [{"text": "H"}]}, {"choices": [{"text": "i", "finish_reason": "stop"}]}], {"text": "Hi"}),
+    "null, and nothing": (["data: null\n\n", "data: []\n\n", chunk("stop", content="Hi")], {"text": "Hi"}),
+    "blanks": ([" \n\n", "\n", chunk("stop", content="Hi")], {"text": "Hi"}),
+    "pings": (["event: ping\ndata: ping\n\n", chunk("stop", content="Hi")], {"text": "Hi"}),
+    "no number": (['data: {"choices": [{"delta": {"content": "Hi"}, "logprobs": NaN}]}\n\n', END_LINE], {"text": "Hi"}),
+    "thinking": ([chunk(thinking="H"), chunk(thinking="m"), chunk("stop", content="Hi")], {"reasoning": "Hm"}),
+    "thoughts in the text": (
+        [*(chunk(content=text) for text in ("<thi", "nk>", " H", "m ", "</th", "ink>", "\n\n", "Hi")), chunk("stop")],
+        {"text": "Hi", "reasoning": "Hm"},
+    ),
+    "no thoughts in the text": ([chunk(content="<th"), chunk(content="ing>"), chunk("stop")], {"text": "<thing>"}),
+    "half a thought in the text": ([chunk(content="<th"), chunk("stop")], {"text": "<th", "reasoning": ""}),
+    "the old function call": (
+        [
+            chunk(function_call={"name": "f", "arguments": ""}),
+            chunk(function_call={"arguments": '{"city": '}),
+            chunk("function_call", function_call={"arguments": '"Paris"}'}),
+        ],
+        {"calls": [("call_1", "f", PARIS)], "finish": "tool_calls"},
+    ),
+    "calls out of order": (
+        calls_of(piece(1, "b", "g", "{}"), piece(0, "a", "f", PARIS)),
+        {"calls": [("a", "f", PARIS), ("b", "g", "{}")]},
+    ),
+    "calls told apart by their ids": (
+        calls_of(
+            piece(None, "a", "f", '{"city": '),
+            piece(None, "b", "g", "{"),
+            piece(None, "a", "f", '"Paris"}'),
+            piece(None, "b", None, "}"),
+        ),
+        {"calls": [("a", "f", PARIS), ("b", "g", "{}")]},
+    ),
+    "arguments before the name": (
+        calls_of(piece(arguments='{"city": '), piece(None, "a", "f", '"Paris"}')),
+        {"calls": [("a", "f", PARIS)]},
+    ),
+    "a name in pieces": (
+        calls_of(piece(0, "a", "we", ""), piece(0, None, "ather"), piece(0, None, "weather"), piece(0, arguments="{}")),
+        {"calls": [("a", "weather", "{}")]},
+    ),
+    "a name that grows": (
+        calls_of(piece(0, "a", "we"), piece(0, "a", "weather", "{}")),
+        {"calls": [("a", "weather", "{}")]},
+    ),
+    "an empty object first": (
+        calls_of(piece(0, "a", "f", "{}"), piece(0, arguments=PARIS)),
+        {"calls": [("a", "f", PARIS)]},
+    ),
+    "an empty object last": (
+        calls_of(piece(0, "a", "f", {"city": "Paris"}), piece(0, arguments={})),
+        {"calls": [("a", "f", PARIS)]},
+    ),
+    "an index that is a text": (
+        calls_of(piece("0", "a", "f", '{"city": '), piece(0, arguments='"Paris"}')),
+        {"calls": [("a", "f", PARIS)]},
+    ),
+}
+
 HEL, LO, HELLO_CHUNK = (json.dumps(chunk(content=text)).encode() for text in ("Hel", "lo", "Hello"))
 END = b"data: [DONE]\n\n"
 
 BYTES = {
     "CRLF": b"data: %b\r\n\r\ndata: [DONE]\r\n\r\n" % HELLO_CHUNK,
+    "CR": b"data: %b\r\rdata: [DONE]\r\r" % HELLO_CHUNK,
     "no blank lines": b"data: %b\ndata: %b\ndata: [DONE]\n" % (HEL, LO),
     "no space": b"data:%b\n\ndata:[DONE]\n\n" % HELLO_CHUNK,
     "comments": b": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\ndata: %b\n\n%b" % (HELLO_CHUNK, END),
@@ -395,7 +504,7 @@ def test_a_whole_answer_to_a_streamed_request_is_told_as_events():
 
 WHOLE_FAILURES = {
     "html": ("<html><body>Welcome</body></html>", BadResponse, "not an OpenAI-compatible endpoint"),
-    "empty": ("", BadResponse, "not an OpenAI-compatible endpoint"),
+    "empty": ("", BadResponse, "nothing at all"),
     "text": ("It works!", BadResponse, "It works!"),
     "cut JSON": ('{"choices": [{"mess', BadResponse, "broken JSON"),
     "a list": ("[1, 2]", ModelError, "1, 2"),
@@ -405,7 +514,7 @@ WHOLE_FAILURES = {
     "no choices": ('{"choices": []}', BadResponse, "no choices"),
     "choices null": ('{"choices": null}', BadResponse, "no choices"),
     "choices of no shape": ('{"choices": ["Hello"]}', BadResponse, "no choices"),
-    "no message": ('{"choices": [{"text": "Hello"}]}', BadResponse, "no choices"),
+    "no message": ('{"choices": [{"index": 0}]}', BadResponse, "no choices"),
     "error": ('{"error": {"message": "Boom", "code": "server_error"}}', Unreachable, "Boom"),
     "error as text": ('{"error": "Boom"}', Rejected, "Boom"),
     "error with status": ('{"error": {"message": "Boom", "code": 429}}', RateLimited, "429: Boom"),
@@ -494,6 +603,68 @@ def test_streams_that_are_no_answer(ask_streamed, pieces, kind, words):
     with FakeServer(raw(*pieces)) as server, pytest.raises(kind, match=words) as caught:
         ask_streamed(connect(server))
     assert type(caught.value) is kind
+
+
+BOOM = '{"error": {"message": "Boom", "code": 503}}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"error: {BOOM}\n\n",
+        f"error: {json.dumps(json.loads(BOOM)['error'])}\n\n",
+        f"{BOOM}\n",
+        f"[{BOOM}]\n",
+        json.dumps([json.loads(BOOM)], indent=2) + "\n",
+        f"data: [{BOOM}]\n\n",
+        'data: {"choices": [{"delta": {}}], "x_groq": {"error": {"message": "Boom", "code": 503}}}\n\n',
+        'data: {"errors": [{"message": "Boom", "code": 503}]}\n\n',
+        'data: {"error_msg": "Boom", "code": 503}\n\n',
+    ],
+)
+def test_an_error_in_a_stream_is_told_however_it_is_sent(ask_streamed, line):
+    """An error that comes in the middle of a stream is told in its own words, with its own status."""
+    with FakeServer(raw(chunk(content="H"), line)) as server, pytest.raises(Unreachable, match="503: Boom") as caught:
+        ask_streamed(connect(server))
+    assert caught.value.status == 503
+
+
+@pytest.mark.parametrize("pieces", [[END_LINE], [chunk(role="assistant", content=""), END_LINE]], ids=["end", "role"])
+def test_a_stream_that_says_nothing_is_no_answer(ask_streamed, pieces):
+    """A stream that ends without a word and without a reason is an error, no empty answer."""
+    with FakeServer(raw(*pieces)) as server, pytest.raises(BadResponse, match="ended without an answer"):
+        ask_streamed(connect(server))
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["abort", "network_error", "insufficient_system_resource", "function_call_filter: MALFORMED_FUNCTION_CALL", "load"],
+)
+def test_an_answer_that_the_provider_gave_up_is_none(ask_whole, reason):
+    """What a provider stopped writing is an error that says in its word why, no short answer."""
+    body = json.dumps(whole(content="H", finish_reason=reason))
+    with FakeServer(raw(body, content_type="application/json")) as server, pytest.raises(BadResponse) as caught:
+        ask_whole(connect(server))
+    assert repr(reason.partition(":")[0].lower()) in str(caught.value)
+
+
+@pytest.mark.parametrize("reason", ["RECITATION", "PROHIBITED_CONTENT", "sensitive", "SPII"])
+def test_every_word_for_a_filter_is_known(ask_whole, reason):
+    """However a provider says that it withholds an answer, it is Rejected with one code."""
+    body = json.dumps(whole(content=None, finish_reason=reason))
+    with FakeServer(raw(body, content_type="application/json")) as server, pytest.raises(Rejected) as caught:
+        ask_whole(connect(server))
+    assert caught.value.code == "content_filter"
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_a_server_that_always_streams_is_understood(ask_whole, protocol):
+    """A server that streams its answer although it was asked for a whole one is understood."""
+    chunks = [chunk(content="Hel"), chunk("stop", content="lo"), END_LINE]
+    items = [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}]
+    events = [{"type": "response.completed", "response": {"output": items}}]
+    with FakeServer(raw(*(chunks if protocol == "chat" else events))) as server:
+        assert ask_whole(connect(server, protocol=protocol)).text == "Hello"
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])

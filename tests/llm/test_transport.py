@@ -57,7 +57,7 @@ ERRORS = {
     "503 in HTML": (
         raw("<html><head><style>p {}</style></head><h1>503 Busy</h1></html>", status=503, content_type="text/html"),
         Unreachable,
-        "503: 503 Busy$",
+        "503: 503 Busy. Try again later.$",
     ),
     "500 without a word": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
     "500 in broken JSON": (raw('{"error"', status=500, content_type="application/json"), Unreachable, "error"),
@@ -108,6 +108,15 @@ def test_requests_are_sent_again(ask, status):
         assert ask(connect(server, max_retries=1)).text == "Hi"
 
 
+def test_a_request_that_nobody_pays_for_is_not_sent_again(ask):
+    """When the quota is spent, or no money is left, waiting does not help: a 429 that says so is told at once."""
+    with FakeServer(fail(429, "You exceeded your current quota", code="insufficient_quota")) as server:
+        with pytest.raises(RateLimited, match="waiting does not help") as caught:
+            ask(connect(server, max_retries=2))
+        assert len(server.requests) == 1
+    assert (caught.value.code, caught.value.unanswered) == ("insufficient_quota", 0)
+
+
 def test_retry_after_is_respected(ask):
     """A server that asks for a pause is given it before the request is sent again."""
     with FakeServer(fail(429, headers={"Retry-After": "1"}), "Hi") as server:
@@ -122,6 +131,8 @@ def test_retry_after_is_respected(ask):
         ({"Retry-After": "7"}, 7),
         ({"Retry-After": "0.5"}, 0.5),
         ({"Retry-After-Ms": "250", "Retry-After": "9"}, 0.25),
+        ({"Retry-After-Ms": "soon", "Retry-After": "7"}, 7),
+        ({"Retry-After": "-5"}, 0),
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "nan"}, None),
         ({"Retry-After": "inf"}, None),

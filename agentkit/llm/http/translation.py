@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -77,22 +76,54 @@ def _timed_out(error: Any, connection: Connection) -> AgentKitError:
 
 def _not_connected(error: Any, connection: Connection) -> AgentKitError:
     cause = error.__cause__
-    if type(cause).__name__ in {"ConnectError", "ProxyError", "UnsupportedProtocol"}:
-        hint = "Check the network and the host's name." if _is_unknown_host(cause) else "Is the server running?"
-        return Unreachable(f"Cannot reach {connection.where}: {ended(str(cause))} {hint}")
-    return _broken(cause, connection)
+    kind = type(cause).__name__
+    if kind in {"ConnectError", "ProxyError", "UnsupportedProtocol"}:
+        return Unreachable(f"Cannot reach {connection.where}: {ended(str(cause))} {_hint(cause)}")
+    return _undecodable(cause, connection) if kind == "DecodingError" else _broken(cause, connection)
 
 
 def _broken(error: Any, connection: Connection) -> AgentKitError:
-    return Unreachable(
-        f"The connection to {connection.where} broke: {ended(str(error) or type(error).__name__)} Try again."
+    said = str(error) or _LOST.get(type(error).__name__, type(error).__name__)
+    is_http = not said.startswith(_NO_HTTP)
+    advice = "Try again." if is_http else "Is it an HTTP server, and is http:// or https:// right in the base URL?"
+    return Unreachable(f"The connection to {connection.where} broke: {ended(said)} {advice}")
+
+
+def _undecodable(error: Any, connection: Connection) -> AgentKitError:
+    return BadResponse(
+        f"The answer of {connection.where} is not compressed in the way that its header says: {ended(str(error))} "
+        "Try again, or look for a proxy that changes answers."
     )
 
 
-def _is_unknown_host(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, socket.gaierror):
+def _hint(error: BaseException | None) -> str:
+    """What to do when no connection can be opened."""
+    while error is not None:
+        hint = next((hint for kind, hint in _HINTS.items() if kind in _ancestors(error)), None)
+        if hint:
+            return hint
         error = error.__cause__ or error.__context__
-    return error is not None
+    return "Is the server running?"
+
+
+def _ancestors(error: BaseException) -> set[str]:
+    return {ancestor.__name__ for ancestor in type(error).__mro__}
+
+
+_HINTS = {
+    "gaierror": "Check the network and the host's name.",
+    "SSLCertVerificationError": "Check the host's name, this machine's clock, and SSL_CERT_FILE.",
+    "SSLError": "Does the server speak https? Check http:// or https:// in the base URL.",
+}
+"""What helps, by the innermost kind of error that we know."""
+
+_LOST = {
+    "ReadError": "the server closed it while an answer was awaited",
+    "WriteError": "the server closed it while the request was sent",
+}
+"""What to say of errors that the HTTP library, awaiting, does not explain."""
+
+_NO_HTTP = ("illegal status line", "illegal request line", "illegal header line")
 
 
 def _stalled(_: Any, connection: Connection) -> AgentKitError:
@@ -113,6 +144,7 @@ _TRANSLATIONS: tuple[tuple[set[str], Callable[[Any, Connection], AgentKitError]]
     ({"openai.APITimeoutError"}, _timed_out),
     ({"openai.APIConnectionError"}, _not_connected),
     ({"httpx.TimeoutException", "httpx2.TimeoutException"}, _stalled),
+    ({"httpx.DecodingError", "httpx2.DecodingError"}, _undecodable),
     ({"httpx.HTTPError", "httpx2.HTTPError"}, _broken),
     ({"httpx.InvalidURL", "httpx2.InvalidURL"}, _no_address),
     ({"builtins.RuntimeError"}, _closed),

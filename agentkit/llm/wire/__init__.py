@@ -20,6 +20,11 @@ class StreamReader(Protocol):
         """Whether the protocol itself says that nothing follows."""
         ...
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing may follow but token counts, so that a connection that breaks takes nothing away."""
+        ...
+
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when the chunk is an error."""
         ...

@@ -2,73 +2,127 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
+from agentkit.llm.wire.thoughts import Thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from agentkit.events import Event
     from agentkit.usage import Usage
 
-REASONING_FIELDS = {"reasoning_content", "reasoning"}
+REASONING_FIELDS = {"reasoning_content", "reasoning", "thinking"}
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
-_CALL_FIELDS = {"index", "id", "type", "function"}
-_GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "thinking"}
+_CALL_FIELDS = {"index", "id", "type", "function", "name", "arguments"}
+_GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data"}
 """Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
 
 _MAX_LOOKS = 100
 """How often the arguments of one call are parsed to see whether they are complete."""
 
-_LENGTH = {"length", "max_tokens", "model_length", "max_output_tokens"}
-_FILTERED = {"content_filter", "safety"}
+_LENGTH = {"length", "max_tokens", "model_length", "max_output_tokens", "max_length", "model_context_window_exceeded"}
+_FILTERED = {
+    "content_filter",
+    "content_filtered",
+    "safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "image_safety",
+    "sensitive",
+    "guardrail_intervened",
+}
+_FAILED = {
+    "error",
+    "abort",
+    "aborted",
+    "cancelled",
+    "canceled",
+    "network_error",
+    "insufficient_system_resource",
+    "function_call_filter",
+    "malformed_function_call",
+    "unexpected_tool_call",
+    "load",
+    "unload",
+}
+"""What servers say of an answer that they could not finish, or whose tool call they could not read."""
 
 
 def decode_answer(data: Mapping[str, Any]) -> Response:
     """The response in a whole body. Raises ModelError when there is none."""
     raise_error_inside(data)
     choice = _first_choice(data)
-    if choice is None or not isinstance(choice.get("message"), dict):
+    said = None if choice is None else _said_in(choice, "message", "delta")
+    if choice is None or said is None:
         raise BadResponse(f"The answer has no choices: {str(data)[:200]}")
-    message = choice["message"]
-    if message.get("refusal"):
-        raise reading.refuse(reading.word(message["refusal"]))
-    return _response(read_message(message), choice.get("finish_reason"), _figures(data, choice), data)
+    if said.get("refusal"):
+        raise reading.refuse(reading.word(said["refusal"]))
+    message = read_message(said)
+    thought, text = Thoughts().part(message.text, is_last=True)
+    message = replace(message, text=text, reasoning=message.reasoning + thought)
+    return _response(message, choice.get("finish_reason"), _figures(data, choice), data)
 
 
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
-    calls = [_read_call(call) for call in reading.dictionaries(message.get("tool_calls"))]
-    if not calls and isinstance(message.get("function_call"), dict):
-        calls = [_read_call({"function": message["function_call"]})]
+    calls = [_read_call(call) for call in _calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and value}
     return reading.assistant_message(reading.text_of(message.get("content")), calls, _reasoning(message), extra)
 
 
+def _calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tool calls, or pieces of them, in a message or delta: a list, or only one, perhaps in the older form."""
+    calls = message.get("tool_calls")
+    if found := [calls] if isinstance(calls, dict) else reading.dictionaries(calls):
+        return found
+    older = reading.dictionary(message.get("function_call"))
+    return [{"index": "function_call", "function": older}] if any(older.values()) else []
+
+
+def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Name and arguments of a call, which some servers do not put under `function`."""
+    return reading.dictionary(call.get("function")) or call
+
+
 def _read_call(call: Mapping[str, Any]) -> ToolCall:
-    function = reading.dictionary(call.get("function"))
+    function = _function_of(call)
     extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and value}
     arguments = reading.arguments_text(function.get("arguments"))
     return ToolCall(reading.word(call.get("id")), reading.word(function.get("name")), arguments, extra)
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    said = message.get("reasoning_content") or message.get("reasoning")
-    return (reading.text_of(said) if said else "") or reading.thinking_of(message.get("content"))
+    fields = (message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+    return next(filter(None, map(reading.text_of, fields)), "") or reading.thinking_of(message.get("content"))
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The first choice, if there is one. Raises the error that it may carry instead of an answer."""
-    choices = reading.dictionaries(data.get("choices"))
-    choice = choices[0] if choices else None
+    """The choice of the least index, if there is one. Raises the error that it may carry instead of an answer."""
+    choice = min(reading.dictionaries(data.get("choices")), key=_index, default=None)
     if choice and choice.get("error"):
         raise failure(choice)
     return choice
+
+
+def _index(choice: Mapping[str, Any]) -> int:
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
+    """The message or delta of a choice, under the first of `names` that has one; some servers send only a text."""
+    found = next((choice[name] for name in names if isinstance(choice.get(name), dict)), None)
+    text = next((choice[name] for name in ("message", "text") if isinstance(choice.get(name), str)), None)
+    return {"content": text} if found is None and text is not None else found
 
 
 def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -88,8 +142,8 @@ def _response(
     said = reading.word(reason).lower().partition(":")[0]
     if said in _FILTERED:
         raise reading.filtered()
-    if said == "error":
-        raise BadResponse("The provider failed while it wrote the answer, and says no more about it. Try again.")
+    if said in _FAILED:
+        raise BadResponse(f"The provider failed while it wrote the answer, and says only {said!r} of it. Try again.")
     finish: FinishReason = "length" if said in _LENGTH else "tool_calls" if message.tool_calls else "stop"
     return Response(message, finish, _usage(figures), reading.word(raw.get("model")), reading.well_formed_json(raw))
 
@@ -97,7 +151,7 @@ def _response(
 class _CallPieces:
     """A tool call that arrives in pieces."""
 
-    def __init__(self, index: object) -> None:
+    def __init__(self, index: str) -> None:
         self.index = index
         self.id = self.name = ""
         self.arguments = reading.Pieces()
@@ -107,6 +161,8 @@ class _CallPieces:
     def add(self, part: Mapping[str, Any], name: str, arguments: str) -> str:
         """Take in the next piece; the arguments in it, as they can be shown. Id and name may come more than once."""
         self.id = self.id or reading.word(part.get("id"))
+        if not self.arguments:
+            self.name = _grown(self.name, name)
         self.name = self.name or name
         self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and value}
         return self.arguments.add(arguments)
@@ -120,7 +176,20 @@ class _CallPieces:
 
     def whole(self) -> ToolCall:
         """The call."""
-        return ToolCall(self.id, self.name, reading.arguments_text(str(self.arguments)), self.extra)
+        return ToolCall(self.id, self.name, reading.arguments_text(_without_empty(str(self.arguments))), self.extra)
+
+
+def _grown(name: str, piece: str) -> str:
+    """A name with its next piece, which may be the name again, or all of it so far."""
+    return piece if piece.startswith(name) else name if name.startswith(piece) else name + piece
+
+
+def _without_empty(arguments: str) -> str:
+    """Arguments without an empty object that some servers send before or after them."""
+    if len(arguments) == len("{}") or reading.is_complete_json(arguments):
+        return arguments
+    candidates = (arguments.removeprefix("{}"), arguments.removesuffix("{}"))
+    return next(filter(reading.is_complete_json, candidates), arguments)
 
 
 class ChatReader:
@@ -128,10 +197,12 @@ class ChatReader:
 
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
+        self._thoughts = Thoughts()
         self._calls: list[_CallPieces] = []
         self._extra: dict[str, Any] = {}
         self._finish_reason = ""
         self._has_choice = self._has_ended = False
+        self._index = 0
         self._figures: Mapping[str, Any] = {}
         self._raw: dict[str, Any] = {}
 
@@ -139,6 +210,11 @@ class ChatReader:
     def is_whole(self) -> bool:
         """Whether nothing can follow; in this protocol only the stream itself can say so."""
         return False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer is complete; only token counts may follow."""
+        return bool(self._finish_reason)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when it is an error."""
@@ -150,18 +226,19 @@ class ChatReader:
         if choice is None:
             self._has_ended = self._has_ended or bool(figures)
             return ()
-        self._has_choice = True
-        return self._feed_choice(choice)
+        if not self._has_choice:
+            self._has_choice, self._index = True, _index(choice)
+        return self._feed_choice(choice) if _index(choice) == self._index else ()
 
     def _feed_choice(self, choice: Mapping[str, Any]) -> Iterator[Event]:
-        delta = reading.dictionary(choice.get("delta" if "delta" in choice else "message"))
+        delta = _said_in(choice, "delta", "message") or {}
         reason = choice.get("finish_reason")
         self._finish_reason = reading.word(reason) or self._finish_reason
         # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
-        is_blank_end = reason == "" and not delta.get("content") and not delta.get("tool_calls")
+        is_blank_end = reason == "" and not delta.get("content") and not _calls_in(delta)
         self._has_ended = bool(self._finish_reason) or (is_blank_end and self._has_said_something())
         yield from self._feed_text(delta)
-        for part in reading.dictionaries(delta.get("tool_calls")):
+        for part in _calls_in(delta):
             yield self._feed_call(part)
         for name in delta.keys() - _MESSAGE_FIELDS:
             if delta[name]:
@@ -171,29 +248,38 @@ class ChatReader:
         return bool(self._calls or self._text)
 
     def _feed_text(self, delta: Mapping[str, Any]) -> Iterator[Event]:
-        if text := self._text.add(reading.text_of(delta.get("content"))):
-            yield TextDelta(text)
-        if reasoning := self._reasoning.add(_reasoning(delta)):
+        thought, said = self._thoughts.part(reading.text_of(delta.get("content")))
+        if reasoning := self._reasoning.add(_reasoning(delta) + thought):
             yield ReasoningDelta(reasoning)
+        if text := self._text.add(said):
+            yield TextDelta(text)
         if refusal := delta.get("refusal"):
             self._refusal.add(reading.text_of(refusal))
 
     def _feed_call(self, part: Mapping[str, Any]) -> ToolCallDelta:
-        function = reading.dictionary(part.get("function"))
+        function = _function_of(part)
         name, arguments = reading.word(function.get("name")), function.get("arguments")
         piece = arguments if isinstance(arguments, str) else reading.arguments_text(arguments)
         position = self._position(part, name, piece)
         if position == len(self._calls):
-            self._calls.append(_CallPieces(part.get("index")))
+            self._calls.append(_CallPieces(reading.word(part.get("index"))))
         return ToolCallDelta(position, name, self._calls[position].add(part, name, piece))
 
     def _position(self, part: Mapping[str, Any], name: str, arguments: str) -> int:
         """Which call a piece belongs to. Indexes may be missing, and a second whole call may come under index 0."""
-        index, count = part.get("index"), len(self._calls)
-        if index is None:
-            return count if name or not count else count - 1
-        same = next((at for at in reversed(range(count)) if self._calls[at].index == index), count)
+        index, call_id, count = reading.word(part.get("index")), reading.word(part.get("id")), len(self._calls)
+        if index:
+            same = self._latest(lambda call: call.index == index)
+        else:
+            same = self._latest(lambda call: bool(call_id) and call.id == call_id)
+            if same == count and count and not (name and self._calls[-1].name):
+                return count - 1
         return count if same < count and _begins_anew(self._calls[same], part, name, arguments) else same
+
+    def _latest(self, is_same: Callable[[_CallPieces], bool]) -> int:
+        """Where the latest such call is; the place of a new one when there is none."""
+        count = len(self._calls)
+        return next((at for at in reversed(range(count)) if is_same(self._calls[at])), count)
 
     def finish(self, *, closed: bool) -> Response:
         """The whole response. `closed` says that the server marked the end of its stream.
@@ -202,15 +288,24 @@ class ChatReader:
         """
         if refusal := str(self._refusal):
             raise reading.refuse(refusal)
+        thought, said = self._thoughts.part("", is_last=True)
+        self._reasoning.add(thought)
+        self._text.add(said)
         text = str(self._text)
         if not (self._has_ended or closed):
             raise cut_short(len(text))
-        if not self._has_choice:
-            raise BadResponse("The stream ended without an answer.")
-        calls = [call.whole() for call in self._calls]
+        if not (self._has_choice and (self._has_ended or text or self._reasoning or self._calls)):
+            raise BadResponse("The stream ended without an answer. Try again.")
+        calls = [call.whole() for call in _in_order(self._calls)]
         message = reading.assistant_message(text, calls, str(self._reasoning), self._extra)
         raw = {name: value for name, value in self._raw.items() if name != "choices"}
         return _response(message, self._finish_reason, self._figures, raw)
+
+
+def _in_order(calls: list[_CallPieces]) -> list[_CallPieces]:
+    """The calls by their indexes, if each has one of its own, or else as they came."""
+    indexes = {call.index for call in calls if call.index.isdecimal()}
+    return sorted(calls, key=lambda call: (len(call.index), call.index)) if len(indexes) == len(calls) else calls
 
 
 def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:

@@ -11,16 +11,23 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unau
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+FILTERED = "content_filter"
+"""The code of an answer that a provider will not give."""
+
+_NO_MONEY, _FORBIDDEN = 402, 403
 _BY_STATUS: dict[int, type[ModelError]] = {401: Unauthorized, 403: Unauthorized, 408: Unreachable, 429: RateLimited}
 
 _BY_CODE: dict[str, type[ModelError]] = {
     "invalid_api_key": Unauthorized,
+    "invalid_authentication_error": Unauthorized,
     "api_key_invalid": Unauthorized,
     "authentication_error": Unauthorized,
     "permission_error": Unauthorized,
     "rate_limit_exceeded": RateLimited,
     "rate_limit_error": RateLimited,
     "insufficient_quota": RateLimited,
+    "exceeded_current_quota_error": RateLimited,
+    "billing_hard_limit_reached": RateLimited,
     "too_many_requests": RateLimited,
     "resource_exhausted": RateLimited,
     "server_error": Unreachable,
@@ -28,6 +35,7 @@ _BY_CODE: dict[str, type[ModelError]] = {
     "internal_server_error": Unreachable,
     "overloaded_error": Unreachable,
     "service_unavailable": Unreachable,
+    "unavailable": Unreachable,
     "timeout": Unreachable,
 }
 
@@ -36,8 +44,29 @@ _ADVICE: dict[int, str] = {
     402: "Check the account's balance.",
     403: "The key is valid but may not do this; check its permissions and the model's name.",
     404: "Check the model's name and the base URL.",
+    405: "Check the base URL.",
     429: "Wait, or check the account's quota.",
 }
+_REWORD = "Change the wording."
+_NO_BALANCE = "Check the account's balance and quota; waiting does not help."
+
+_BAD_KEY = re.compile(
+    r"(?:incorrect|invalid|expired|missing) api[ _-]?key|api[ _-]?key (?:is |was |has )?(?:not valid|invalid|expired)",
+    re.IGNORECASE,
+)
+"""How servers say with 400, or inside a 200, that a key is wrong."""
+
+_FLAGGED = re.compile(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
+"""How servers say with 403 that they will not answer this, whoever asks."""
+
+_SPENT = re.compile(
+    r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit balance|out of credits"
+    r"|exceeded_current_quota|余额",
+    re.IGNORECASE,
+)
+"""How servers say that there is nothing left to pay with."""
+
+_WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS = 4_000, 200
 
 
@@ -54,16 +83,18 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
     if status is None:
         status = next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
-    kind = _kind(status, [*codes, *_reasons(details.get("details"))])
-    message = _sentence(_message(details, body), status)
+    said = _message(details, body)
+    kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
+    if kind is Rejected and status == _FORBIDDEN:
+        code = FILTERED
+    message = _sentence(said, status, _advice(kind, status, f"{codes} {said}"))
     parameter = _text(details.get("param")) or _location(_invalid_fields(details))
     if (length := overlong(details, codes, status)) is not None:
         limit = length.limit_tokens
         return Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
     if kind is RateLimited:
-        return RateLimited(
-            message, status=status, code=code, parameter=parameter, retry_after_seconds=retry_after_seconds
-        )
+        seconds = _seconds_told(details, said) if retry_after_seconds is None else retry_after_seconds
+        return RateLimited(message, status=status, code=code, parameter=parameter, retry_after_seconds=seconds)
     return kind(message, status=status, code=code, parameter=parameter)
 
 
@@ -73,9 +104,16 @@ def raise_error_inside(data: Mapping[str, Any]) -> None:
     Servers put it under `error`, call the whole an error, or send its text instead of an answer.
     """
     is_answer = not data.keys().isdisjoint({"choices", "output", "response"})
-    is_text = isinstance(data.get("message"), str) or "detail" in data
-    if data.get("error") or data.get("object") == "error" or (is_text and not is_answer):
+    is_text = any(isinstance(data.get(name), str) for name in ("message", "error_msg")) or "detail" in data
+    if data.get("error") or data.get("object") == "error" or ((is_text or data.get("errors")) and not is_answer):
         raise failure(data)
+    if isinstance(groq := data.get("x_groq"), dict) and groq.get("error"):
+        raise failure(groq)
+
+
+def is_spent(text: str) -> bool:
+    """Whether an error says that there is nothing left to pay with, so that waiting does not help."""
+    return _SPENT.search(text) is not None
 
 
 def not_compatible(text: str) -> BadResponse:
@@ -96,20 +134,44 @@ def cut_short(chars: int) -> BadResponse:
 
 def ended(text: str) -> str:
     """A text that another sentence can follow."""
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if text.endswith((".", "!", "?", "。")) else f"{text}."
 
 
 def _start(text: str) -> str:
     return " ".join(text.split())[:120]
 
 
-def _kind(status: int | None, codes: Iterable[str]) -> type[ModelError]:
-    """The status decides when it says enough, the first code that we know otherwise."""
+def _kind(status: int | None, codes: Iterable[str], said: str) -> type[ModelError]:
+    """The status decides when it says enough, the first code that we know otherwise, or the text."""
+    if status == _FORBIDDEN and _FLAGGED.search(said):
+        return Rejected
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status is not None and status >= 500:
         return Unreachable
-    return next((_BY_CODE[code.lower()] for code in codes if code.lower() in _BY_CODE), Rejected)
+    otherwise = Unauthorized if _BAD_KEY.search(said) else Rejected
+    return next((_BY_CODE[code.lower()] for code in codes if code.lower() in _BY_CODE), otherwise)
+
+
+def _advice(kind: type[ModelError], status: int | None, said: str) -> str:
+    """What to do; empty when the provider's own words must do."""
+    if kind in (RateLimited, Rejected) and status != _NO_MONEY and is_spent(said):
+        return _NO_BALANCE
+    if kind is Unauthorized and status != _FORBIDDEN:
+        return _ADVICE[401]
+    if kind is Unreachable:
+        return "Try again later."
+    return _REWORD if kind is Rejected and status == _FORBIDDEN else _ADVICE.get(status or 0, "")
+
+
+def _seconds_told(details: Mapping[str, Any], said: str) -> float | None:
+    """How long the error itself says to wait, as Google's and OpenAI's servers do."""
+    delays = " ".join(f"retry in {delay}" for delay in _entries(details.get("details"), "retryDelay"))
+    found = _WAIT.search(f"{delays} {said.lower()}")
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, seconds, unit = found.groups()
+    return int(hours or 0) * 3_600 + int(minutes or 0) * 60 + float(seconds or 0) / (1_000 if unit == "ms" else 1)
 
 
 def _details(body: object) -> Mapping[str, Any]:
@@ -118,7 +180,7 @@ def _details(body: object) -> Mapping[str, Any]:
         body = body[0]
     if not isinstance(body, dict):
         return {"message": _readable(body) if isinstance(body, str) else ""}
-    error = body.get("error") or body
+    error = body.get("error") or next(iter(_dictionaries(body.get("errors"))), body)
     if isinstance(error, dict):
         return error
     return {**body, "message": body.get("message") or error}
@@ -128,7 +190,7 @@ def _message(details: Mapping[str, Any], body: object) -> str:
     """What is wrong, in the provider's words, or else all that it sent."""
     if fields := _invalid_fields(details):
         return "; ".join(f"{_location([field])}: {field.get('msg')}" for field in fields)
-    text = _text(details.get("message")) or _text(details.get("detail"))
+    text = next(filter(None, (_text(details.get(name)) for name in ("message", "detail", "error_msg"))), None)
     return text or (json.dumps(body, default=str) if body else "no explanation was given")
 
 
@@ -147,15 +209,17 @@ def _location(fields: list[Mapping[str, Any]]) -> str | None:
     return ".".join(str(step) for step in steps if step != "body") or None
 
 
-def _reasons(details: object) -> list[str]:
-    """The reasons that Google's servers give beside the code."""
-    entries = details if isinstance(details, list) else []
-    return [str(entry["reason"]) for entry in entries if isinstance(entry, dict) and "reason" in entry]
+def _entries(details: object, name: str) -> list[str]:
+    """What Google's servers say under a name beside the code."""
+    return [str(entry[name]) for entry in _dictionaries(details) if name in entry]
 
 
-def _sentence(message: str, status: int | None) -> str:
+def _dictionaries(value: object) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _sentence(message: str, status: int | None, advice: str) -> str:
     where = f"The provider answered {status}: " if status else "The provider answered with an error: "
-    advice = _ADVICE.get(status or 0)
     return f"{where}{ended(message)} {advice}" if advice else f"{where}{message}"
 
 

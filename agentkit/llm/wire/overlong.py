@@ -17,8 +17,10 @@ _CODES = {
     "contextwindowexceedederror",
     "exceed_context_size_error",
     "model_max_prompt_tokens_exceeded",
+    "tokens_limit_reached",
 }
 _NOT_ABOUT_LENGTH = {401, 403, 404}
+_TOO_MANY_BYTES = 413
 _MOST_CHARS = 4_000
 
 _SAYINGS = (
@@ -34,6 +36,16 @@ _SAYINGS = (
     r"prompt token count of [\d,]+ exceeds",
     r"reduce the length of (?:the|your|either)",
     r"`inputs`[^.]{0,60} must (?:be <=|have less than)",
+    # Cohere and AI21; Moonshot; MiniMax; Zhipu; DashScope; watsonx; Perplexity; NVIDIA and Databricks; GitHub.
+    r"too many tokens:|prompt has too many tokens",
+    r"exceed\w* (?:the )?model token limit",
+    r"context window exceeds",
+    r"tokens in request more than max tokens|prompt 超长",
+    r"range of input length should be",
+    r"input tokens [\d,]+ (?:cannot|can not) exceed",
+    r"conversation (?:is )?too long",
+    r"input length [\d,]+ exceeds",
+    r"request body too large for [\w. -]+ model",
     # What a server that reckons the room for the answer says when there is none left.
     r"max_tokens must be at least 1, got -\d",
     # One request that takes more than a minute may bring: waiting never helps, a shorter one does.
@@ -54,6 +66,11 @@ _LIMITS = tuple(
         r"allowed(?: length)? \(#",
         r"must (?:be <=|have less than) #",
         r"limit:? #, requested",
+        r"(?:cannot exceed|total tokens limit|token limit:|maximum context length:) #",
+        r"length should be \[\d+, #",
+        r"max size: # tokens",
+        r"\(max #",
+        r"(?:, maximum|exceeds maximum(?: [a-z]+)*) #",
     )
 )
 """Where the limit stands in such a text; the first that is found counts."""
@@ -67,11 +84,15 @@ class Overlong:
 
 
 def overlong(details: Mapping[str, Any], codes: Iterable[str], status: int | None) -> Overlong | None:
-    """What an error body says about the length of the conversation; None when something else is wrong."""
+    """What an error body says about the length of the conversation; None when something else is wrong.
+
+    A server that takes only so many bytes says it with status 413, often without a word.
+    """
     if status in _NOT_ABOUT_LENGTH:
         return None
     said = _said(details)
-    if _CODES.isdisjoint(code.lower() for code in codes) and not _TOO_LONG.search(said):
+    is_coded = status == _TOO_MANY_BYTES or not _CODES.isdisjoint(code.lower() for code in codes)
+    if not is_coded and not _TOO_LONG.search(said):
         return None
     known = details.get("n_ctx")
     return Overlong(known if isinstance(known, int) else _limit(said))

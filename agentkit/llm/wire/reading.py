@@ -20,23 +20,31 @@ if TYPE_CHECKING:
 
 _BROKEN = object()
 
+_COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
+_MOST_TOKENS = 10**12
+"""A greater number, as broken servers send it, counts no tokens."""
+
 
 def json_object(text: str) -> dict[str, Any]:
     """The JSON object that answers a request. Raises ModelError for anything else."""
     data = json_or_text(text)
     if isinstance(data, dict):
         return data
-    if isinstance(data, list):
+    if not text.strip():
+        raise BadResponse("The provider answered with nothing at all. Try again, or check the base URL.")
+    if isinstance(data, list) and any(map(dictionary, data)):
         raise failure(data)
-    if text.lstrip().startswith(("{", "[")):
+    if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
         raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
     raise not_compatible(text)
 
 
 def json_or_text(text: str) -> object:
-    """The JSON value that a text is, or else the text."""
-    value = _loaded(text)
-    return text if value is _BROKEN else value
+    """The JSON value that a server's text is, or else the text. A number that is none, such as NaN, is null."""
+    try:
+        return _decode_leniently(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def well_formed(text: str) -> str:
@@ -50,7 +58,7 @@ def well_formed(text: str) -> str:
 
 
 def well_formed_json(value: Any) -> Any:
-    """A JSON value whose texts are all well-formed. Raises BadResponse when it nests too deep."""
+    """A JSON value that can be written again: texts well-formed, numbers finite. Raises BadResponse when too deep."""
     try:
         return _well_formed_value(value)
     except RecursionError:
@@ -63,6 +71,8 @@ def _well_formed_value(value: Any) -> Any:
         return value if value.isascii() else well_formed(value)
     if kind is dict:
         return {_well_formed_value(name): _well_formed_value(entry) for name, entry in value.items()}
+    if kind is float:
+        return value if math.isfinite(value) else None
     return kind([_well_formed_value(entry) for entry in value]) if kind in (list, tuple) else value
 
 
@@ -96,9 +106,11 @@ class Pieces:
 
 
 def text_of(content: object) -> str:
-    """The text in a content field: a string, null, or a list of parts of which only those with text count."""
+    """The text in a content field: a string, null, a part, or a list of parts of which only those with text count."""
     if isinstance(content, str):
         return content
+    if isinstance(content, dict):
+        content = [content]
     if not isinstance(content, list):
         return ""
     texts = (part.get("text") if isinstance(part, dict) else part for part in content)
@@ -168,32 +180,45 @@ def _refuse_constant(name: str) -> object:
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None).decode
 
 
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:
-    """Token counts from a usage object whose input and output fields bear `names`, their parts `details`."""
+    """Token counts from a usage object whose input and output fields bear `names`, or those of the other protocol.
+
+    `details` are the names of their parts.
+    """
     figures = dictionary(usage)
-    if all(figures.get(name) is None for name in names):
+    names = next((pair for pair in (names, *_COUNTS) if any(figures.get(name) is not None for name in pair)), names)
+    counts = [_count(figures.get(name)) for name in names]
+    if counts == [None, None]:
         return Usage(requests=1, unreported=1)
+    of_input, of_output = (dictionary(figures.get(name)) for name in details)
     return Usage(
-        input_tokens=_count(figures.get(names[0])),
-        output_tokens=_count(figures.get(names[1])),
-        cached_tokens=_count(dictionary(figures.get(details[0])).get("cached_tokens")),
-        reasoning_tokens=_count(dictionary(figures.get(details[1])).get("reasoning_tokens")),
+        input_tokens=counts[0] or 0,
+        output_tokens=counts[1] or 0,
+        cached_tokens=_count(of_input.get("cached_tokens")) or 0,
+        reasoning_tokens=_count(of_output.get("reasoning_tokens")) or 0,
         requests=1,
-        written_tokens=_count(dictionary(figures.get(details[0])).get("cache_write_tokens")),
+        written_tokens=_count(of_input.get("cache_write_tokens")) or 0,
     )
 
 
-def _count(value: object) -> int:
-    return int(value) if isinstance(value, int | float) and 0 < value < math.inf else 0
+def _count(value: object) -> int | None:
+    """A number of tokens, which some servers send as text; None for what cannot be one."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(_MOST_TOKENS)):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= _MOST_TOKENS else None
 
 
 def assistant_message(
     text: str, calls: Iterable[ToolCall], reasoning: str, extra: Mapping[str, Any]
 ) -> AssistantMessage:
-    """A message of well-formed texts whose tool calls all have an id of their own."""
-    calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in calls)
+    """A message of well-formed texts whose tool calls all have an id of their own; what says nothing is no call."""
+    said = (call for call in calls if call.id or call.name or call.arguments)
+    calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in said)
     message = AssistantMessage(well_formed(text), calls, well_formed(reasoning), well_formed_json(extra))
     return with_distinct_ids(message, set())
 

@@ -174,7 +174,7 @@ def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
     if status == "completed":
         return "stop"
     if status != "incomplete":
-        raise failure({"message": f"the response is marked {status!r}"})
+        raise BadResponse(f"The provider did not finish the answer: it is marked {status!r}. Try again.")
     if reading.dictionary(data.get("incomplete_details")).get("reason") == "content_filter":
         raise reading.filtered()
     return "length"
@@ -203,15 +203,18 @@ class _Reader:
     """Collects the events of one response."""
 
     def __init__(self) -> None:
-        self._text, self._reasoning = reading.Pieces(), reading.Pieces()
+        self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
         self._calls: dict[str, reading.Pieces] = {}
-        self._done: dict[str, Any] = {}
+        self._begun: dict[str, dict[str, Any]] = {}
+        self._done: dict[str, dict[str, Any]] = {}
         self._final: Mapping[str, Any] | None = None
         self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
             "response.output_text.delta": self._feed_text,
             "response.reasoning_summary_text.delta": self._feed_reasoning,
             "response.reasoning_text.delta": self._feed_reasoning,
+            "response.refusal.delta": self._feed_refusal,
             "response.function_call_arguments.delta": self._feed_arguments,
+            "response.function_call_arguments.done": self._end_arguments,
             "response.output_item.added": self._begin_item,
             "response.output_item.done": self._end_item,
             **dict.fromkeys(_ENDINGS, self._end),
@@ -222,13 +225,18 @@ class _Reader:
         """Whether nothing can follow."""
         return self._final is not None
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer is complete: the event that says so brings the token counts too."""
+        return self.is_whole
+
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when it is an error."""
         kind = reading.word(chunk.get("type"))
         if kind in self._feeds:
             event = self._feeds[kind](chunk)
             return () if event is None else (event,)
-        if not kind.startswith("response."):
+        if not kind.startswith("response.") or kind == "response.error":
             raise_error_inside(chunk)
         return ()
 
@@ -240,20 +248,32 @@ class _Reader:
         text = self._reasoning.add(reading.text_of(chunk.get("delta")))
         return ReasoningDelta(text) if text else None
 
+    def _feed_refusal(self, chunk: Mapping[str, Any]) -> Event | None:
+        self._refusal.add(reading.text_of(chunk.get("delta")))
+        return None
+
     def _feed_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
         place = _place(chunk)
         arguments = self._calls.setdefault(place, reading.Pieces()).add(reading.text_of(chunk.get("delta")))
         return ToolCallDelta(list(self._calls).index(place), "", arguments)
 
+    def _end_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
+        whole = reading.Pieces()
+        whole.add(reading.arguments_text(chunk.get("arguments")))
+        if whole:
+            self._calls[_place(chunk)] = whole
+        return None
+
     def _begin_item(self, chunk: Mapping[str, Any]) -> Event | None:
         if not _is_call(chunk.get("item")):
             return None
         place = _place(chunk)
-        self._calls[place] = reading.Pieces()
+        self._calls[place], self._begun[place] = reading.Pieces(), chunk["item"]
         return ToolCallDelta(list(self._calls).index(place), reading.word(chunk["item"].get("name")), "")
 
     def _end_item(self, chunk: Mapping[str, Any]) -> Event | None:
-        self._done[_place(chunk)] = chunk.get("item")
+        if isinstance(item := chunk.get("item"), dict):
+            self._done[_place(chunk)] = item
         return None
 
     def _end(self, chunk: Mapping[str, Any]) -> Event | None:
@@ -267,8 +287,25 @@ class _Reader:
             raise BadResponse("The stream ended without the event that completes the answer.")
         if self._final is None:
             raise cut_short(len(str(self._text)))
-        items = self._final.get("output")
-        return _response(self._final, items if isinstance(items, list) and items else list(self._done.values()))
+        return _response(self._final, self._items(self._final.get("output")))
+
+    def _items(self, output: object) -> list[dict[str, Any]]:
+        """The output items: those that the last event has, or else those that came before it, or were begun."""
+        items = reading.dictionaries(output) or [item for _, item in sorted(self._done.items(), key=_in_order)]
+        if not any(map(_is_call, items)):
+            whole = ((item, str(self._calls[place])) for place, item in self._begun.items())
+            items += [{**item, "arguments": arguments, "status": "completed"} for item, arguments in whole]
+        if not any(_said(items)) and (self._text or self._refusal):
+            text = {"type": "output_text", "text": str(self._text)}
+            parts = [{"type": "refusal", "refusal": str(self._refusal)}] if self._refusal else [text]
+            items.append({"type": "message", "role": "assistant", "content": parts})
+        return items
+
+
+def _in_order(entry: tuple[str, object]) -> tuple[int, str]:
+    """What puts output items into the order of their indexes; those without one stay as they came."""
+    place = entry[0]
+    return (len(place), place) if place.isdecimal() else (0, "")
 
 
 def _place(chunk: Mapping[str, Any]) -> str:

@@ -15,15 +15,20 @@ _DONE = {b"[DONE]", b'"[DONE]"'}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_EAGER_LINES = 100
 _OTHER_FIELDS = {b"", b"id", b"retry"}
+_IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
+"""Events under which a server may say anything, as long as it says something."""
+
+_decode = json.JSONDecoder(parse_constant=lambda _: None).decode  # NaN, which is no JSON, is null
 
 
 class EventStream:
     """Splits bytes into the JSON objects of server-sent events, wherever the pieces were cut.
 
-    Lines end in LF or CRLF; comments are passed over, and so are the names of events, except that what comes under
-    `error` is given out as `{"error": …}`. `closed` becomes true at `[DONE]`; what follows it is ignored. An object is
-    given out as soon as its line ends, for the sake of latency and of servers that leave out the empty line between
-    events. `scrub` takes out of a text what no error may quote.
+    Lines end in LF, CRLF or CR; comments are passed over, and so are the names of events, except that what comes under
+    `error` is given out as `{"error": …}`, and so is a line `error: …`. JSON in lines without a name, as some servers
+    send their errors, counts too. `closed` becomes true at `[DONE]`; what follows it is ignored. An object is given out
+    as soon as its line ends, for the sake of latency and of servers that leave out the empty line between events.
+    `scrub` takes out of a text what no error may quote.
     """
 
     def __init__(self, scrub: Callable[[str], str] = str) -> None:
@@ -31,35 +36,47 @@ class EventStream:
         self._scrub = scrub
         self._pending: list[bytes] = []
         self._unfinished: list[bytes] = []
-        self._is_error = False
-        self._has_begun = False
+        self._is_error = self._is_idle = False
+        self._has_begun = self._is_after_return = False
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
         """The objects that are complete with this piece. Raises BadResponse for what is no event stream of JSON."""
-        first, *others = piece.split(b"\n")
+        first, *others = self._with_line_feeds(piece).split(b"\n")
         self._pending.append(first)
         for other in others:
             line, self._pending = b"".join(self._pending), [other]
             if not self.closed:
-                yield from self._line(line.removesuffix(b"\r"))
+                yield from self._line(line)
 
     def flush(self) -> Iterator[dict[str, Any]]:
         """The object that a server left unended when it closed the connection."""
         yield from self.feed(b"\n\n")
 
+    def _with_line_feeds(self, piece: bytes) -> bytes:
+        """The piece with LF at the end of each line; CRLF may have been cut in two."""
+        if not piece:
+            return piece
+        was_return, self._is_after_return = self._is_after_return, piece.endswith(b"\r")
+        if was_return:
+            piece = piece.removeprefix(b"\n")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece
+
     def _line(self, line: bytes) -> Iterator[dict[str, Any]]:
         if not self._has_begun:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         name, colon, value = line.partition(b":")
-        if not line:
+        if not line.strip():
             yield from self._end_event()
-        elif name == b"data":
+        elif name in {b"data", b"error"}:
+            self._is_error = self._is_error or name == b"error"
             yield from self._data(value.strip())
         elif name == b"event":
-            self._is_error = value.strip() == b"error"
+            self._is_error, self._is_idle = value.strip() == b"error", value.strip() in _IDLE
+        elif any(self._unfinished) or (self._has_begun and line.startswith((b"{", b"["))):
+            yield from self._data(line)
         elif not self._has_begun and not (colon and name in _OTHER_FIELDS):
             raise not_compatible(self._scrub(line.decode("utf-8", "replace")))
-        self._has_begun = self._has_begun or bool(line)
+        self._has_begun = self._has_begun or bool(line.strip())
 
     def _data(self, data: bytes) -> Iterator[dict[str, Any]]:
         """An object may span several data lines; one of very many is parsed only when its event ends."""
@@ -74,12 +91,16 @@ class EventStream:
         """The object in the lines so far; one that does not parse waits for the next line."""
         text = b"\n".join(self._unfinished).decode("utf-8", "replace")
         try:
-            parsed = json.loads(text)
+            parsed = _decode(text)
         except (ValueError, RecursionError):
             if not self._is_error:
                 return
             parsed = text
         self._unfinished.clear()
+        if isinstance(parsed, list) and len(parsed) == 1:
+            parsed = parsed[0]
+        if parsed in (None, []) and not self._is_error:
+            return
         if self._is_error:
             parsed = parsed if isinstance(parsed, dict) and "error" in parsed else {"error": parsed or "no explanation"}
         if not isinstance(parsed, dict):
@@ -89,7 +110,9 @@ class EventStream:
     def _end_event(self) -> Iterator[dict[str, Any]]:
         if any(self._unfinished):
             yield from self._object()
-        self._is_error = False
+        if self._is_idle:
+            self._unfinished.clear()
+        self._is_error = self._is_idle = False
         if any(self._unfinished):
             text = b"\n".join(self._unfinished).decode("utf-8", "replace")
             raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}")

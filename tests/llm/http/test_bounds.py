@@ -55,10 +55,25 @@ def test_comments_do_not_keep_a_connection_for_ever(piece):
     assert list(bounded(piece, piece)) == [piece, piece]
 
 
-@pytest.mark.parametrize("piece", [b"data: 1\n", b": a\ndata: 1", b'{"a"', b"event: ping\n"])
+@pytest.mark.parametrize("piece", [b"data: 1\n", b": a\ndata: 1\n: b", b"event: ping\n"])
 def test_whatever_says_something_is_worth_waiting_for(piece):
     """A server that says something, however slowly, is heard."""
     assert list(bounded(piece, piece, timeout_seconds=0.0)) == [piece, piece]
+
+
+@pytest.mark.parametrize("piece", [b"data: 1", b'{"a"', b'{\n"a": 1,\n', b"[\n"])
+def test_a_server_cannot_drip_for_ever(piece):
+    """A server that sends its answer byte by byte is given five timeouts for a line of it, or for the whole JSON."""
+    with pytest.raises(Unreachable, match="the server sent no whole answer for 0 seconds"):
+        list(bounded(piece, piece, timeout_seconds=0.0))
+    assert list(bounded(piece, piece)) == [piece, piece]
+
+
+def test_a_compressed_body_is_not_looked_into():
+    """Where the lines of a stream cannot be seen, because it is compressed, whatever comes says something."""
+    response = httpx2.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx2.ByteStream(gzip.compress(b"a")))
+    Bounded.bind(response, "the server", 0.0)
+    assert response.read() == b"a"
 
 
 def test_a_compressed_body_may_be_only_so_long(ask):

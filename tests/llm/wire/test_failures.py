@@ -126,3 +126,53 @@ def test_what_is_said_of_other_answers():
     assert "'<html> Hi'" in str(not_compatible("<html>\n  Hi"))
     assert isinstance(cut_short(5), BadResponse)
     assert "5 characters" in str(cut_short(5))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "code", "advice"),
+    [
+        (400, {"error": "Incorrect API key provided: xx***."}, Unauthorized, None, "Check the API key."),
+        (400, {"error": {"message": "API key expired."}}, Unauthorized, None, "Check the API key."),
+        (400, {"error": {"message": "Your credit balance is too low"}}, Rejected, None, "waiting does not help."),
+        (400, {"error": {"message": "x", "code": "billing_hard_limit_reached"}}, RateLimited, None, "does not help."),
+        (402, {"error": {"message": "Insufficient Balance"}}, Rejected, None, "Check the account's balance."),
+        (
+            403,
+            {"error": {"message": "Your input was flagged for x."}},
+            Rejected,
+            "content_filter",
+            "Change the wording.",
+        ),
+        (405, "", Rejected, None, "Check the base URL."),
+        (429, {"error": {"message": "x", "code": "insufficient_quota"}}, RateLimited, None, "waiting does not help."),
+        (429, {"error": {"message": "余额不足。"}}, RateLimited, None, "。 Check the account's balance and quota;"),
+        (429, {"error": {"message": "Slow"}}, RateLimited, None, "Wait, or check the account's quota."),
+        (503, {"error": {"message": "Loading model"}}, Unreachable, None, "Loading model. Try again later."),
+        (400, {"errors": [{"message": "Boom", "code": 10_000}]}, Rejected, "10000", "400: Boom"),
+        (None, {"error_code": 17, "error_msg": "Boom"}, Rejected, None, "an error: Boom"),
+    ],
+)
+def test_an_error_says_what_to_do(status, body, kind, code, advice):
+    """An error is of the kind whose cure helps, and names the cure: another key, money, patience, other words."""
+    error = failure(body, status=status)
+    assert type(error) is kind
+    assert advice in str(error)
+    assert code in (None, error.code)
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        ({"message": "Please try again in 8s."}, 8.0),
+        ({"message": "Please try again in 1m30.5s."}, 90.5),
+        ({"message": "Please try again in 250ms."}, 0.25),
+        ({"message": "Retry after 2h 1m"}, 7_260.0),
+        ({"message": "x", "details": [{"@type": "RetryInfo", "retryDelay": "34s"}]}, 34.0),
+        ({"message": "Try again in a while"}, None),
+        ({"message": "x"}, None),
+    ],
+)
+def test_an_error_may_say_itself_how_long_to_wait(error, seconds):
+    """Where no header says how long to wait, the words of the error do."""
+    assert failure({"error": error}, status=429).retry_after_seconds == seconds
+    assert failure({"error": error}, status=429, retry_after_seconds=3).retry_after_seconds == 3

@@ -152,8 +152,8 @@ FAILURES = {
         RateLimited,
         "Boom",
     ),
-    "cancelled": ({"status": "cancelled", "error": None, "output": []}, Rejected, "marked 'cancelled'"),
-    "not finished": ({"status": "in_progress", "output": []}, Rejected, "marked 'in_progress'"),
+    "cancelled": ({"status": "cancelled", "error": None, "output": []}, BadResponse, "marked 'cancelled'"),
+    "not finished": ({"status": "in_progress", "output": []}, BadResponse, "marked 'in_progress'"),
     "filtered": (
         {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": [TEXT]},
         Rejected,
@@ -245,7 +245,7 @@ def test_items_count_when_the_last_event_has_none():
             Unreachable,
             "Boom",
         ),
-        ({"type": "response.failed", "response": None}, Rejected, "marked 'failed'"),
+        ({"type": "response.failed", "response": None}, BadResponse, "marked 'failed'"),
     ],
 )
 def test_errors_in_a_stream(event, kind, words):
@@ -265,6 +265,46 @@ def test_a_stream_without_its_last_event_is_cut_short():
         reader.finish(closed=True)
     list(reader.feed(completed(TEXT)))
     assert reader.is_whole
+
+
+DELTA = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
+BEGUN = {"type": "response.output_item.added", "output_index": 1, "item": {**CALL, "arguments": ""}}
+ARGUMENTS = {"type": "response.function_call_arguments.delta", "output_index": 1, "delta": "{}"}
+WHOLE_ARGUMENTS = {"type": "response.function_call_arguments.done", "output_index": 1, "arguments": "{}"}
+
+
+@pytest.mark.parametrize("last", [completed(), {"type": "response.completed", "response": None}])
+@pytest.mark.parametrize(
+    "arguments", [[ARGUMENTS], [WHOLE_ARGUMENTS], [ARGUMENTS, {**WHOLE_ARGUMENTS, "arguments": ""}]]
+)
+def test_what_was_streamed_is_the_answer_when_the_end_has_none(arguments, last):
+    """A server whose last event repeats nothing has said in its deltas what the answer is."""
+    _, response = read(DELTA, BEGUN, *arguments, {"type": "response.output_item.done", "item": None}, last)
+    assert response.text == "Hi"
+    assert response.tool_calls == (ToolCall("a", "f", "{}"),)
+
+
+def test_output_items_are_in_the_order_of_their_indexes():
+    """Output items that end in another order than they stand in are put into theirs."""
+    second = {**CALL, "call_id": "b"}
+    done = [
+        {"type": "response.output_item.done", "output_index": at, "item": item}
+        for at, item in ((10, second), (9, CALL))
+    ]
+    _, response = read(*done, completed())
+    assert [call.id for call in response.tool_calls] == ["a", "b"]
+
+
+def test_a_refusal_that_was_only_streamed_is_one():
+    """A refusal counts although the last event does not repeat it."""
+    with pytest.raises(Rejected, match="I cannot"):
+        read({"type": "response.refusal.delta", "delta": "I cannot"}, completed())
+
+
+def test_an_error_under_another_name_is_one():
+    """An error whose event is called `response.error` is told as what it is."""
+    with pytest.raises(Unreachable, match="Boom"):
+        read({"type": "response.error", "error": {"message": "Boom", "code": "server_error"}})
 
 
 NAMES = st.sampled_from(

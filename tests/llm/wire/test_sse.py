@@ -22,7 +22,7 @@ def read(*pieces):
 @given(OBJECTS, st.data())
 def test_objects_survive_every_cut(objects, data):
     """Objects are read as they were written, wherever the bytes are cut and whatever line ends are used."""
-    end = data.draw(st.sampled_from([b"\n", b"\r\n"]))
+    end = data.draw(st.sampled_from([b"\n", b"\r\n", b"\r"]))
     events = (b"data: " + json.dumps(value, ensure_ascii=False).encode() + end * 2 for value in objects)
     written = b": hello" + end + b"".join(events) + b"data: [DONE]" + end
     cuts = sorted(data.draw(st.lists(st.integers(0, len(written)), max_size=10)))
@@ -46,6 +46,14 @@ def test_objects_are_given_out_as_soon_as_their_line_ends():
         (b'event: error\ndata: {"message": "Boom"}\n\ndata: {}\n\n', [{"error": {"message": "Boom"}}, {}]),
         (b"event: error\ndata: Boom\n\n", [{"error": "Boom"}]),
         (b'event: message\ndata: {"a": 1}\n\n', [{"a": 1}]),
+        (b" \n\n \n", []),
+        (b"data: null\n\ndata: []\n\n", []),
+        (b'data: [{"a": NaN}]\n\n', [{"a": None}]),
+        (b"event: ping\ndata: ping\n\ndata: {}\n\n", [{}]),
+        (b"error: Boom\n\n", [{"error": "Boom"}]),
+        (b': hi\n{"error": "Boom"}\n\n', [{"error": "Boom"}]),
+        (b'data: {"a":\n1}\n\n', [{"a": 1}]),
+        (b'data: {}\n\n<html>\n"a"\n', [{}]),
     ],
 )
 def test_what_a_stream_says(data, objects):
@@ -53,9 +61,7 @@ def test_what_a_stream_says(data, objects):
     assert read(data)[0] == objects
 
 
-@pytest.mark.parametrize(
-    "data", [b"<html>", b"Hello: you\n", b"data: {\n\n", b"data: [1]\n", b"data: 1e999999\n", b" \n"]
-)
+@pytest.mark.parametrize("data", [b"<html>", b"Hello: you\n", b"data: {\n\n", b"data: [1]\n", b"data: 1e999999\n"])
 def test_what_is_no_stream_of_objects(data):
     """What is no event stream, or carries something else than JSON objects, is a BadResponse."""
     with pytest.raises(BadResponse):

@@ -1,0 +1,63 @@
+"""Which part of an answer's text is only thought aloud? Some servers leave it in the text, between tags. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_NAMES = ("think", "thinking")
+_BEGINNING = re.compile(rf"\s*<({'|'.join(_NAMES)})>\s*")
+
+
+class Thoughts:
+    """Parts a text into the `<think>…</think>` that it begins with and the rest, however it is cut into pieces.
+
+    Anywhere else such tags are text. Thoughts that do not end, as in an answer that was cut, are all that there is.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._end = ""
+        self._is_over = self._has_text = False
+
+    def part(self, piece: str, *, is_last: bool = False) -> tuple[str, str]:
+        """The thoughts and the text in the next piece; what may still become a tag waits, unless nothing follows."""
+        if self._has_text:
+            return "", piece
+        self._held += piece
+        thought = "" if self._is_over else self._think(is_last=is_last)
+        return thought, self._speak() if self._is_over else ""
+
+    def _think(self, *, is_last: bool) -> str:
+        """The thoughts in what is held."""
+        if not self._end and not self._begin(is_last=is_last):
+            return ""
+        thought, end, rest = self._held.partition(self._end)
+        kept = len(thought) if end or is_last else _certain(thought, self._end)
+        self._is_over = bool(end)
+        self._held = rest if end else thought[kept:]
+        return thought.rstrip() if end else thought[:kept]
+
+    def _begin(self, *, is_last: bool) -> bool:
+        """Whether thoughts begin here. Blanks after the tag may come later, so that it waits for what follows them."""
+        beginning = _BEGINNING.match(self._held)
+        if beginning is None:
+            is_open = not self._held.strip() or any(f"<{name}>".startswith(self._held.lstrip()) for name in _NAMES)
+            self._is_over = self._has_text = is_last or not is_open
+            return False
+        if beginning.end() == len(self._held) and not is_last:
+            return False
+        self._held, self._end = self._held[beginning.end() :], f"</{beginning[1]}>"
+        return True
+
+    def _speak(self) -> str:
+        """The text in what is held: all of it, without the blanks that follow thoughts."""
+        text = self._held if self._has_text else self._held.lstrip()
+        self._held, self._has_text = "", bool(text) or self._has_text
+        return text
+
+
+def _certain(thought: str, end: str) -> int:
+    """How many characters of a thought can neither be its last blanks nor belong to what ends it."""
+    start = thought.rfind("<")
+    is_open = start >= 0 and end.startswith(thought[start:])
+    return len((thought[:start] if is_open else thought).rstrip())

@@ -1,0 +1,204 @@
+"""What does a user see of a server that does not keep to HTTP? Bytes, resets and waits over real sockets."""
+
+import gzip
+import json
+import socket
+import struct
+from threading import Thread
+
+import pytest
+
+from agentkit.errors import BadResponse, Unreachable
+from agentkit.llm.client import LLM
+
+KEY = "sk-test-0123456789"
+RESET = struct.pack("ii", 1, 0)
+JSON = json.dumps({"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}).encode()
+WHOLE = {
+    "chat": JSON,
+    "responses": json.dumps(
+        {"output": [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}]}
+    ).encode(),
+}
+ANSWERED = b'data: {"choices":[{"delta":{"content":"Hello"},"finish_reason":"stop"}]}\n\n'
+HALF = b'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
+
+
+class FaultServer:
+    """A server that answers every request with the same bytes, and then closes, resets or keeps the connection."""
+
+    def __init__(self, *pieces, ending="close", reads=True):
+        self._pieces, self._ending, self._reads = pieces, ending, reads
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._kept = []
+        self._thread = Thread(target=self._serve)
+
+    def __enter__(self):
+        self._thread.start()
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+
+    def __exit__(self, *_):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for each in (self._listener, *self._kept):
+            each.close()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._kept.append(connection)
+            self._answer(connection)
+
+    def _answer(self, connection):
+        if self._reads:
+            data = b""
+            while b"\r\n\r\n" not in data or b"}" not in data.partition(b"\r\n\r\n")[2][-1:]:
+                data += connection.recv(65536)
+        for piece in self._pieces:
+            connection.sendall(piece)
+        if self._ending == "reset":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        if self._ending in {"reset", "close"}:
+            connection.close()
+        if self._ending == "half-closed":
+            connection.shutdown(socket.SHUT_WR)
+
+
+def http(body, *headers, length=None):
+    """An answer with this body, as bytes."""
+    lines = ["HTTP/1.1 200 OK", f"Content-Length: {len(body) if length is None else length}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def chunked(body, size=None):
+    """An answer whose body comes in chunks, without the last one."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"%b\r\n%b\r\n" % (size or b"%x" % len(body), body)
+
+
+def asked(ask, url, **options):
+    """What an LLM at the address answers."""
+    return ask(
+        LLM(**{"base_url": url, "model": "m", "api_key": KEY, "max_retries": 0, "timeout_seconds": 20, **options})
+    )
+
+
+LOST = {
+    "no answer": (b"",),
+    "half a status line": (b"HTTP/1.1 20",),
+    "half of the headers": (b"HTTP/1.1 200 OK\r\nContent-Ty",),
+    "no body": (http(b"", length=20),),
+    "half of the body": (http(JSON[:-20], length=len(JSON)),),
+    "a length too great": (http(JSON, length=len(JSON) + 9),),
+    "a length that is none": (http(JSON, length="many"),),
+    "a negative length": (http(JSON, length=-1),),
+    "two lengths": (http(JSON, "Content-Length: 3"),),
+    "a wrong chunk": (chunked(JSON, b"ZZ"),),
+    "no last chunk": (chunked(JSON),),
+    "headers without end": (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 300_000,),
+}
+
+
+@pytest.mark.parametrize("ending", ["close", "reset", "half-closed"])
+@pytest.mark.parametrize("pieces", LOST.values(), ids=LOST)
+def test_a_connection_that_is_lost_is_unreachable(ask, pieces, ending):
+    """A connection that ends before the answer does is told with its address, and counted as sent in vain."""
+    with FaultServer(*pieces, ending=ending) as url, pytest.raises(Unreachable) as caught:
+        asked(ask, url)
+    assert f"The connection to openai at {url} broke: " in str(caught.value)
+    assert str(caught.value).endswith(". Try again.")
+    assert (caught.value.status, caught.value.unanswered) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    "greeting", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x50", b"+OK POP3\r\n\r\n"]
+)
+def test_a_server_that_does_not_speak_http_is_told_apart(ask, greeting):
+    """A server of another protocol is no lost connection: the text asks for the right scheme."""
+    with FaultServer(greeting) as url, pytest.raises(Unreachable, match="Is it an HTTP server, and is http:// or"):
+        asked(ask, url)
+
+
+def test_a_server_without_tls_is_told_apart(ask):
+    """A base URL with https for a server without it says that the scheme may be wrong."""
+    with FaultServer(http(JSON), reads=False) as url, pytest.raises(Unreachable, match="Does the server speak https"):
+        asked(ask, url.replace("http:", "https:"))
+
+
+def test_a_body_that_is_not_compressed_as_it_says_is_a_bad_response(ask):
+    """A body that cannot be unpacked is no lost connection: a proxy may have changed it."""
+    with FaultServer(http(JSON, "Content-Encoding: gzip")) as url, pytest.raises(BadResponse, match="not compressed"):
+        asked(ask, url)
+
+
+def test_a_compressed_body_that_is_cut_is_a_bad_response(ask):
+    """Half of a compressed answer is broken JSON, and never taken for the whole."""
+    packed = gzip.compress(JSON)[:-20]
+    with FaultServer(http(packed, "Content-Encoding: gzip")) as url, pytest.raises(BadResponse, match="broken JSON"):
+        asked(ask, url)
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"204 No Content"])
+def test_an_empty_answer_is_told_as_such(ask_whole, status):
+    """A success without a word says that nothing came."""
+    answer = b"HTTP/1.1 %b\r\nContent-Length: 0\r\n\r\n" % status
+    with FaultServer(answer) as url, pytest.raises(BadResponse, match="answered with nothing at all"):
+        asked(ask_whole, url)
+
+
+UNUSUAL = {
+    "blanks around it": http(b"\r\n\n  " + JSON + b"\n\n"),
+    "a byte order mark": http(b"\xef\xbb\xbf" + JSON),
+    "compressed": http(gzip.compress(JSON), "Content-Encoding: gzip"),
+    "an unknown charset": http(JSON, "Content-Type: application/json; charset=klingon"),
+    "an unknown encoding": http(JSON, "Content-Encoding: frob"),
+    "no length": b"HTTP/1.1 200 OK\r\n\r\n" + JSON,
+    "an old version": b"HTTP/1.0 200 OK\r\n\r\n" + JSON,
+    "bare line feeds": http(JSON).replace(b"\r\n", b"\n"),
+    "a word before": b"HTTP/1.1 100 Continue\r\n\r\n" + http(JSON),
+    "chunks": chunked(JSON) + b"0\r\nX-Trailer: 1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", UNUSUAL.values(), ids=UNUSUAL)
+def test_what_is_only_unusual_is_read(ask, answer):
+    """An answer that HTTP allows, or that can be understood all the same, is an answer."""
+    with FaultServer(answer) as url:
+        assert asked(ask, url).text == "Hello"
+
+
+@pytest.mark.parametrize("protocol", WHOLE)
+def test_a_lost_answer_is_asked_for_again(ask, protocol):
+    """A request whose answer was lost is sent again, and counted as one without figures."""
+    with FaultServer(http(WHOLE[protocol])) as good, FaultServer(ending="reset") as bad:
+        assert asked(ask, good, protocol=protocol).text == "Hello"
+        with pytest.raises(Unreachable) as caught:
+            asked(ask, bad, protocol=protocol, max_retries=1)
+    assert caught.value.unanswered == 2
+
+
+@pytest.mark.parametrize("ending", ["close", "reset", "keep"])
+def test_an_answer_that_was_told_outlives_its_connection(ask_streamed, ending):
+    """Once the reason for its end is told, an answer is whole: neither a reset nor silence takes it away."""
+    with FaultServer(chunked(ANSWERED), ending=ending) as url:
+        response = asked(ask_streamed, url, timeout_seconds=0.3)
+    assert (response.text, response.finish_reason, response.usage.unreported) == ("Hello", "stop", 1)
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"), [("close", "broke"), ("reset", "broke"), ("keep", "stopped in the middle")]
+)
+def test_half_an_answer_is_none(ask_streamed, ending, words):
+    """A stream that breaks or stops before its end is an error, whatever was told."""
+    with FaultServer(chunked(HALF), ending=ending) as url, pytest.raises(Unreachable, match=words):
+        asked(ask_streamed, url, timeout_seconds=0.3)
+
+
+def test_a_page_that_quotes_the_key_does_not_tell_it(ask):
+    """Whatever a server sends instead of an answer, the key in it is not told."""
+    page = f"<html>{KEY}</html>".encode()
+    with FaultServer(http(page)) as url, pytest.raises(BadResponse, match=r"no JSON \('<html>\*\*\*</html>'\)"):
+        asked(ask, url)

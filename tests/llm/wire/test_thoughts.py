@@ -1,0 +1,47 @@
+"""Which part of an answer's text is only thought aloud?"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.llm.wire.thoughts import Thoughts
+
+
+def parted(*pieces):
+    """The thoughts and the text in these pieces."""
+    thoughts = Thoughts()
+    parts = [*map(thoughts.part, pieces), thoughts.part("", is_last=True)]
+    return "".join(thought for thought, _ in parts), "".join(text for _, text in parts)
+
+
+CASES = {
+    "<think>Hm</think>Hi": ("Hm", "Hi"),
+    "\n<think>\nH m\n</think>\n\nHi \n": ("H m", "Hi \n"),
+    "<thinking>a </think> b</thinking> Hi": ("a </think> b", "Hi"),
+    "<think></think>Hi": ("", "Hi"),
+    "<think>Hm": ("Hm", ""),
+    "<think>Hm </th": ("Hm </th", ""),
+    "<think>a < b</think>": ("a < b", ""),
+    "<think>": ("", ""),
+    "Hi <think>Hm</think>": ("", "Hi <think>Hm</think>"),
+    "<thinks>Hi": ("", "<thinks>Hi"),
+    "</think>Hi": ("", "</think>Hi"),
+    " <th": ("", " <th"),
+    "  Hi": ("", "  Hi"),
+    " ": ("", " "),
+    "": ("", ""),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_thoughts_come_before_the_text(text):
+    """What stands between tags at the beginning are thoughts, all else is text."""
+    assert parted(text) == CASES[text]
+
+
+@given(st.sampled_from(list(CASES)), st.data())
+def test_thoughts_are_found_wherever_a_text_is_cut(text, data):
+    """Thoughts and text are the same however the text is cut into pieces."""
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    pieces = [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
+    assert parted(*pieces) == CASES[text]
