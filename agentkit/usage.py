@@ -172,7 +172,7 @@ class Price:
 
     def dollars(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, written_tokens: int = 0) -> float:
         """What one request of so many tokens costs, in US dollars; cached and written ones are part of the input."""
-        return self.at(input_tokens)._flat_dollars(input_tokens, output_tokens, cached_tokens, written_tokens)
+        return _flat_dollars(self.at(input_tokens), input_tokens, output_tokens, cached_tokens, written_tokens)
 
     def dollars_of(self, usage: Usage) -> float:
         """What all requests of a usage cost, in US dollars, each at the tier that its length calls for."""
@@ -180,22 +180,23 @@ class Price:
         for part in usage.by_tariff:
             price = self.at(part.tariff.over_tokens + 1 if part.tariff else 0)
             counts = (part.input_tokens, part.output_tokens, part.cached_tokens, part.written_tokens)
-            dollars += price._flat_dollars(*counts)
+            dollars += _flat_dollars(price, *counts)
         return dollars
 
     def worst_case(self, input_tokens: int, max_output_tokens: int) -> float:
         """What one request can cost at most, in US dollars: nothing read from the cache, all written, no word saved."""
-        return self.worst(input_tokens)._flat_dollars(input_tokens, max_output_tokens)
+        return _flat_dollars(self.worst(input_tokens), input_tokens, max_output_tokens)
 
-    def _flat_dollars(self, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:
-        """What so many tokens cost, whatever the tiers. Servers that count wrongly never make a price negative."""
-        cached = min(cached, input_tokens)
-        written = min(written, input_tokens - cached)
-        of_cached = self.input if self.cached is None else self.cached
-        of_written = self.input if self.written is None else self.written
-        fresh = input_tokens - cached - written
-        input_price = fresh * self.input + cached * of_cached + written * of_written
-        return (input_price + output_tokens * self.output) / 1_000_000
+
+def _flat_dollars(price: Price, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:
+    """What so many tokens cost, whatever the tiers. Servers that count wrongly never make a price negative."""
+    cached = min(cached, input_tokens)
+    written = min(written, input_tokens - cached)
+    of_cached = price.input if price.cached is None else price.cached
+    of_written = price.input if price.written is None else price.written
+    fresh = input_tokens - cached - written
+    input_price = fresh * price.input + cached * of_cached + written * of_written
+    return (input_price + output_tokens * price.output) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

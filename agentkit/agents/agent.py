@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, over
 
 from agentkit.agents import settings, team
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.runner import Runner
+from agentkit.agents.runner import Runner, Worker
 from agentkit.agents.running.plan import Lead
 from agentkit.agents.running.room import Room
 from agentkit.agents.settings import Prompt, checked_listener
@@ -183,11 +183,11 @@ class Agent(Runner, Generic[T]):
 
     def run(self, prompt: Prompt | Resumption) -> RunResult[T]:
         """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised."""
-        return result_in(list(self._events(prompt, streaming=False)))
+        return result_in(list(self.events(prompt)))
 
     async def arun(self, prompt: Prompt | Resumption) -> RunResult[T]:
         """Like `run`, awaiting."""
-        return result_in([event async for event in self._aevents(prompt, streaming=False)])
+        return result_in([event async for event in self.aevents(prompt)])
 
     def stream(self, prompt: Prompt | Resumption) -> Generator[Event | RunFinished[T], None, None]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
@@ -195,11 +195,11 @@ class Agent(Runner, Generic[T]):
         Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, cuts
         the run off: what was done is kept in the history, and `resume` goes on with it.
         """
-        return self._events(prompt, streaming=True)
+        return self.events(prompt, streaming=True)
 
     def astream(self, prompt: Prompt | Resumption) -> AsyncGenerator[Event | RunFinished[T], None]:
         """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
-        return self._aevents(prompt, streaming=True)
+        return self.aevents(prompt, streaming=True)
 
     def resume(
         self,
@@ -232,7 +232,8 @@ class Agent(Runner, Generic[T]):
 
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool[[str], str]:
         """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""
-        return team.agent_tool(self, self._answered_apart, self._aanswered_apart, name, description)
+        worker = Worker(self)
+        return team.agent_tool(self, worker, worker.acall, name, description)
 
     def map(
         self,
@@ -301,7 +302,7 @@ class Agent(Runner, Generic[T]):
 
     def reset(self) -> None:
         """Forget the conversation; a stored one is kept, and begins anew."""
-        self._session = self.session.anew()
+        self.session = self.session.anew()
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

@@ -71,7 +71,7 @@ class Hearing:
     @contextmanager
     def _around_request(self, listeners: Sequence[Surrounding], asked: AskModel) -> Iterator[None]:
         llm = asked.llm()
-        where, request = llm.describe(), llm._request(asked.request, (), None, {})
+        where, request = llm.describe(), llm.request_of(asked.request)
         work = ModelRequest(self.origin(), request, where.provider, where.model, where.endpoint, asked.is_streamed)
         with surrounded(listeners, work):
             yield

@@ -32,6 +32,7 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.flow import labels_of
+from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Listener
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
@@ -68,17 +69,38 @@ class Runner(Lead):
         self._llm = llm
 
     @property
+    def known_llm(self) -> LLM | str | None:
+        """The client as far as there is one: else its model's name, or None where the environment names that, too."""
+        return self._model if self._llm is None else self._llm
+
+    @property
     def session(self) -> Session:
-        """The conversation. Raises SessionError when a stored one cannot be opened."""
+        """The conversation; set it to go on with another. Raises SessionError when a stored one cannot be opened."""
         with self._lock:
             if not isinstance(self._session, Session):
                 self._session = Session() if self._session is None else Session.open(name=self._session)
             return self._session
 
+    @session.setter
+    def session(self, session: Session) -> None:
+        settings.check(session=session)
+        with self._lock:
+            self._session = session
+
+    @property
+    def known_session(self) -> Session | str | None:
+        """The conversation as far as it was needed: else the name of one to be opened, or None for a new one."""
+        return self._session
+
+    @property
+    def answer_rules(self) -> AnswerRules:
+        """What an answer must be: its type, and the checks that it passes."""
+        return self._answers
+
     def within(self, session: Session) -> Self:
         """The same agent in another conversation, with its listeners; what it is granted and spends is its own."""
         other = copy.copy(self)
-        other.listeners, other._session = list(self.listeners), session
+        other.listeners, other.session = list(self.listeners), session
         return other
 
     @property
@@ -143,17 +165,21 @@ class Runner(Lead):
         rules, room = self._answers, self._room
         return Plan(self, self.name, self.instruction, specs, bench, lambda: self.llm, rules, room, approve)
 
-    def _events(
-        self, prompt: Prompt | Resumption, *, streaming: bool, session: Session | None = None
+    def events(
+        self, prompt: Prompt | Resumption, *, streaming: bool = False, session: Session | None = None
     ) -> Generator[Event, None, None]:
-        """The events of a run, each kept and heard before it is told. What cannot be run is said at once."""
+        """The events of a run in the agent's own conversation or another, each kept and heard before it is told.
+
+        With `streaming` there are those of each piece of text, too. What cannot be run is said at once: raises
+        ConfigError for what is no prompt, and NoProvider when there is nobody to ask.
+        """
         self._check(prompt)
         return self._told(prompt, session or self.session, streaming=streaming)
 
-    def _aevents(
-        self, prompt: Prompt | Resumption, *, streaming: bool, session: Session | None = None
+    def aevents(
+        self, prompt: Prompt | Resumption, *, streaming: bool = False, session: Session | None = None
     ) -> AsyncGenerator[Event, None]:
-        """Like `_events`, awaiting."""
+        """Like `events`, awaiting."""
         self._check(prompt)
         return self._atold(prompt, session or self.session, streaming=streaming)
 
@@ -217,22 +243,6 @@ class Runner(Lead):
             loop = Loop(plan, run, self._budget(None, lineage), self)
             return run, loop, loop.begin(content)
 
-    def _answered_apart(self, request: str) -> str:
-        """The answer to a request in a conversation of its own. Raises ToolError when there is none."""
-        return self._told_apart(result_in(list(self._events(request, streaming=False, session=Session()))))
-
-    async def _aanswered_apart(self, request: str) -> str:
-        """Like `_answered_apart`, awaiting."""
-        events = self._aevents(request, streaming=False, session=Session())
-        return self._told_apart(result_in([event async for event in events]))
-
-    def _told_apart(self, result: RunResult[Any]) -> str:
-        if result.status == "done":
-            return self._answers.encode(result.output)
-        so_far = f" It had said: {result.value}" if result.value else ""
-        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
-        raise ToolError(f"{self.name} did not get to an answer ({result.status}). {why}{so_far}")
-
     def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
         chosen = limits or self.limits
         return Budget(chosen, lineage.budget, tape.clock(), max_iterations=self.max_iterations)
@@ -269,6 +279,32 @@ class Runner(Lead):
         if spent is not None:
             with self._lock:
                 self._usage += spent
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What the tool of an agent calls: it has the agent answer a request, each in a conversation of its own."""
+
+    agent: Runner
+
+    def __call__(self, request: str) -> str:
+        """Let the agent answer. Raises ToolError when there is no answer.
+
+        Args:
+            request: What the agent is to do, with all that it must know: it does not see this conversation.
+        """
+        return self._told(result_in(list(self.agent.events(request, session=Session()))))
+
+    async def acall(self, request: str) -> str:
+        """Like a call, awaiting."""
+        return self._told(result_in([event async for event in self.agent.aevents(request, session=Session())]))
+
+    def _told(self, result: RunResult[Any]) -> str:
+        if result.status == "done":
+            return self.agent.answer_rules.encode(result.output)
+        so_far = f" It had said: {result.value}" if result.value else ""
+        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
+        raise ToolError(f"{self.agent.name} did not get to an answer ({result.status}). {why}{so_far}")
 
 
 def spent_in(event: Event) -> Usage | None:

@@ -26,8 +26,8 @@ def _handoff_tool(lead: Lead) -> Tool[..., Any]:
 
 def agent_tool(
     lead: Lead,
-    ask: Callable[[str], str],
-    aask: Callable[[str], Awaitable[str]],
+    answer: Callable[[str], str],
+    aanswer: Callable[[str], Awaitable[str]],
     name: str | None,
     description: str | None,
 ) -> Tool[[str], str]:
@@ -38,15 +38,6 @@ def agent_tool(
     """
     staff = [lead, *reachable(lead.leads)]
     level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
-
-    def answer(request: str) -> str:
-        """Let the agent answer.
-
-        Args:
-            request: What the agent is to do, with all that it must know: it does not see this conversation.
-        """
-        return ask(request)
-
     return Tool(
         answer,
         name or name_for_tool(lead.name),
@@ -54,7 +45,7 @@ def agent_tool(
         level=level,
         labels=frozenset().union(*(tool.labels for each in staff for tool in each.tools)),
         timeout_seconds=None,
-        asynchronous=aask,
+        asynchronous=aanswer,
     )
 
 

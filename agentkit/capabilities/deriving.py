@@ -85,9 +85,9 @@ def _agent_facts(agent: Agent[Any], staff: _Named, home: Path) -> _Facts:
 
 def _own_facts(agent: Agent[Any]) -> _Facts:
     """What the agent was made with, beside its tools and the agents it works with."""
-    checks = _apart([(f"{each.stage} {each.name}", code_of(each.function)) for each in agent._answers.checks])
+    checks = _apart([(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_rules.checks])
     rules = ((f"{number:03}", _rule(rule)) for number, rule in enumerate(agent.policy.rules, 1))
-    output = agent._answers.schema
+    output = agent.answer_rules.schema
     yield ("approver",), approver_of(agent.approve)
     yield ("ceiling",), agent.policy.level.name.lower()
     yield ("class",), None if type(agent) is Agent else code_of(type(agent))
@@ -95,10 +95,10 @@ def _own_facts(agent: Agent[Any]) -> _Facts:
     yield ("flow",), agent.policy.flow
     yield ("output",), None if output is None else f"sha256:{digest_of({'schema': output.schema})}"
     yield ("policy",), None if type(agent.policy) is Policy else code_of(type(agent.policy))
-    yield ("session",), session_told(agent._session)
+    yield ("session",), session_told(agent.known_session)
     yield from _under(("checks",), checks)
     yield from _under(("limits",), _limits(agent.limits, agent.max_iterations))
-    yield from _under(("model",), model_facts(agent._llm, agent._model))
+    yield from _under(("model",), model_facts(agent.known_llm))
     yield from _under(("rules",), rules)
 
 

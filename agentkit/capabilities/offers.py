@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent
+from agentkit.agents.runner import Worker
 from agentkit.capabilities.facts import IN_MEMORY, KEPT, WEAKENED
 from agentkit.capabilities.orders import ANYTHING
 from agentkit.capabilities.places import command_told, folder_told, url_told
@@ -22,7 +23,6 @@ from agentkit.safety.rules import Rule
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.supervision import ProcessLimits
 from agentkit.tooling.toolset import AnyTool
-from agentkit.tools.web.connection import Connection, resolve
 
 HARMLESS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"})
 """The variables that every server of tools may see; none of them holds a secret."""
@@ -38,8 +38,8 @@ def server_of(tool: AnyTool) -> Any:
 
 def worker_of(tool: AnyTool) -> Agent[Any] | None:
     """The agent that a tool sets to work; None when it is no agent's tool."""
-    owner = getattr(tool._asynchronous, "__self__", None)
-    return owner if isinstance(owner, Agent) else None
+    worker = tool.function.agent if isinstance(tool.function, Worker) else None
+    return worker if isinstance(worker, Agent) else None
 
 
 def tool_facts(tool: AnyTool, policy: Policy, made_by: str) -> Iterator[tuple[str, Any]]:
@@ -65,9 +65,9 @@ def tool_facts(tool: AnyTool, policy: Policy, made_by: str) -> Iterator[tuple[st
 
 def server_facts(server: Any, home: Path) -> Iterator[tuple[str, Any]]:
     """What a manifest states of a server of tools."""
-    target = server._target
+    target = server.target
     yield "folder", None if target.folder is None else folder_told(target.folder, home)
-    yield "pins", IN_MEMORY if server._pins is None else KEPT
+    yield "pins", KEPT if server.is_pinned else IN_MEMORY
     if target.url:
         yield "reached", url_told(target.url)
     else:
@@ -76,8 +76,8 @@ def server_facts(server: Any, home: Path) -> Iterator[tuple[str, Any]]:
 
 def secrets_of(server: Any) -> list[str]:
     """The names of the variables and headers that a server gets of us, beside harmless ones."""
-    names = [name for name in server._target.environment if name not in HARMLESS and not name.startswith("LC_")]
-    return sorted([*names, *server._target.headers])
+    names = [name for name in server.target.environment if name not in HARMLESS and not name.startswith("LC_")]
+    return sorted([*names, *server.target.headers])
 
 
 def verdict(tool: AnyTool, policy: Policy) -> str:
@@ -88,7 +88,7 @@ def verdict(tool: AnyTool, policy: Policy) -> str:
         return plain.judge(tool.name, tool.level, own)
 
     # A server's tool is asked about when it has changed; it never has a call of a lower level.
-    if tool._judge is None or server_of(tool) is not None:
+    if tool.judged_by is None or server_of(tool) is not None:
         return str(judged(Decision(Verdict.ALLOW, NO_RULE, "")).verdict)
     if judged(Decision(Verdict.ASK, "judge", "")).allowed:
         return str(Verdict.ALLOW)
@@ -121,9 +121,9 @@ def _digest(tool: AnyTool) -> str:
 
 
 def _judge(tool: AnyTool) -> str | None:
-    if tool._judge is None:
+    if tool.judged_by is None:
         return None
-    code = code_of(tool._judge)
+    code = code_of(tool.judged_by)
     return OURS.strip(".") if code.startswith(OURS) else code
 
 
@@ -146,7 +146,7 @@ def _hosts(tool: AnyTool) -> list[str]:
     """The hosts that calls of the tool may reach, as far as it is known what it does; `any` where it is not."""
     server = server_of(tool)
     if server is not None:
-        return [urlsplit(server._target.url).netloc.rpartition("@")[2] or ANYTHING]
+        return [urlsplit(server.target.url).netloc.rpartition("@")[2] or ANYTHING]
     reads = _HOSTS.get(module_of(tool.function))
     if reads is not None:
         return reads(tool)
@@ -155,23 +155,18 @@ def _hosts(tool: AnyTool) -> list[str]:
 
 def _of_fetching(tool: AnyTool) -> list[str]:
     connection = closed_over(tool.function)["connection"]
-    return _allowed(connection.rules) if _is_direct(connection) else [ANYTHING]
+    return _allowed(connection.rules) if connection.is_direct else [ANYTHING]
 
 
 def _of_wikipedia(tool: AnyTool) -> list[str]:
-    connection = closed_over(tool.function)["encyclopedia"]._connection
-    return ["*.wikipedia.org"] if _is_direct(connection) else [ANYTHING]
-
-
-def _is_direct(connection: Connection) -> bool:
-    """Whether requests go where their addresses say, and not through a proxy or code that may send them elsewhere."""
-    return (connection._resolver, connection._given_transport, connection._proxy) == (resolve, None, None)
+    connection = closed_over(tool.function)["encyclopedia"].connection
+    return ["*.wikipedia.org"] if connection.is_direct else [ANYTHING]
 
 
 def _of_searching(tool: AnyTool) -> list[str]:
     chosen = closed_over(closed_over(tool.function)["search"])
     if chosen["server"] is not None:
-        return [urlsplit(chosen["server"]._search_url).netloc]
+        return [urlsplit(chosen["server"].search_url).netloc]
     return list(_SEARCH) if chosen["proxy"] is None else [ANYTHING]
 
 
@@ -185,7 +180,7 @@ def _nothing(_: AnyTool) -> list[str]:
 
 
 _HOSTS: Mapping[str, Callable[[AnyTool], list[str]]] = {
-    "agentkit.agents.team": _nothing,
+    "agentkit.agents.runner": _nothing,
     "agentkit.tools.files": _nothing,
     "agentkit.tools.system": _of_shell,
     "agentkit.tools.web.fetching": _of_fetching,
@@ -196,11 +191,7 @@ _HOSTS: Mapping[str, Callable[[AnyTool], list[str]]] = {
 
 
 def _allowed(rules: AddressRules) -> list[str]:
-    named = [*rules._networks, *rules._names]
-    return [
-        *(f"public:{port}" for port in rules._ports),
-        *(f"{host}" if port is None else f"{host}:{port}" for host, port in named),
-    ]
+    return [*(f"public:{port}" for port in rules.ports), *rules.allowed_hosts]
 
 
 def closed_over(function: Any) -> Mapping[str, Any]:

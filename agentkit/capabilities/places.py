@@ -99,18 +99,22 @@ def session_told(session: Session | str | None) -> str:
     return {"SQLiteStore": KEPT, "MemoryStore": IN_MEMORY, "PostgresStore": "kept on a server"}.get(store, store)
 
 
-def model_facts(llm: LLM | None, model: str | None) -> Iterator[tuple[str, str | None]]:
-    """What the program itself says of its model, whatever the environment is that it is derived in."""
-    wishes: Wishes = Wishes(model=model) if llm is None else llm._wishes
+def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
+    """What the program itself says of its model, whatever the environment is that it is derived in.
+
+    `known` is the client, or the name of its model; None where the program says nothing.
+    """
+    llm = known if isinstance(known, LLM) else None
+    wishes = Wishes(model=known) if isinstance(known, str) else Wishes() if llm is None else llm.wishes
     endpoint = _endpoint(wishes)
     provider = endpoint.provider if endpoint else _named(wishes) or ENVIRONMENT
     yield "client", None if llm is None or type(llm) is LLM else code_of(type(llm))
     yield "host", _host(endpoint, provider)
     yield "key", _key(wishes, provider)
     yield "name", (endpoint.model if endpoint and wishes.model else wishes.model) or ENVIRONMENT
-    yield "price", None if llm is None or llm._price is None else price_told(llm._price)
+    yield "price", None if llm is None or llm.price is None else price_told(llm.price)
     yield "provider", provider
-    yield "settings", None if llm is None else _settings_told(llm._settings)
+    yield "settings", None if llm is None else _settings_told(llm.settings)
 
 
 def _settings_told(settings: Mapping[str, Any]) -> str | None:
@@ -167,6 +171,5 @@ def workspace_facts(workspace: Any, home: Path, *, is_used: bool) -> Iterator[tu
     if not is_used:
         yield from (("folder", None), ("journal", None))
         return
-    fixed = workspace._fixed
-    yield "folder", HERE if fixed is None else folder_told(fixed.folder, home)
+    yield "folder", folder_told(workspace.folder, home) if workspace.is_fixed else HERE
     yield "journal", IN_MEMORY if workspace.journal.folder is None else KEPT

@@ -8,7 +8,6 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -80,9 +79,9 @@ def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
         return [agent.name]
     seen.add(agent.name)
     tools = [[tool.name, tool.description, plain(tool.parameters), tool.level.name] for tool in agent.tools]
-    schema = agent._answers.schema
+    schema = agent.answer_rules.schema
     made_of = [agent.name, agent.instruction, agent.max_iterations, repr(agent.limits), agent.policy.level.name, tools]
-    asked = None if llm is None else [llm.provider, llm.model, plain(llm._settings)]
+    asked = None if llm is None else [llm.provider, llm.model, plain(llm.settings)]
     leads = [_described(lead, None, seen) for lead in agent.leads.values() if isinstance(lead, Agent)]
     return [*made_of, asked, None if schema is None else plain(schema.schema), leads]
 
@@ -131,12 +130,8 @@ def _with_models(name: str, agent: Agent[Any], models: Sequence[str | LLM]) -> I
 
 def _with_model(agent: Agent[Any], model: str) -> LLM:
     """The agent's client for another model. The price of its own is not that of the other."""
-    if agent._llm is None:
-        return LLM(model=model)
-    state = {**agent._llm.__getstate__(), "_wishes": replace(agent._llm._wishes, model=model), "_price": None}
-    llm = object.__new__(LLM)
-    llm.__setstate__(state)
-    return llm
+    known = agent.known_llm
+    return known.with_model(model) if isinstance(known, LLM) else LLM(model=model)
 
 
 def seeded(llm: LLM, seed: int | None) -> LLM:
@@ -144,11 +139,9 @@ def seeded(llm: LLM, seed: int | None) -> LLM:
 
     OpenAI's Responses and the offline model know none.
     """
-    if seed is None or llm._endpoint.protocol == "responses" or llm.provider == "offline":
+    if seed is None or llm.describe().protocol == "responses" or llm.provider == "offline":
         return llm
-    other: LLM = object.__new__(type(llm))
-    other.__dict__.update(llm.__dict__, _settings={**llm._settings, "seed": seed})
-    return other
+    return llm.with_settings(seed=seed)
 
 
 @contextmanager
@@ -157,7 +150,7 @@ def own_folder(variant: Variant, given: str | PathLike[str] | None) -> Iterator[
 
     None for agents whose tools touch no files. Raises ConfigError for one that is too much to copy.
     """
-    source = given or (None if variant.agent.workspace._fixed is None else variant.agent.workspace.folder)
+    source = given or (variant.agent.workspace.folder if variant.agent.workspace.is_fixed else None)
     if source is None and not _touches_files(variant.agent, set()):
         yield None
         return
@@ -175,7 +168,7 @@ def _touches_files(agent: Agent[Any], seen: set[int]) -> bool:
         return False
     seen.add(id(agent))
     leads = (lead for lead in agent.leads.values() if isinstance(lead, Agent))
-    return any(tool._within is not None for tool in agent.tools) or any(_touches_files(lead, seen) for lead in leads)
+    return any(tool.is_in_workspace for tool in agent.tools) or any(_touches_files(lead, seen) for lead in leads)
 
 
 def _copy(source: Path, folder: Path) -> None:

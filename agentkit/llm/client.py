@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, get_args
+from typing import Any, Self, get_args
 from typing import Protocol as TypingProtocol
 
 from agentkit import config
@@ -39,7 +41,107 @@ class HasSpec(TypingProtocol):
         ...
 
 
-class LLM(Extraction):
+class Configured(Extraction):
+    """The part of an LLM that tells what it was made with, and makes others like it."""
+
+    _wishes: Wishes
+    _settings: Mapping[str, Any]
+    _price: Price | None
+    _endpoint: Endpoint
+    _provider: Provider
+    _decided_by: str
+    _ignored: tuple[str, ...]
+
+    @property
+    def provider(self) -> str:
+        """The provider's name."""
+        return self._endpoint.provider
+
+    @property
+    def tariff(self) -> Tariff:
+        """What decides on the price of its requests."""
+        return tariff_of(self._endpoint, self._price)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """How long an answer may be, as far as it was said."""
+        limits = (self._settings.get(name) for name in LIMITS)
+        return min((limit for limit in limits if isinstance(limit, int)), default=None)
+
+    @property
+    def model(self) -> str:
+        """The model's name; for Azure the deployment's."""
+        return self._endpoint.model
+
+    @property
+    def wishes(self) -> Wishes:
+        """What was said of provider, model, key and place when it was made; the environment decided on the rest."""
+        return self._wishes
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What every request says beside its messages, such as the temperature. A copy."""
+        return dict(self._settings)
+
+    @property
+    def price(self) -> Price | None:
+        """What the model costs as the user has said it, which comes before every list of prices."""
+        return self._price
+
+    def with_settings(self, **settings: Any) -> Self:
+        """The same client with other settings of its requests: `llm.with_settings(temperature=0, max_tokens=500)`.
+
+        Those that are not named stay as they are; None leaves one to the server. Both use the same connections.
+        Raises ConfigError for what is no setting.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _settings=_chosen(_merged(self._settings, settings)))
+        return other
+
+    def with_model(self, model: str) -> Self:
+        """A client like this one for another model, named as `LLM(model=)` takes it, with connections of its own.
+
+        It has no `price`: that of this model is not that of the other. Raises NoProvider and ConfigError.
+        """
+        other = object.__new__(type(self))
+        wishes = replace(self._wishes, model=_stripped(model))
+        other.__setstate__(self.__getstate__() | {"_wishes": wishes, "_price": None})
+        return other
+
+    def equals(self, other: LLM) -> bool:
+        """Whether `other` would send the same requests to the same place."""
+        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def describe(self) -> Description:
+        """What was chosen, what decided, and what was ignored; nothing secret in it."""
+        endpoint = self._endpoint
+        return Description(
+            provider=endpoint.provider,
+            model=endpoint.model,
+            endpoint=endpoint.shown_url,
+            protocol=endpoint.protocol,
+            api_version=endpoint.api_version,
+            decided_by=self._decided_by,
+            ignored=self._ignored,
+            adjustments=getattr(self._provider, "adjustments", ()),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The configuration alone: what the arguments said. The environment is read anew where it is unpickled."""
+        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._connect()
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Decide where the model is."""
+
+
+class LLM(Configured):
     """A client for one model at one provider.
 
     Which provider, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
@@ -127,46 +229,6 @@ class LLM(Extraction):
     def _rereading(self) -> Rereading:
         return Rereading()
 
-    @property
-    def provider(self) -> str:
-        """The provider's name."""
-        return self._endpoint.provider
-
-    @property
-    def tariff(self) -> Tariff:
-        """What decides on the price of its requests."""
-        return tariff_of(self._endpoint, self._price)
-
-    @property
-    def max_tokens(self) -> int | None:
-        """How long an answer may be, as far as it was said."""
-        limits = (self._settings.get(name) for name in LIMITS)
-        return min((limit for limit in limits if isinstance(limit, int)), default=None)
-
-    @property
-    def model(self) -> str:
-        """The model's name; for Azure the deployment's."""
-        return self._endpoint.model
-
-    def equals(self, other: LLM) -> bool:
-        """Whether `other` would send the same requests to the same place."""
-        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
-
-    def describe(self) -> Description:
-        """What was chosen, what decided, and what was ignored; nothing secret in it."""
-        endpoint = self._endpoint
-        return Description(
-            provider=endpoint.provider,
-            model=endpoint.model,
-            endpoint=endpoint.shown_url,
-            protocol=endpoint.protocol,
-            api_version=endpoint.api_version,
-            decided_by=self._decided_by,
-            ignored=self._ignored,
-            adjustments=getattr(self._provider, "adjustments", ()),
-        )
-
     def chat(self, messages: Prompt, **settings: Any) -> str:
         """The text of the model's answer. Raises ModelError."""
         return _whole_text(self.complete(messages, **settings))
@@ -187,7 +249,7 @@ class LLM(Extraction):
 
         `output_schema` is a JSON schema that the text must fit; `settings` override the LLM's own.
         """
-        request = self._request(messages, tools, output_schema, settings)
+        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return taped(request, partial(self._provider.complete, request))
 
     async def acomplete(
@@ -199,7 +261,7 @@ class LLM(Extraction):
         **settings: Any,
     ) -> Response:
         """Like `complete`, awaiting."""
-        request = self._request(messages, tools, output_schema, settings)
+        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return await ataped(request, partial(self._provider.acomplete, request))
 
     def stream(
@@ -211,7 +273,7 @@ class LLM(Extraction):
         **settings: Any,
     ) -> Iterator[Event]:
         """The answer as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
-        request = self._request(messages, tools, output_schema, settings)
+        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return taped_stream(request, partial(self._provider.stream, request))
 
     def astream(
@@ -223,7 +285,7 @@ class LLM(Extraction):
         **settings: Any,
     ) -> AsyncIterator[Event]:
         """Like `stream`, awaiting."""
-        request = self._request(messages, tools, output_schema, settings)
+        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return ataped_stream(request, partial(self._provider.astream, request))
 
     def prepare(self) -> None:
@@ -241,13 +303,18 @@ class LLM(Extraction):
         if aclose := getattr(self._provider, "aclose", None):
             await aclose()
 
-    def _request(
+    def request_of(
         self,
         messages: Prompt | Request,
-        tools: Iterable[ToolSpec | HasSpec],
-        output_schema: OutputSchema | Mapping[str, Any] | None,
-        settings: Mapping[str, Any],
+        *,
+        tools: Iterable[ToolSpec | HasSpec] = (),
+        output_schema: OutputSchema | Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> Request:
+        """The request that `complete` makes of the same arguments, with the LLM's own settings in it; nothing is sent.
+
+        Raises ValueError or TypeError for what is no message, ConfigError for what is no setting.
+        """
         if isinstance(messages, Request) and not (tools or settings or self._settings or output_schema is not None):
             return messages
         chosen = _chosen(settings)
@@ -264,15 +331,6 @@ class LLM(Extraction):
 
     def __repr__(self) -> str:
         return f"LLM(provider={self.provider!r}, model={self.model!r})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The configuration alone: what the arguments said. The environment is read anew where it is unpickled."""
-        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
-        return {name: getattr(self, name) for name in names}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._connect()
 
 
 def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> Provider:

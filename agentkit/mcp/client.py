@@ -92,14 +92,24 @@ class MCPServer:
         self._seen: dict[str, Definition] | None = None
         self._pinned: dict[str, Definition] | None = None
         self._tools: tuple[RemoteTool, ...] | None = None
-        reference = weakref.ref(self)  # the connection's thread must not keep its server alive
-        self._link = Link(self._target, self._connect_seconds, lambda found: _take_in(reference(), found))
+        saw = weakref.WeakMethod(self._saw)  # the connection's thread must not keep its server alive
+        self._link = Link(self._target, self._connect_seconds, lambda found: _tell(saw(), found))
         self._finalizer = weakref.finalize(self, self._link.close)
 
     @property
     def name(self) -> str:
         """The word that the server goes by."""
         return self._target.name
+
+    @property
+    def target(self) -> Target:
+        """How it is reached: the words of a command with folder and environment, a URL with headers, or a program."""
+        return self._target
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether what was accepted of it is kept on this machine, so that a change is seen by a later process, too."""
+        return self._pins is not None
 
     @property
     def tools(self) -> Toolset:
@@ -186,8 +196,8 @@ class MCPServer:
         heard = self._on_progress
         return None if heard is None else lambda progress, total, word: heard(tool, progress, total, word)
 
-    def _beside(self, taken: Iterable[str]) -> Toolset:
-        """The tools, where these names are taken, too."""
+    def beside(self, taken: Iterable[str]) -> Toolset:
+        """The tools where these names are taken by tools of others: from now on they are named `NAME_tool`."""
         with self._lock:
             self._taken, self._tools = self._taken | frozenset(taken), None
             return self.tools
@@ -227,9 +237,10 @@ class MCPServer:
         return f"MCPServer({self.name!r})"
 
 
-def _take_in(server: MCPServer | None, found: tuple[Definition, ...]) -> None:
-    if server is not None:
-        server._saw(found)
+def _tell(saw: Callable[[tuple[Definition, ...]], None] | None, found: tuple[Definition, ...]) -> None:
+    """Let the server know what it offers, if there is still somebody who needs it."""
+    if saw is not None:
+        saw(found)
 
 
 def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
@@ -252,4 +263,4 @@ def connect(*servers: Any) -> Toolset:
         list(pool.map(len, made))
     names = [{each.remote_name for each in server} for server in made]
     clashing = {name for index, own in enumerate(names) for other in names[:index] for name in own & other}
-    return Toolset(server._beside(clashing) for server in made)
+    return Toolset(server.beside(clashing) for server in made)

@@ -21,12 +21,18 @@ class Home(Protocol):
 
     name: str
     store: Store | None
-    _conversation: Conversation
-    _resumed: dict[str, int]
+    conversation: Conversation
+    """What its entries come to; without a store, what its runs have entered."""
+    resumed: dict[str, int]
+    """How often each run went on, also those forgotten since."""
 
-    def _tell_apart(self, message: AssistantMessage) -> AssistantMessage: ...
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call has."""
+        ...
 
-    def _enter(self, run: str, progress: Progress) -> None: ...
+    def enter(self, run: str, progress: Progress) -> None:
+        """Remember, without a store, how far a run has come."""
+        ...
 
 
 class OwnHolds:
@@ -72,12 +78,12 @@ class SessionRun:
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
         """The message with an id on each tool call that no other call of the session has."""
-        return self._session._tell_apart(message)
+        return self._session.tell_apart(message)
 
     @property
     def summary(self) -> Summary | None:
         """The newest summary that a model has written of the conversation, within this run or before it."""
-        return self.progress.summary_of(self.history) or self._session._conversation.summary
+        return self.progress.summary_of(self.history) or self._session.conversation.summary
 
     @property
     def has_wholes(self) -> bool:
@@ -85,7 +91,7 @@ class SessionRun:
         calls, looked_at = self.progress.tool_calls, self._looked_at
         self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
         self._looked_at = len(calls)
-        return self._has_wholes or not self._told_before.isdisjoint(tuple(self._session._conversation.wholes))
+        return self._has_wholes or not self._told_before.isdisjoint(tuple(self._session.conversation.wholes))
 
     def whole(self, call_id: str) -> str | None:
         """The whole text of the result of a tool call, of this run or one that it knows from its history."""
@@ -94,7 +100,7 @@ class SessionRun:
                 return used.result.whole
         told = (message for message in (*self.progress.messages, *self.history) if isinstance(message, ToolMessage))
         shown = next((message.content for message in told if message.call_id == call_id), None)
-        return (self._session._conversation.wholes.get(call_id) if call_id in self._told_before else None) or shown
+        return (self._session.conversation.wholes.get(call_id) if call_id in self._told_before else None) or shown
 
     def keep(self, milestone: Milestone) -> None:
         """Write a milestone down: once this returns, it outlives the process.
@@ -130,7 +136,7 @@ class SessionRun:
             if not self._has_failed:
                 self._write([milestone for milestone in progress.milestones if _key(milestone) not in self._kept])
             if self._session.store is None and progress.milestones:
-                self._session._enter(self.id, progress)
+                self._session.enter(self.id, progress)
         finally:
             self._release()
 
@@ -151,7 +157,7 @@ class SessionRun:
                 self._has_failed = True
                 raise
         if any(isinstance(milestone, RunResumed) for milestone in milestones):
-            self._session._resumed[self.id] = resumptions(self._kept.values())
+            self._session.resumed[self.id] = resumptions(self._kept.values())
 
 
 def is_record_of(run: str, record: str) -> bool:

@@ -34,7 +34,7 @@ class Session:
         self.store = store
         self._lock = threading.RLock()
         self._holds = OwnHolds() if store is None else store
-        self._resumed: dict[str, int] = {}  # how often runs went on, also those forgotten since
+        self.resumed: dict[str, int] = {}  # how often runs went on, also those forgotten since
         self._forget()
 
     @classmethod
@@ -69,21 +69,21 @@ class Session:
         """What the runs have said, in the order of their ends; at last those that were cut off, until they go on."""
         with self._lock:
             self._refresh()
-            return self._conversation.messages_with(self._cut_off)
+            return self.conversation.messages_with(self._cut_off)
 
     @property
     def usage(self) -> Usage:
         """What all runs have spent that have ended or were cut off."""
         with self._lock:
             self._refresh()
-            return self._conversation.usage_with(self._cut_off)
+            return self.conversation.usage_with(self._cut_off)
 
     @property
     def unfinished(self) -> tuple[str, ...]:
         """The ids of the runs that were cut off or are paused, oldest first."""
         with self._lock:
             self._refresh()
-            return tuple(filter(self._is_left, self._conversation.unended))
+            return tuple(filter(self._is_left, self.conversation.unended))
 
     @property
     def entries(self) -> list[Entry]:
@@ -97,7 +97,7 @@ class Session:
             for run in self._cut_off:
                 self._interrupt(run)
             run = secrets.token_hex(16)
-            history = tuple(self._conversation.messages)
+            history = tuple(self.conversation.messages)
             return SessionRun(self, run, Progress(history=len(history)), history, self._claim(run))
 
     def reopen(self, run: str = "", progress: Progress | None = None, history: Sequence[Message] = ()) -> SessionRun:
@@ -127,7 +127,7 @@ class Session:
             if self.store is not None:
                 self.store.append(self.name, entries)
             elif entries:
-                self._enter(entries[0].run, Progress.of(entry.milestone for entry in entries))
+                self.enter(entries[0].run, Progress.of(entry.milestone for entry in entries))
 
     def fork(self, name: str, at: int | None = None) -> Session:
         """A new session in the same place that begins with the first `at` messages, or all.
@@ -171,29 +171,29 @@ class Session:
         if self.store is not None and self.entries:
             self.store.rename(self.name, archive.old_name(self.name))
         new = Session(self.name, self.store)
-        new._resumed = self._resumed
+        new.resumed = self.resumed
         return new
 
-    def _tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
         """The message with an id on each tool call that no other call has, not even one of a run still going on."""
         with self._lock:
             if message.tool_calls:
                 self._refresh()
-            return self._conversation.tell_apart(message)
+            return self.conversation.tell_apart(message)
 
-    def _enter(self, run: str, progress: Progress) -> None:
+    def enter(self, run: str, progress: Progress) -> None:
         """Remember, without a store, how far a run has come; what it said is entered when it has ended."""
         with self._lock:
-            self._conversation.resumptions[run] = resumptions(progress.milestones)
+            self.conversation.resumptions[run] = resumptions(progress.milestones)
             if progress.status in (None, "paused"):
-                self._conversation.unended[run] = progress
+                self.conversation.unended[run] = progress
             else:
-                self._conversation.enter(run, progress)
+                self.conversation.enter(run, progress)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            own: dict[str, Any] = {} if self.store is not None else {"_conversation": copy.deepcopy(self._conversation)}
-        return {"name": self.name, "store": self.store, "_resumed": dict(self._resumed), **own}
+            own: dict[str, Any] = {} if self.store is not None else {"conversation": copy.deepcopy(self.conversation)}
+        return {"name": self.name, "store": self.store, "resumed": dict(self.resumed), **own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Session.__init__(self, state["name"], state["store"])
@@ -201,7 +201,7 @@ class Session:
 
     def _forget(self) -> None:
         """Know nothing of what the store holds."""
-        self._conversation = Conversation()
+        self.conversation = Conversation()
         self._position: Position = START
 
     def _refresh(self) -> None:
@@ -213,34 +213,34 @@ class Session:
             self._forget()
         self._position = position
         for entry in entries:
-            self._conversation.take_in(entry, self._reread)
+            self.conversation.take_in(entry, self._reread)
 
     def _reread(self, run: str) -> Progress:
         """How far a run had come with the entries taken in so far."""
-        entries = self.entries[: self._conversation.count]
+        entries = self.entries[: self.conversation.count]
         return Progress.of(entry.milestone for entry in entries if entry.run == run)
 
     def _reopen(self, run: str, progress: Progress | None, history: Sequence[Message], release: Release) -> SessionRun:
         """A run that was claimed, with a state of its own: what it tells the store comes back to ours."""
-        resumed = max(self._conversation.resumptions.get(run, 0), self._resumed.get(run, 0))
+        resumed = max(self.conversation.resumptions.get(run, 0), self.resumed.get(run, 0))
         if progress is not None and resumptions(progress.milestones) < resumed:
             raise _gone_on(run)
-        known = self._conversation.unended.get(run)
-        if known is None and self.store is not None and self._conversation.has_entered(run):
+        known = self.conversation.unended.get(run)
+        if known is None and self.store is not None and self.conversation.has_entered(run):
             known = self._reread(run)
         elif known is None and progress is not None:
             self._adopt(run, progress, history)
             known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to go on with.")
-        history = self._conversation.before(run, known.history)
+        history = self.conversation.before(run, known.history)
         return SessionRun(self, run, Progress.of(known.milestones), history, release)
 
     def _adopt(self, run: str, progress: Progress, history: Sequence[Message]) -> None:
         """Enter a run that may be from elsewhere; an empty conversation begins with what was said before it."""
-        if history and not self._conversation.messages:
+        if history and not self.conversation.messages:
             self.append(history)
-        self._conversation.adopt(run, history, progress.milestones)
+        self.conversation.adopt(run, history, progress.milestones)
         if self.store is not None:
             self.store.append(self.name, entries_of_run(run, progress.milestones))
 
@@ -249,7 +249,7 @@ class Session:
         release = self._holds.hold(self.name, run)
         if release is not None:
             self._refresh()
-            known = self._conversation.unended.get(run)
+            known = self.conversation.unended.get(run)
             milestones = known.milestones if known is not None and known.ended is None else ()
             SessionRun(self, run, Progress.of(milestones), (), release).interrupt()
             self._refresh()
@@ -264,7 +264,7 @@ class Session:
     @property
     def _cut_off(self) -> list[str]:
         """The runs that have not ended, and that nobody is at."""
-        unended = self._conversation.unended.items()
+        unended = self.conversation.unended.items()
         return [run for run, progress in unended if progress.ended is None and self._is_left(run)]
 
     def _is_left(self, run: str) -> bool:

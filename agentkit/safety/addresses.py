@@ -143,15 +143,21 @@ class AddressRules:
 
     `allow_hosts` takes "name", "name:port", "address", "[IPv6 address]:port" and networks such as "10.0.0.0/8";
     an entry without a port stands for every port. What is named may also be the goal of a redirect. Where clouds hand
-    out credentials is never allowed. Raises ConfigError.
+    out credentials is never allowed. `ports` are those of the public web. Raises ConfigError.
     """
 
     def __init__(self, allow_hosts: Iterable[str] = (), ports: Iterable[int] = DEFAULT_PORTS) -> None:
-        self._ports = frozenset(ports)
+        self.ports = frozenset(ports)
         self._networks: list[tuple[_Network, int | None]] = []
         self._names: set[tuple[str, int | None]] = set()
         for entry in (allow_hosts,) if isinstance(allow_hosts, str) else allow_hosts:
             self._allow(entry)
+
+    @property
+    def allowed_hosts(self) -> tuple[str, ...]:
+        """What a developer has named beside the public web: networks, then names, with their port where one is told."""
+        named = [*self._networks, *sorted(self._names, key=str)]
+        return tuple(f"{host}" if port is None else f"{host}:{port}" for host, port in named)
 
     def judge(self, url: str) -> Decision:
         """What can be told of a URL without looking up its name; `evidence` is the span of it that decided."""
@@ -196,8 +202,8 @@ class AddressRules:
             return _denial("url.private-address", f"{url.host} is {words}.", _span(text), _remedy(url))
         if _is_local_name(url.host):
             return _denial("url.local-name", f"{url.host} is a name of a local network.", _span(text), _remedy(url))
-        if url.port not in self._ports:
-            ports = ", ".join(map(str, sorted(self._ports)))
+        if url.port not in self.ports:
+            ports = ", ".join(map(str, sorted(self.ports)))
             return _denial("url.port", f"Port {url.port} is none of the web's ({ports}).", _span(text), _remedy(url))
         return None
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
@@ -98,7 +97,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         self.__dict__.update(
             name=_checked_name(reflection.name_of(bare) if name is None else name),
             level=SafetyLevel.of(level),
-            timeout_seconds=_checked_timeout(timeout_seconds),
+            timeout_seconds=running.checked_limit(timeout_seconds),
             max_chars=_checked_max_chars(max_chars),
             labels=_LABELS[SafetyLevel.of(level)] if labels is None else frozenset(map(Label, labels)),
             function=bare if isinstance(function, staticmethod) else function,
@@ -113,7 +112,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
         )
         reflection.refuse_generators(bare, self.name)
-        _check_parameters(self, may_bind=may_bind)
+        _check_parameters(lambda: self._parameters, may_bind=may_bind)
 
     @classmethod
     def from_schema(
@@ -158,8 +157,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     @functools.cached_property
     def spec(self) -> ToolSpec:
         """The tool as a model sees it."""
-        given = self._parameters
-        return ToolSpec(self.name, self.description, given.json_schema, given.strict_schema)
+        return ToolSpec(self.name, self.description, self._parameters.json_schema, self._parameters.strict_schema)
 
     def to_openai_tool(self) -> dict[str, Any]:
         """The tool in the chat completions format: `{"type": "function", "function": {…}}`."""
@@ -171,7 +169,8 @@ class Tool(reflection.Portable, Generic[P, R]):
         if self._judge is not None:
             arguments, decision = self.decide(self._parameters.bind(args[self.lacks_instance :], kwargs))
             if decision.denied:
-                return self._denied(arguments, decision)
+                refused: R = _denied(arguments, decision, self._when_denied)
+                return refused
             judged: Callable[..., R] = self.function
             return judged(*args[: self.lacks_instance], **arguments)
         return self.function(*args, **kwargs)
@@ -207,7 +206,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         started = time.perf_counter()
         try:
             call = functools.partial(self.function, **arguments)
-            value = running.call(call, _shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async)
+            value = running.call(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async)
             result = returned(self.name, value, self.max_chars, decision)
         except Exception as error:
             result = fault(self.name, error, decision)
@@ -223,11 +222,16 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             call = functools.partial(self._asynchronous or self.function, **arguments)
             is_async = self.is_async or self._asynchronous is not None
-            value = await running.acall(call, _shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
+            value = await running.acall(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
             result = await areturned(self.name, value, self.max_chars, decision)
         except Exception as error:
             result = fault(self.name, error, decision)
         return replace(result, seconds=time.perf_counter() - started, labels=self.labels)
+
+    @property
+    def judged_by(self) -> Judge | None:
+        """What judges its calls beside the policy of an agent; None when nothing but its level does."""
+        return self._judge
 
     @property
     def is_in_workspace(self) -> bool:
@@ -243,27 +247,22 @@ class Tool(reflection.Portable, Generic[P, R]):
         """The same tool working in `workspace`; itself when it has nothing to do with files."""
         return self if self._within is None else self._within(workspace)
 
-    def _judged(self, arguments: Mapping[str, Any]) -> Decision:
-        """The judge's decision; a judge that fails has not allowed anything."""
-        if self._judge is None:
-            leaves = self.level >= SafetyLevel.NETWORK
-            return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.", egress=leaves)
-        try:
-            decision: object = self._judge(copied(arguments))
-        except Exception as error:
-            return Decision(Verdict.DENY, "judge-failed", f"The judge of {self.name} failed ({told(error)}).")
-        if isinstance(decision, Decision):
-            return decision
-        reason = f"The judge of {self.name} gave {type(decision).__name__} instead of a Decision."
-        return Decision(Verdict.DENY, "judge-failed", reason)
+    def described(self, description: str) -> Self:
+        """The same tool, in every workspace, with another description for a model. Raises ConfigError for no text."""
+        within = None if self._within is None else functools.partial(_described_within, self._within, description)
+        return self._with(_description=_checked_text(description), _within=within)
 
-    def _denied(self, arguments: Mapping[str, Any], decision: Decision) -> R:
-        if decision.rule == BAD_ARGUMENTS:
-            raise BadArguments(objection(decision))
-        if self._when_denied is None:
-            raise Blocked(objection(decision))
-        value: R = self._when_denied(arguments, decision)
-        return value
+    def _with(self, **changed: Any) -> Self:
+        """The same tool with other attributes; how a model sees it is made anew."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update({name: value for name, value in self.__dict__.items() if name != "spec"} | changed)
+        return other
+
+    def _judged(self, arguments: Mapping[str, Any]) -> Decision:
+        if self._judge is not None:
+            return _judgment(self.name, self._judge, arguments)
+        leaves = self.level >= SafetyLevel.NETWORK
+        return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.", egress=leaves)
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Tool[P, R]: ...
@@ -274,10 +273,8 @@ class Tool(reflection.Portable, Generic[P, R]):
         method: Any = self.function
         if not self.lacks_instance or (instance is None and not isinstance(method, classmethod)):
             return self
-        bound: Tool[..., Any] = Tool.__new__(Tool)
-        bound.__dict__.update(self.__dict__, function=method.__get__(instance, owner), lacks_instance=False)
-        bound.__dict__["_parameters"] = self._parameters
-        return bound
+        function = method.__get__(instance, owner)
+        return self._with(function=function, lacks_instance=False, _parameters=self._parameters)
 
     def __set_name__(self, owner: type, name: str) -> None:
         """The first parameter of a function written in this class body is the instance, whatever its name."""
@@ -319,23 +316,41 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
-    if function is None:
-        return functools.partial(Tool, **options)
-    return Tool(function, **options)
+    return functools.partial(Tool, **options) if function is None else Tool(function, **options)
 
 
-def _shorter(*seconds: float | None) -> float | None:
-    """The shortest of the limits that there are."""
-    return min((limit for limit in seconds if limit is not None), default=None)
-
-
-def _check_parameters(made: Tool[..., Any], *, may_bind: bool) -> None:
+def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None:
     """Raise ConfigError for parameters that cannot be a tool's; a method may name what follows its class."""
     try:
-        _ = made._parameters
+        read()
     except ConfigError as error:
         if not (may_bind and isinstance(error.__cause__, NameError)):
             raise
+
+
+def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
+    return within(workspace).described(description)
+
+
+def _judgment(name: str, judge: Judge, arguments: Mapping[str, Any]) -> Decision:
+    """The judge's decision; a judge that fails has not allowed anything."""
+    try:
+        decision: object = judge(copied(arguments))
+    except Exception as error:
+        return Decision(Verdict.DENY, "judge-failed", f"The judge of {name} failed ({told(error)}).")
+    if isinstance(decision, Decision):
+        return decision
+    reason = f"The judge of {name} gave {type(decision).__name__} instead of a Decision."
+    return Decision(Verdict.DENY, "judge-failed", reason)
+
+
+def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:
+    """The value of a direct call that was denied. Raises BadArguments, and Blocked where nothing makes a value."""
+    if decision.rule == BAD_ARGUMENTS:
+        raise BadArguments(objection(decision))
+    if when_denied is None:
+        raise Blocked(objection(decision))
+    return when_denied(arguments, decision)
 
 
 def _bare(function: Any) -> Any:
@@ -354,23 +369,13 @@ def _bare(function: Any) -> Any:
 def _checked_name(name: object) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
-    raise ConfigError(
-        f"{name!r} is not a name that providers accept: 1 to 64 of the characters a-z A-Z 0-9 _ -. Give name=..."
-    )
+    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. Give name=...")
 
 
 def _checked_text(description: object) -> str | None:
     if description is None or isinstance(description, str):
         return description
     raise ConfigError(f"description= takes text, not {description!r}.")
-
-
-def _checked_timeout(seconds: object) -> float | None:
-    if seconds is None:
-        return None
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds) and seconds > 0:
-        return seconds
-    raise ConfigError(f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {seconds!r}.")
 
 
 def _checked_max_chars(count: object) -> int:

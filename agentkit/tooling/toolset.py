@@ -33,7 +33,7 @@ class Toolset(Sequence[AnyTool]):
     __slots__ = ("_by_name", "_tools")
 
     def __init__(self, items: Iterable[Any] | Callable[..., Any] = ()) -> None:
-        self._tools: tuple[AnyTool, ...] = items._tools if isinstance(items, Toolset) else tuple(_flattened(items))
+        self._tools: tuple[AnyTool, ...] = tuple(items if isinstance(items, Toolset) else _flattened(items))
         self._by_name = {each.name: each for each in self._tools}
         if len(self._by_name) < len(self._tools):
             names = self.names

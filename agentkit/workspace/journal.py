@@ -88,16 +88,19 @@ class _History:
 class Record:
     """The changes of one run. `id` tells runs apart; `label` is for people; `started` are seconds since 1970.
 
-    A change is written down before it is made. Any thread may use it.
+    One that is given `since` was begun then, and has `count` changes. A change is written down before it is made. Any
+    thread may use it.
     """
 
-    def __init__(self, run_id: str, label: str, store: Store, *, roots: Roots = Root) -> None:
-        self.id, self.label, self.started = run_id, label, time.time()
+    def __init__(
+        self, run_id: str, label: str, store: Store, *, roots: Roots = Root, since: float | None = None, count: int = 0
+    ) -> None:
+        self.id, self.label, self.started = run_id, label, time.time() if since is None else since
         self._store = store
         self._roots = roots
         self._lock = threading.RLock()
-        self.is_begun = False
-        self._count = 0
+        self.is_begun = since is not None
+        self._count = count
 
     @classmethod
     def kept(cls, store: FileStore) -> Record:
@@ -105,14 +108,12 @@ class Record:
         header = next((note for note, _ in store.read()), {})
         try:
             is_header = _kind(header) == "run" and _ID.fullmatch(header["run"])
-            record = cls(header["run"], header["label"], store) if is_header else None
-            count = len(record._history().changes) if record else 0
+            count = len(_history_in(store).changes) if is_header else 0
         except ToolError as error:
             raise ToolError(f"{store.path.name!r} is not the record of a run: {error}") from None
-        if record is None:
+        if not is_header:
             raise ToolError(f"{store.path.name!r} is not the record of a run.")
-        record.started, record.is_begun, record._count = header["started"], True, count
-        return record
+        return cls(header["run"], header["label"], store, since=header["started"], count=count)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock; a copy in another process finds the real files."""
@@ -159,13 +160,12 @@ class Record:
     @property
     def changes(self) -> tuple[Change, ...]:
         """What the run changed, one change a path; also what a command changed that its process did not survive."""
-        history = self._history()
-        return tuple(net(change for _, change in self._made(history)))
+        return tuple(net(change for _, change in self._made(_history_in(self._store))))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What cannot be undone, or must be known before, and why."""
-        history = self._history()
+        history = _history_in(self._store)
         cut = [watch["tool"] for watch in history.watches.values()]
         return (
             *history.told,
@@ -175,7 +175,7 @@ class Record:
     @property
     def is_undone(self) -> bool:
         """Whether the run was undone, and has changed nothing since."""
-        return self._history().is_undone
+        return _history_in(self._store).is_undone
 
     @property
     def diff(self) -> str:
@@ -191,7 +191,7 @@ class Record:
         with self._lock:
             if isinstance(self._store, FileStore):
                 self._store.mend()
-            history = self._history()
+            history = _history_in(self._store)
             if history.is_undone:
                 raise ToolError(f"The run {self.id} is undone already.")
             made = self._made(history)
@@ -212,12 +212,6 @@ class Record:
             return self._roots(folder)
         except (ValueError, OSError):
             raise ToolError(f"{shown(folder)} cannot be the folder of a workspace.") from None
-
-    def _history(self) -> _History:
-        history = _History()
-        for note, contents in self._store.read():
-            history.add(note, contents)
-        return history
 
     def _add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         with self._lock:
@@ -278,6 +272,14 @@ class Record:
         with contextlib.suppress(AgentKitError):
             return differences(snapshot, self._opened(watch["root"]), watch["tool"])[0]
         return []
+
+
+def _history_in(store: Store) -> _History:
+    """What a store tells of a run. Raises ToolError for a note that is none."""
+    history = _History()
+    for note, contents in store.read():
+        history.add(note, contents)
+    return history
 
 
 class Journal:

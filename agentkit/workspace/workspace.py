@@ -110,6 +110,11 @@ class Workspace:
         return workspace
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether it is one folder for ever, and not the current folder at each call."""
+        return self._fixed is not None
+
+    @property
     def folder(self) -> str:
         """The workspace's folder, absolute, without links."""
         return self._root().folder

@@ -73,7 +73,7 @@ def of_model(monkeypatch):
         monkeypatch.setenv(variable, TOLD_KEY)
 
     def tell(**options):
-        told = dict(model_facts(LLM(**options), None))
+        told = dict(model_facts(LLM(**options)))
         assert TOLD_KEY not in str(told)
         return told["host"], told["key"], told["name"], told["provider"]
 
@@ -117,7 +117,7 @@ def test_an_azure_that_the_environment_completes(of_model, monkeypatch):
 
 def test_other_models():
     """An agent without a client is told as the environment decides, and a client of another class by its name."""
-    assert dict(model_facts(None, "offline:needle3"))["host"] is None
-    assert dict(model_facts(None, None))["provider"] == "environment"
-    assert dict(model_facts(ScriptedLLM("Yes."), None))["client"] == "agentkit.testing.scripted.ScriptedLLM"
-    assert dict(model_facts(None, None))["client"] is None
+    assert dict(model_facts("offline:needle3"))["host"] is None
+    assert dict(model_facts(None))["provider"] == "environment"
+    assert dict(model_facts(ScriptedLLM("Yes.")))["client"] == "agentkit.testing.scripted.ScriptedLLM"
+    assert dict(model_facts(None))["client"] is None

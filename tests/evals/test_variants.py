@@ -64,7 +64,7 @@ def test_a_model_of_the_environment(monkeypatch):
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
         agent = Agent("helper")
         assert [trial.model for trial in run_of(agent, models=["mini", "big"])] == ["mini", "big"]
-        assert agent._llm is None
+        assert agent.known_llm is None
 
 
 def test_nobody_to_ask(monkeypatch):
@@ -85,7 +85,7 @@ def test_a_seed_is_sent_where_it_can_be():
         assert seeded(chat, None) is chat
         responses = LLM(model="x", base_url=server.base_url, protocol="responses")
         assert seeded(responses, 7) is responses
-        assert "seed" not in chat._settings
+        assert "seed" not in chat.settings
 
 
 def test_a_trial_sees_no_history_and_no_grants_of_others():

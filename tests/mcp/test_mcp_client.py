@@ -16,7 +16,7 @@ from agentkit import Agent, Policy, SafetyLevel, core_tools
 from agentkit.decisions import Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError, ToolTimeout
 from agentkit.mcp import MCPServer, connect
-from agentkit.mcp.client import _take_in
+from agentkit.mcp.client import _tell
 from agentkit.mcp.remote import CHANGED, GONE
 from agentkit.safety.approval import Approval
 from agentkit.testing import ScriptedLLM, call
@@ -123,6 +123,23 @@ def test_names_of_ours_are_prefixed(plain, words):
     with MCPServer(words, "disk", prefix=True) as server:
         assert server.tools.names[0] == "disk_echo"
         assert named(server, "disk_echo")(text="hello") == "hello"
+
+
+def test_names_of_others_are_prefixed(foreign):
+    """Where a name is taken by a tool of somebody else, the server's tool carries its server's name from then on."""
+    with MCPServer(foreign, "sums") as server:
+        assert server.tools.names == ("add",)
+        assert server.beside(["add"]).names == ("sums_add",)
+        assert server.tools.names == ("sums_add",)
+
+
+def test_how_a_server_is_reached(words, foreign, tmp_path):
+    """A server tells how it is reached, and whether what was accepted of it is kept, without being connected."""
+    local = MCPServer(words, folder=tmp_path)
+    assert (local.target.words, local.target.folder, local.target.url) == (tuple(words), str(tmp_path), "")
+    assert MCPServer("https://tools.example.com/mcp").target.url == "https://tools.example.com/mcp"
+    assert (local.is_pinned, MCPServer(foreign).is_pinned) == (True, False)
+    assert MCPServer(foreign, pins=tmp_path).is_pinned
 
 
 def test_several_servers(words, foreign):
@@ -483,4 +500,4 @@ def test_a_tool_that_is_not_there(foreign):
 
 def test_nobody_listens_any_more():
     """What a server says when nobody needs it any more is let go."""
-    assert _take_in(None, ()) is None
+    assert _tell(None, ()) is None

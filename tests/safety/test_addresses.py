@@ -175,3 +175,11 @@ def test_long_urls_cost_nothing():
     """A URL of megabytes is refused for its length."""
     decision = judge_url("http://" + "a" * 5_000_000)
     assert (decision.rule, len(decision.evidence) < MAX_URL_CHARS) == ("url.length", True)
+
+
+def test_rules_tell_what_was_named():
+    """Address rules tell the ports of the public web, and what a developer has named beside it."""
+    rules = AddressRules(("localhost:8000", "10.0.0.0/8", "wiki", "127.0.0.1:81"), ports=(443,))
+    assert rules.ports == {443}
+    assert rules.allowed_hosts == ("10.0.0.0/8", "127.0.0.1/32:81", "localhost:8000", "wiki")
+    assert AddressRules().allowed_hosts == ()

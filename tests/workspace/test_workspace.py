@@ -260,3 +260,11 @@ def test_pickled_workspace_is_the_same_folder(tmp_path):
     other = pickle.loads(pickle.dumps(workspace))
     other.write("a.txt", "Hello.")
     assert (other.folder, workspace.read("a.txt").lines.content) == (workspace.folder, "Hello.")
+
+
+def test_a_workspace_is_one_folder_or_the_current_one(tmp_path, monkeypatch):
+    """A workspace tells whether it is one folder for ever, or the current folder at each call."""
+    monkeypatch.chdir(tmp_path)
+    assert Workspace(tmp_path).is_fixed
+    assert Workspace(tmp_path).for_run("one").is_fixed
+    assert not Workspace().is_fixed

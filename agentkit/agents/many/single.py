@@ -63,15 +63,18 @@ class Share(Budget):
         share.started, share.lock = shared.started, shared.lock
         return share
 
-    def _room(self, *arguments: Any) -> Any:
+    def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
+        """Like any budget's; once the others have left too little, that is what holds beside them."""
         self.is_narrowed = False
-        left: object = (self.refusal if self.has_others else None) or Budget._room(self, *arguments)
+        refused = self.refusal if self.has_others else None
+        left = refused or Budget.answer_room(self, input_tokens, price, fewest)
         self.refusal = left if isinstance(left, LimitReached) else self.refusal
         return left
 
-    def _reached(self, name: str, what: str) -> LimitReached:
+    def narrow(self, limit: str) -> LimitReached:
+        """Like any budget's, and remembered."""
         self.is_narrowed = True
-        return Budget._reached(self, name, what)
+        return Budget.narrow(self, limit)
 
     def is_too_little(self, limit: str) -> bool:
         """Whether a run that met the limit of that name would have come further with more than this."""
@@ -109,7 +112,7 @@ class Single:
         try:
             start = self._start()
             if not isinstance(start, RunResult):
-                with closing(self.agent._events(start, streaming=False, session=self.session)) as events:
+                with closing(self.agent.events(start, session=self.session)) as events:
                     for event in events:
                         self._hear(event)
                         if self.is_stopped():
@@ -123,7 +126,7 @@ class Single:
         try:
             start = self._start()
             if not isinstance(start, RunResult):
-                async with aclosing(self.agent._aevents(start, streaming=False, session=self.session)) as events:
+                async with aclosing(self.agent.aevents(start, session=self.session)) as events:
                     async for event in events:
                         self._hear(event)
         except Exception as error:
@@ -189,11 +192,11 @@ class Continuing(Lead):
 
     def run(self, resumption: Resumption) -> RunResult[Any]:
         """Go on, blocking."""
-        return led_by(self, result_in(list(self._agent._events(resumption, streaming=False, session=self._session))))
+        return led_by(self, result_in(list(self._agent.events(resumption, session=self._session))))
 
     async def arun(self, resumption: Resumption) -> RunResult[Any]:
         """Go on, awaiting."""
-        events = self._agent._aevents(resumption, streaming=False, session=self._session)
+        events = self._agent.aevents(resumption, session=self._session)
         return led_by(self, result_in([event async for event in events]))
 
 
@@ -222,7 +225,7 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
     run = entries[0].run
     progress = Progress.of(entry.milestone for entry in entries if entry.run == run)
     asked = next((each.prompt for each in progress.milestones if isinstance(each, RunStarted)), None)
-    if asked is None or (asked != content_from(prompt) and not agent._answers.of("prompt")):
+    if asked is None or (asked != content_from(prompt) and not agent.answer_rules.of("prompt")):
         raise SessionError(
             f"The session {session.name!r} belongs to another prompt. Map these prompts with another session= of the "
             f"agent, or delete that one with Session.open(place, {session.name!r}).delete()."
@@ -249,7 +252,7 @@ def rebuilt(
 def _rules(agent: Runner, name: str) -> AnswerRules:
     """What the answer must be, as the agent of that name had the last word."""
     lead = None if name in ("", agent.name) else team.find_lead(name, agent.leads)
-    return lead._answers.or_type_of(agent._answers) if isinstance(lead, Runner) else agent._answers
+    return lead.answer_rules.or_type_of(agent.answer_rules) if isinstance(lead, Runner) else agent.answer_rules
 
 
 def stopped(agent: Runner, session: Session, run: str, milestones: Sequence[Milestone]) -> RunResult[Any]:

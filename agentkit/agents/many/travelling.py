@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 from collections.abc import Iterator
 from contextvars import copy_context
@@ -15,6 +14,7 @@ from agentkit.agents.result import read_saved
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import LINEAGE, Lineage
 from agentkit.errors import ConfigError
+from agentkit.memory.session import Session
 from agentkit.slotted import dataclass
 from agentkit.tooling.signature import WITHOUT_MAIN
 from agentkit.usage import Charge, Limits
@@ -50,9 +50,8 @@ class Report:
 def packed(agent: Runner) -> bytes:
     """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
     lineage = replace(LINEAGE.get(), budget=None, approve=None, found=None)
-    sent = copy.copy(agent)
-    if agent.session.store is None:
-        sent._session = None  # each run has its own, so nobody there needs this conversation
+    # Where nothing is kept, each run has a conversation of its own, so that nobody there needs this one.
+    sent = agent if agent.session.store is not None else agent.within(Session())
     try:
         return _dumped(Traveller(sent, lineage))
     except Exception as error:
@@ -140,7 +139,7 @@ def _culprit(agent: Runner) -> str:
 
 def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
     yield from ((f"The tool {tool.name!r}", tool) for tool in agent.tools)
-    yield from ((f"The check {check.name!r}", check.function) for check in agent._answers.checks)
+    yield from ((f"The check {check.name!r}", check.function) for check in agent.answer_rules.checks)
     yield "approve=", agent.approve
     yield "llm=", agent.llm
     yield from ((f"The agent {lead.name!r}", lead) for lead in agent.leads.values())

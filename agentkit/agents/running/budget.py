@@ -95,7 +95,7 @@ class Budget:
     @property
     def seconds_left(self) -> float:
         """How long the run may still take; infinite without a limit."""
-        left = min(budget._own_seconds_left for budget in self._chain())
+        left = min(map(_own_seconds_left, self._chain()))
         return self.clock.left(left) if isinstance(self.clock, Watch) and left < math.inf else left
 
     @property
@@ -131,19 +131,19 @@ class Budget:
         if late is not None:
             return late
         chain = list(self._chain())
-        if not any(budget._limits_requests for budget in chain):
+        if not any(_limits_requests(budget.limits) for budget in chain):
             return Reservation(input_tokens)
         room, narrowed, is_limited = max_tokens() or _MOST_RESERVED_TOKENS, None, False
         with self.lock:
-            prices = [budget._price(price) for budget in chain]
+            prices = [_price_under(budget.limits, price) for budget in chain]
             for budget, known in zip(chain, prices, strict=True):
-                left = budget._room(input_tokens, known, fewest)
+                left = budget.answer_room(input_tokens, known, fewest)
                 if isinstance(left, LimitReached):
                     return left
                 tokens, limit = left
                 is_limited = is_limited or tokens < _MOST_TOKENS
                 if tokens < room:
-                    room, narrowed = tokens, budget._reached(limit, "The answer was cut at")
+                    room, narrowed = tokens, budget.narrow(limit)
             dollars = tuple(known.worst_case(input_tokens, room) if known else 0.0 for known in prices)
             _book(chain, input_tokens, room if is_limited else 0, dollars)
         return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
@@ -160,7 +160,7 @@ class Budget:
         with self.lock:
             for budget in chain:
                 budget.usage += usage
-            prices = [budget._price(price) for budget in chain]
+            prices = [_price_under(budget.limits, price) for budget in chain]
             worst = reservation.dollars or (0.0,) * len(chain)
             taken = [known.dollars_of(usage) if known else 0.0 for known in prices]
             dollars = [known + more * most for known, most in zip(taken, worst, strict=True)]
@@ -217,32 +217,15 @@ class Budget:
             yield budget
             budget = budget.parent
 
-    @property
-    def _own_seconds_left(self) -> float:
-        return math.inf if self.limits.seconds is None else self.limits.seconds - (self.clock() - self.started)
-
-    @property
-    def _limits_requests(self) -> bool:
-        limits = self.limits
-        counted = (limits.input_tokens, limits.output_tokens, limits.total_tokens, limits.cost)
-        return counted != _NO_LIMITS
-
     def _seconds(self) -> float:
         """The limit of time of the budget in which the least of it is left."""
-        return min(self._chain(), key=lambda budget: budget._own_seconds_left).limits.seconds or math.inf
+        return min(self._chain(), key=_own_seconds_left).limits.seconds or math.inf
 
-    def _price(self, price: Callable[[], Price | None]) -> Price | None:
-        """What the model costs; what the user has said stands in for a price that nobody knows."""
-        if self.limits.cost is None:
-            return None
-        known = price()
-        unknown = self.limits.unknown_price
-        if known is None and isinstance(unknown, Price):
-            return unknown
-        return Price(0, 0) if known is None and unknown == "free" else known
+    def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
+        """How many tokens an answer may have within this budget alone and by which limit, or which leaves no room.
 
-    def _room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
-        """How many tokens the answer may have and by which limit, or the limit that leaves no room for one."""
+        Each budget of the chain is asked with the price that it reckons with, while nobody else can take anything.
+        """
         if self.limits.cost is not None and price is None:
             return LimitReached("cost", f"{_UNKNOWN_PRICE} {GO_ON}")
         rooms = dict(self._rooms(input_tokens, price))
@@ -250,6 +233,10 @@ class Budget:
         if not name or rooms[name] >= fewest:
             return int(min([_MOST_TOKENS, *rooms.values()])), name
         return self._reached(name, "Another request could go beyond")
+
+    def narrow(self, limit: str) -> LimitReached:
+        """Take note that a limit of this budget leaves an answer less room than it would have had, and say so."""
+        return self._reached(limit, "The answer was cut at")
 
     def _reached(self, name: str, what: str) -> LimitReached:
         limit = getattr(self.limits, name)
@@ -269,6 +256,28 @@ class Budget:
             left = limits.cost - spent.dollars - worst.dollars(input_tokens, 0)
             affordable = left * 1_000_000 / worst.output if worst.output else math.inf
             yield "cost", affordable if left > 0 else 0
+
+
+def _own_seconds_left(budget: Budget) -> float:
+    """How long a budget lasts, whatever those above it say."""
+    limits = budget.limits
+    return math.inf if limits.seconds is None else limits.seconds - (budget.clock() - budget.started)
+
+
+def _limits_requests(limits: Limits) -> bool:
+    """Whether anything is limited that a request takes."""
+    return (limits.input_tokens, limits.output_tokens, limits.total_tokens, limits.cost) != _NO_LIMITS
+
+
+def _price_under(limits: Limits, price: Callable[[], Price | None]) -> Price | None:
+    """What the model costs; what the user has said stands in for a price that nobody knows."""
+    if limits.cost is None:
+        return None
+    known = price()
+    unknown = limits.unknown_price
+    if known is None and isinstance(unknown, Price):
+        return unknown
+    return Price(0, 0) if known is None and unknown == "free" else known
 
 
 def _sum(one: float, two: float) -> float:

@@ -6,13 +6,11 @@ import copy
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from agentkit.agents.agent import Agent
 from agentkit.errors import ConfigError
 from agentkit.redaction import redact
-from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 
 INSTRUCTION = "instruction"
@@ -62,23 +60,12 @@ def with_texts(agent: Agent[T], texts: Mapping[str, str]) -> Agent[T]:
     other = copy.copy(agent)
     other.listeners = list(agent.listeners)
     other.instruction = texts.get(INSTRUCTION, agent.instruction)
-    other.tools = Toolset(described(tool, texts.get(f"{_TOOL}{tool.name}", tool.description)) for tool in agent.tools)
+    other.tools = Toolset(_with_text(tool, texts.get(f"{_TOOL}{tool.name}", tool.description)) for tool in agent.tools)
     return other
 
 
-def described(tool: AnyTool, description: str) -> AnyTool:
-    """The same tool with another description, also in another workspace."""
-    if description == tool.description:
-        return tool
-    other: AnyTool = Tool.__new__(type(tool))
-    own = {name: value for name, value in tool.__dict__.items() if name != "spec"}  # which tells the old description
-    within = None if tool._within is None else partial(_described_within, tool._within, description)
-    other.__dict__.update(own, _description=description, _within=within)
-    return other
-
-
-def _described_within(within: Any, description: str, workspace: Any) -> AnyTool:
-    return described(within(workspace), description)
+def _with_text(tool: AnyTool, description: str) -> AnyTool:
+    return tool if description == tool.description else tool.described(description)
 
 
 def objection_to(part: str, old: str, new: str) -> str:

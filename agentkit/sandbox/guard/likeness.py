@@ -15,20 +15,20 @@ class Kind:
         self.__name__ = likened.__name__
         self.__qualname__ = likened.__qualname__
         self.__module__ = likened.__module__
-        self._likened = likened
+        self.__wrapped__ = likened  # a name that guarded code can read of its own functions only
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         """Refuse to make an object."""
         raise RefusedCall(f"objects of {self.__name__!r} cannot be made by calling their type here")
 
     def __repr__(self) -> str:
-        return repr(self._likened)
+        return repr(self.__wrapped__)
 
     def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, self._likened)
+        return isinstance(value, self.__wrapped__)
 
     def __subclasscheck__(self, value: Any) -> bool:
-        return issubclass(value, self._likened)
+        return issubclass(value, self.__wrapped__)
 
     def __getitem__(self, _: Any) -> Self:
         return self
@@ -55,7 +55,7 @@ class TypeFunction(Kind):
 
 def likened(kind: Kind) -> type:
     """The class behind a likeness; for the guard only."""
-    return kind._likened
+    return kind.__wrapped__
 
 
 class Attributes(dict[str, Any]):

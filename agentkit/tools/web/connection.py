@@ -100,6 +100,11 @@ class Connection:
         self._hosts_exist = hosts_exist
         self._lock = threading.Lock()
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether requests go where their addresses say: through no proxy, and no code of others that sends them."""
+        return (self._resolver, self._given_transport, self._proxy) == (resolve, None, None)
+
     def get(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reply | Failure:
         """Fetch a URL from code that cannot await: the same as `aget`."""
         reply: Reply | Failure = running.call(functools.partial(self.aget, url, headers), None, is_async=True)

@@ -15,19 +15,22 @@ from agentkit.tools.web.outcomes import Failure, refused
 
 
 class Searxng:
-    """A SearXNG server by its URL, which may be on this machine. Raises ConfigError when the URL cannot be read."""
+    """A SearXNG server by its URL, which may be on this machine; `search_url` is where it is asked.
+
+    Raises ConfigError when the URL cannot be read.
+    """
 
     def __init__(self, url: str) -> None:
         parsed = read_url(url)
         if isinstance(parsed, Decision):
             raise ConfigError(f"searxng= takes the URL of a server. {parsed.reason}")
-        self._search_url = f"{str(parsed).partition('?')[0].rstrip('/')}/search"
+        self.search_url = f"{str(parsed).partition('?')[0].rstrip('/')}/search"
         host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
         self._connection = Connection(AddressRules((f"{host}:{parsed.port}",)))
 
     def search(self, query: str, max_results: int) -> list[dict[str, str]] | Failure:
         """The results as title, url and snippet; an empty list only when nothing was found."""
-        reply = self._connection.get(f"{self._search_url}?{urlencode({'q': query, 'format': 'json'})}")
+        reply = self._connection.get(f"{self.search_url}?{urlencode({'q': query, 'format': 'json'})}")
         if isinstance(reply, Failure):
             return reply
         failure = refused(reply)

@@ -68,17 +68,17 @@ def encyclopedia_tool(
 
 
 class _Encyclopedia:
-    """Asks at most three things at a time, and once more when it is told to wait a little."""
+    """Asks `connection` at most three things at a time, and once more when it is told to wait a little."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._turns = threading.BoundedSemaphore(MAX_CONCURRENT)
 
     def ask(self, query: str, lang: str) -> Mapping[str, Any] | Failure:
         """The answer of the API to a search in one language."""
         parameters = urlencode({**_QUERY, "gsrsearch": query, "srsearch": query})
         url = f"https://{lang}.wikipedia.org/w/api.php?{parameters}"
-        patience = self._connection.deadline_seconds
+        patience = self.connection.deadline_seconds
         if not self._turns.acquire(timeout=patience):
             return Failure("timed_out", f"Other look-ups took more than {patience:g} seconds.")
         try:
@@ -93,7 +93,7 @@ class _Encyclopedia:
             self._turns.release()
 
     def _answer(self, url: str) -> Mapping[str, Any] | Failure:
-        reply = self._connection.get(url, {"Accept": "application/json"})
+        reply = self.connection.get(url, {"Accept": "application/json"})
         if isinstance(reply, Failure):
             return reply
         answer = _json(reply)

@@ -55,7 +55,7 @@ def _import(tool: Tool[..., Any]) -> str:
 
 def _judge(tool: Tool[..., Any]) -> str:
     """What its own judge does, in a sentence."""
-    judge = tool._judge
+    judge = tool.judged_by
     return "none: every call of it is allowed" if judge is None else first_sentence(judge)
 
 

@@ -394,3 +394,10 @@ def test_event_loop_is_not_blocked(serve):
 def test_limits_are_those_of_the_manual():
     """The limits are 2 MB as sent, 5 MB unfolded, five redirects."""
     assert (MAX_RAW_BYTES, MAX_DECODED_BYTES, MAX_REDIRECTS) == (2_000_000, 5_000_000, 5)
+
+
+def test_a_connection_is_direct_or_not():
+    """A connection tells whether requests go where their addresses say, and not through a proxy or code of others."""
+    assert Connection(AddressRules(("localhost",))).is_direct
+    others = [{"proxy": "http://127.0.0.1:3128"}, {"transport": httpx2.MockTransport(lambda _: None)}]
+    assert not any(Connection(**each).is_direct for each in [*others, {"resolver": lambda _host, _port: []}])

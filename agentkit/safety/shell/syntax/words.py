@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from agentkit.safety.shell.scope import (
     A_NAME,
@@ -120,9 +120,9 @@ class Expander:
             return Value(_LITERALS[kind](text))
         if kind in SUBSTITUTIONS:
             return self._broken(self._substitute(node), quoted=quoted)
-        if kind in _WHOLE:
-            return _WHOLE[kind](self, node)
-        method = _EXPANSIONS.get(kind)
+        if kind in self._WHOLE:
+            return self._WHOLE[kind](self, node)
+        method = self._EXPANSIONS.get(kind)
         return method(self, node, quoted=quoted) if method else self._opaque(node)
 
     def _opaque(self, node: Node) -> Value:
@@ -219,6 +219,18 @@ class Expander:
         text = _plain(value.text) if quoted else re.sub(r"[ \t\n]+", _SPLIT, value.text)
         return Value(text, value.origins)
 
+    _WHOLE: ClassVar[Mapping[str, Callable[[Expander, Node], Value]]] = {
+        "string": _string,
+        "arithmetic_expansion": _arithmetic,
+        "heredoc_body": _heredoc,
+    }
+    _EXPANSIONS: ClassVar[Mapping[str, Callable[..., Value]]] = {
+        "translated_string": _concatenation,
+        "concatenation": _concatenation,
+        "simple_expansion": _simple,
+        "expansion": _expansion,
+    }
+
 
 _LITERALS: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("word", "number", "variable_name", "test_operator", "brace_expression"), _unescaped),
@@ -226,17 +238,6 @@ _LITERALS: dict[str, Callable[[str], str]] = {
     "raw_string": lambda text: _plain(text[1:-1]),
     "ansi_c_string": lambda text: _plain(ansi(text[2:-1])),
     "$": lambda text: text,
-}
-_WHOLE: dict[str, Callable[[Expander, Node], Value]] = {
-    "string": Expander._string,
-    "arithmetic_expansion": Expander._arithmetic,
-    "heredoc_body": Expander._heredoc,
-}
-_EXPANSIONS: dict[str, Callable[..., Value]] = {
-    "translated_string": Expander._concatenation,
-    "concatenation": Expander._concatenation,
-    "simple_expansion": Expander._simple,
-    "expansion": Expander._expansion,
 }
 _JUDGED = {*SUBSTITUTIONS, "string", "concatenation", "expansion", "subscript"}
 

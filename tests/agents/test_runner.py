@@ -1,0 +1,88 @@
+"""What does an agent tell of itself before it runs, and how does it run elsewhere than in its own conversation?"""
+
+import asyncio
+import pickle
+
+import pytest
+
+from agentkit import LLM, Agent, ConfigError, Session
+from agentkit.agents.result import RunFinished
+from agentkit.agents.runner import Worker
+from agentkit.events import TextDelta
+from agentkit.testing import ScriptedLLM
+
+
+def polite(output: str) -> None:
+    """Refuse an answer that says no please."""
+    if "please" not in output:
+        raise ValueError("Say please.")
+
+
+def test_a_model_is_known_before_its_client_is_made(monkeypatch):
+    """An agent tells its client, or as long as there is none the name of its model, or that nothing was said."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    llm, named, unsaid = ScriptedLLM("Hi"), Agent("named", model="gpt-5.4"), Agent("unsaid")
+    assert Agent("given", llm=llm).known_llm is llm
+    assert (named.known_llm, unsaid.known_llm) == ("gpt-5.4", None)
+    made = named.llm
+    assert isinstance(made, LLM)
+    assert named.known_llm is made
+
+
+def test_a_session_is_known_before_it_is_opened(tmp_path, monkeypatch):
+    """An agent tells its conversation, or the name of one that nothing has needed yet; telling opens nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert Agent("bare").known_session is None
+    assert Agent("named", session="trips").known_session == "trips"
+    assert list(tmp_path.rglob("*.db")) == []
+    bare = Agent("bare")
+    assert bare.session is bare.known_session
+
+
+def test_an_agent_goes_on_with_another_session():
+    """The conversation of an agent can be exchanged; the old one keeps what was said in it."""
+    agent, other = Agent("helper", llm=ScriptedLLM("One.", "Two.")), Session("other")
+    first = agent.session
+    agent("Count")
+    agent.session = other
+    assert agent.history == []
+    agent("Count")
+    assert (len(first.messages), len(other.messages), agent.session) == (2, 2, other)
+    with pytest.raises(ConfigError, match="session= takes"):
+        agent.session = 3
+
+
+def test_events_of_a_run_in_another_session():
+    """The events of a run can be had in any conversation, with the pieces of the text or without, and counted."""
+    agent, apart = Agent("helper", llm=ScriptedLLM("One two.", repeat=True)), Session()
+    whole = list(agent.events("Count", session=apart))
+    pieces = list(agent.events("Count", streaming=True))
+
+    async def awaited():
+        return [event async for event in agent.aevents("Count", session=apart)]
+
+    assert isinstance(whole[-1], RunFinished)
+    assert not any(isinstance(event, TextDelta) for event in whole)
+    assert [event.text for event in pieces if isinstance(event, TextDelta)] == ["One ", "two."]
+    assert [type(event) for event in asyncio.run(awaited())] == [type(event) for event in whole]
+    assert (len(apart.messages), len(agent.messages), agent.usage.requests) == (4, 2, 3)
+    with pytest.raises(ConfigError, match="A prompt is"):
+        agent.events(7)
+
+
+def test_what_an_answer_must_be():
+    """An agent tells the type of its answers and the checks that they pass."""
+    rules = Agent("helper", output_type=int, checks=[polite]).answer_rules
+    assert [(check.name, check.stage) for check in rules.checks] == [("polite", "output")]
+    assert rules.schema is not None
+    assert Agent("plain").answer_rules.schema is None
+
+
+def test_the_tool_of_an_agent_can_be_sent():
+    """An agent's tool tells whom it sets to work, and can be pickled as far as the agent can."""
+    agent = Agent("expert", llm=LLM(model="m", api_key="sk-test-0123456789"))
+    tool = agent.as_tool()
+    assert tool.function == Worker(agent)
+    twin = pickle.loads(pickle.dumps(tool))
+    assert (twin.name, twin.parameters, twin.function.agent.name) == ("expert", tool.parameters, "expert")
+    assert "all that it must know" in tool.parameters["properties"]["request"]["description"]

@@ -1,0 +1,75 @@
+"""How is a tool told otherwise than its function says, and what does a tool tell of its judge?"""
+
+import pickle
+
+import pytest
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import ConfigError
+from agentkit.tooling.tool import Tool
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def refuse(_):
+    """Refuse every call."""
+    return Decision(Verdict.DENY, "refuse", "No.")
+
+
+def adding_in(workspace):
+    """The tool that adds, as each workspace has it."""
+    return Tool(add, "add", f"Adds in {workspace}.", within=adding_in)
+
+
+class Clerk:
+    """Somebody with a method that is a tool."""
+
+    @Tool
+    def greet(self, name: str) -> str:
+        """Greet somebody."""
+        return f"Hello {name}"
+
+
+def test_another_description_is_all_that_differs():
+    """A tool with another description tells that to a model, and is otherwise the same; the first one stays."""
+    first = Tool(add, level="network", max_chars=500)
+    assert first.spec.description == "Add two numbers."
+    other = first.described("Adds.")
+    assert (other.description, other.spec.description) == ("Adds.", "Adds.")
+    assert other.to_openai_tool()["function"]["description"] == "Adds."
+    assert (other.name, other.level, other.max_chars, other.parameters) == ("add", first.level, 500, first.parameters)
+    assert (other(1, 2), other.invoke({"a": 1, "b": 2}).value) == (3, 3)
+    assert first.spec.description == first.description == "Add two numbers."
+
+
+def test_another_description_holds_in_every_workspace():
+    """A tool that works in a workspace keeps the other description there, and still does when it was pickled."""
+    other = adding_in("here").described("Adds.")
+    assert other.is_in_workspace
+    for each in (other, pickle.loads(pickle.dumps(other))):
+        assert each.within("there").within("elsewhere").description == "Adds."
+
+
+def test_a_method_keeps_its_other_description():
+    """The tool of a method is told otherwise before or after it is taken from its object."""
+    clerk = Clerk()
+    before = Clerk.__dict__["greet"].described("Says hello.").__get__(clerk)
+    for each in (before, clerk.greet.described("Says hello.")):
+        assert (each.description, each("Ann")) == ("Says hello.", "Hello Ann")
+    assert clerk.greet.description == "Greet somebody."
+
+
+def test_a_description_is_a_text():
+    """What is no text cannot describe a tool; with none, a tool is told by its function's own text again."""
+    with pytest.raises(ConfigError, match="description= takes text"):
+        Tool(add).described(7)
+    assert Tool(add, description="Adds.").described(None).description == "Add two numbers."
+
+
+def test_who_judges_the_calls():
+    """A tool tells the function that judges its calls, and None when it has no judge of its own."""
+    assert Tool(add, judge=refuse).judged_by is refuse
+    assert Tool(add).judged_by is None
