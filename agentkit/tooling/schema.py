@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import functools
 import json
-import numbers
-import operator
-import sys
-import types
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Reversible, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
-    Annotated,
     Any,
-    AnyStr,
-    Literal,
-    LiteralString,
     Protocol,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
+    TypeVar,
 )
 
 from agentkit.errors import BadArguments, ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
+from agentkit.tooling.meaning.annotations import readable
 from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN, first_sentence, reason, untold
 from agentkit.tooling.meaning.schemas import generator
 from agentkit.tooling.meaning.spelling import as_json
+from agentkit.tooling.meaning.spreading import gathered, is_spread, spread
 from agentkit.tooling.plain import exact, plain_forms, plain_schema
 from agentkit.tooling.signature import Parameter
 from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
@@ -37,6 +28,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 Arguments = str | Mapping[str, Any] | None
+T = TypeVar("T")
 
 
 class Parameters(Protocol):
@@ -65,6 +57,10 @@ class Parameters(Protocol):
         """The keyword arguments of a Python call. Raises TypeError."""
         ...
 
+    def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
+        """The call of the function with checked arguments, after what is given by place beside them."""
+        ...
+
 
 class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
@@ -78,6 +74,7 @@ class FunctionParameters:
         self._tool_name = tool_name
         self._without_first = without_first
         self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
+        self._is_spread = is_spread(self._signature)
         self._parameters = reflection.parameters_of(self._signature, function, tool_name)
         self._plain = plain_forms(self._parameters)
         self._built = self._rich_parameters() if self._plain is None else None
@@ -120,7 +117,8 @@ class FunctionParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
-        given = reading.read_arguments(arguments)
+        read = reading.read_arguments(arguments)
+        given = gathered(self._signature, read) if self._is_spread else read
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
         return self._rich.check(given) if checked is None else checked
 
@@ -133,13 +131,17 @@ class FunctionParameters:
         bound.apply_defaults()
         return bound.arguments
 
+    def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
+        """The call of the function with checked arguments, after what is given by place beside them."""
+        rest, named = spread(self._signature, arguments) if self._is_spread else ((), arguments)
+        return functools.partial(function, *by_place, *rest, **named)
+
 
 class GivenParameters:
     """Parameters that somebody else described by a JSON schema of type object. Raises ConfigError for anything else."""
 
     def __init__(self, schema: Mapping[str, Any], tool_name: str) -> None:
-        self.description = ""
-        self._tool_name = tool_name
+        self.description, self._tool_name = "", tool_name
         try:
             copied = json.loads(json.dumps(schema, allow_nan=False))
             refuse_malformed(copied)
@@ -160,6 +162,10 @@ class GivenParameters:
         if args:
             raise TypeError(f"{self._tool_name}() takes its arguments by name")
         return dict(kwargs)
+
+    def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
+        """The call of the function with checked arguments, after what is given by place beside them."""
+        return functools.partial(function, *by_place, **arguments)
 
 
 class _RichParameters:
@@ -343,45 +349,3 @@ def is_lazy(schema: Any) -> bool:
         inner = (value for key, value in schema.items() if key not in skipped)
         return schema.get("type") == "generator" or any(map(is_lazy, inner))
     return isinstance(schema, list | tuple) and any(map(is_lazy, schema))
-
-
-_LISTS = (Iterable, Sequence, Collection, Container, Reversible)
-_EQUAL: tuple[tuple[Any, Any], ...] = (
-    *((LiteralString, str), (AnyStr, str), (any, Any)),
-    *((numbers.Number, int | float), (numbers.Real, int | float), (numbers.Integral, int)),
-)
-"""Annotations that mean another, which pydantic knows."""
-
-
-def readable(hint: Any, twins: dict[Any, Any]) -> Any:
-    """The annotation as pydantic wants it: any iterable as a list, which is checked at once and can be read twice.
-
-    Before Python 3.12 also `typing.TypedDict` as its equal of typing_extensions.
-    """
-    if sys.version_info < (3, 12) and is_typeddict(hint) and type(hint).__module__ == "typing":
-        return twins.get(hint) or _modern_twin(hint, twins)
-    args = get_args(hint)
-    new = tuple(readable(arg, twins) for arg in args)
-    if any(hint is each or get_origin(hint) is each for each in _LISTS):
-        return types.GenericAlias(list, new or (Any,))
-    if new == args or get_origin(hint) is Literal:
-        return next((read for spelled, read in _EQUAL if hint is spelled), hint)
-    if isinstance(hint, types.UnionType):
-        return functools.reduce(operator.or_, new)
-    if get_origin(hint) is Annotated:
-        return Annotated[new]
-    return hint.copy_with(new) if hasattr(hint, "copy_with") else get_origin(hint)[new]
-
-
-def _modern_twin(hint: Any, twins: dict[Any, Any]) -> Any:
-    import typing_extensions
-
-    make: Any = typing_extensions.TypedDict
-    twin = make(hint.__name__, {})
-    twins[hint] = twin
-    twin.__doc__, twin.__module__ = hint.__doc__, hint.__module__
-    twin.__required_keys__, twin.__optional_keys__ = hint.__required_keys__, hint.__optional_keys__
-    twin.__annotations__ = {
-        key: readable(inner, twins) for key, inner in get_type_hints(hint, include_extras=True).items()
-    }
-    return twin

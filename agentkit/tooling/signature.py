@@ -15,16 +15,11 @@ from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin, ge
 
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
-from agentkit.tooling.meaning import sections
+from agentkit.tooling.meaning import sections, spreading
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""
 
-_REFUSED_KINDS = {
-    inspect.Parameter.POSITIONAL_ONLY: "is positional-only, and models pass arguments by name; remove the '/'",
-    inspect.Parameter.VAR_POSITIONAL: "takes any number of values; make it one parameter, a list",
-    inspect.Parameter.VAR_KEYWORD: "takes any names; name each parameter, or use Tool.from_schema",
-}
 _BUILTIN_TYPES = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 _UNRESOLVABLE = (NameError, AttributeError, SyntaxError, TypeError, ValueError, LookupError)
 _SECTIONS = {
@@ -122,7 +117,7 @@ def takes_instance(function: Callable[..., Any]) -> bool:
 
 
 def signature_of(function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> inspect.Signature:
-    """The signature a model may fill. Raises ConfigError when there is none or when it cannot be filled by name."""
+    """The signature a model may fill. Raises ConfigError when there is none."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
@@ -133,12 +128,7 @@ def signature_of(function: Callable[..., Any], tool_name: str, *, without_first:
         raise ConfigError(f"Tool {tool_name!r} has an annotation that cannot be resolved: {error}.") from error
     parameters = list(signature.parameters.values())[int(without_first) :]
     bound = _bound_names(function)
-    parameters = [parameter for parameter in parameters if parameter.name not in bound]
-    for parameter in parameters:
-        if parameter.kind in _REFUSED_KINDS:
-            written = str(parameter.replace(annotation=REQUIRED))
-            raise ConfigError(f"Tool {tool_name!r}: parameter {written!r} {_REFUSED_KINDS[parameter.kind]}.")
-    return signature.replace(parameters=parameters)
+    return signature.replace(parameters=[parameter for parameter in parameters if parameter.name not in bound])
 
 
 def parameters_of(signature: inspect.Signature, function: Callable[..., Any], tool_name: str) -> tuple[Parameter, ...]:
@@ -154,7 +144,7 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
         elif _has_forward_reference(hint):
             hints[name] = _resolved(hint, name, function, tool_name)
     return tuple(
-        Parameter(name, Any if hint is REQUIRED else hint, signature.parameters[name].default, _text_of(hint))
+        Parameter(name, *spreading.asked(signature.parameters[name], Any if hint is REQUIRED else hint), _text_of(hint))
         for name, hint in hints.items()
     )
 

@@ -172,7 +172,7 @@ class Tool(reflection.Portable, Generic[P, R]):
                 refused: R = _denied(arguments, decision, self._when_denied)
                 return refused
             judged: Callable[..., R] = self.function
-            return judged(*args[: self.lacks_instance], **arguments)
+            return self._parameters.call(judged, arguments, args[: self.lacks_instance])()
         return self.function(*args, **kwargs)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             return denial(self.name, decision)
         started = time.perf_counter()
         try:
-            call = functools.partial(self.function, **arguments)
+            call = self._parameters.call(self.function, arguments)
             value = running.call(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async)
             result = returned(self.name, value, self.max_chars, decision)
         except Exception as error:
@@ -220,7 +220,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             return denial(self.name, decision)
         started = time.perf_counter()
         try:
-            call = functools.partial(self._asynchronous or self.function, **arguments)
+            call = self._parameters.call(self._asynchronous or self.function, arguments)
             is_async = self.is_async or self._asynchronous is not None
             value = await running.acall(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
             result = await areturned(self.name, value, self.max_chars, decision)

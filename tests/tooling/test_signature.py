@@ -140,18 +140,6 @@ def test_a_name_hidden_by_the_module_is_not_taken_for_the_built_in_type() -> Non
     assert [parameter.hint for parameter in read(elsewhere)] == [int, float]
 
 
-def positional(a: int, /) -> None:
-    """Take by position."""
-
-
-def many(*values: int) -> None:
-    """Take many."""
-
-
-def any_names(**values: int) -> None:
-    """Take any names."""
-
-
 def annotated(hint: str) -> Any:
     """A function whose parameter `value` has an annotation written as text."""
 
@@ -166,9 +154,6 @@ def annotated(hint: str) -> Any:
     ("function", "told"),
     [
         (max, "has no signature to read; wrap it in a function of your own, or use Tool.from_schema"),
-        (positional, "parameter 'a' is positional-only, and models pass arguments by name; remove the '/'"),
-        (many, "parameter '.values' takes any number of values; make it one parameter, a list"),
-        (any_names, "takes any names; name each parameter, or use Tool.from_schema"),
         (annotated("Decimal"), "'Decimal' of parameter 'value' cannot be resolved .* not under TYPE_CHECKING"),
         (annotated("list[Nowhere]"), "'value' cannot be resolved .name 'Nowhere' is not defined.; define or import"),
         (annotated("1 +"), "parameter 'value' is no type"),

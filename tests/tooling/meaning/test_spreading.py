@@ -1,0 +1,177 @@
+"""Proves how arguments by name reach functions that take them by place, or any number of them."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict, Unpack
+
+import pytest
+
+from agentkit import Decision, Tool
+from agentkit.decisions import Verdict
+
+
+def by_place(first: int, /, second: int = 2) -> str:
+    """Take the first by its place."""
+    return f"{first} {second}"
+
+
+def many(first: str, *values: int, last: str = "end") -> str:
+    """Take any number of values.
+
+    Args:
+        first: The first.
+        values: The numbers.
+        last: The last.
+    """
+    return f"{first} {values} {last}"
+
+
+def options(first: str, **others: float) -> str:
+    """Take numbers of any name."""
+    return f"{first} {others}"
+
+
+def anything(*args, **kwargs) -> str:
+    """Take anything."""
+    return f"{args} {kwargs}"
+
+
+class Wish(TypedDict, total=False):
+    """What may be wished."""
+
+    unit: str
+    days: int
+
+
+class Need(TypedDict):
+    """What must be said."""
+
+    unit: str
+
+
+def wishes(city: str, **wish: Unpack[Wish]) -> str:
+    """Take named wishes."""
+    return f"{city} {wish}"
+
+
+def needs(city: str, **need: Unpack[Need]) -> str:
+    """Take a named need."""
+    return f"{city} {need}"
+
+
+class Counter:
+    """Something with a method."""
+
+    def add(self, /, *numbers: Annotated[int, "What to add."]) -> int:
+        """Add the numbers."""
+        return sum(numbers)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "value"),
+    [
+        (by_place, {"first": "1"}, "1 2"),
+        (by_place, {"second": 3, "first": 1}, "1 3"),
+        (many, {"first": "a"}, "a () end"),
+        (many, {"first": "a", "values": [1, "2"], "last": "z"}, "a (1, 2) z"),
+        (many, {"first": "a", "values": 5}, "a (5,) end"),
+        (many, '{"first": "a", "values": "[1, 2]"}', "a (1, 2) end"),
+        (options, {"first": "a"}, "a {}"),
+        (options, {"first": "a", "others": {"x": "1.5"}}, "a {'x': 1.5}"),
+        (options, {"first": "a", "x": 1, "y": 2}, "a {'x': 1.0, 'y': 2.0}"),
+        (options, {"first": "a", "others": {"x": 1}, "y": 2}, "a {'x': 1.0, 'y': 2.0}"),
+        (options, {"first": "a", "others": '{"x": 1}'}, "a {'x': 1.0}"),
+        (anything, {}, "() {}"),
+        (anything, {"args": [1, "a"], "kwargs": {"k": None}}, "(1, 'a') {'k': None}"),
+        (wishes, {"city": "Hue"}, "Hue {}"),
+        (wishes, {"city": "Hue", "days": "3"}, "Hue {'days': 3}"),
+        (needs, {"city": "Hue", "need": {"unit": "C"}}, "Hue {'unit': 'C'}"),
+        (Counter().add, {"numbers": [1, 2]}, 3),
+    ],
+)
+def test_arguments_find_their_places(function: Callable[..., Any], arguments: Any, value: Any) -> None:
+    """A list is spread to `*values`, an object to `**options`; what a model says beside that object goes there, too."""
+    result = Tool(function).invoke(arguments)
+    assert result.value == value, result.content
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "told"),
+    [
+        (by_place, {}, "'first' is missing"),
+        (many, {"first": "a", "values": ["b"]}, "values[0]"),
+        (many, {"first": "a", "value": [1]}, "'value'"),
+        (options, {"first": "a", "x": "much"}, "others"),
+        (options, {"first": "a", "others": 5, "x": 1}, "others"),
+        (wishes, {"city": "Hue", "wind": 3}, "wind"),
+        (needs, {"city": "Hue"}, "'need' is missing"),
+    ],
+)
+def test_what_does_not_fit_is_told(function: Callable[..., Any], arguments: Any, told: str) -> None:
+    """A value of another type, and a name that nobody takes, are refused with the name of the argument."""
+    result = Tool(function).invoke(arguments)
+    assert result.decision.rule == "bad-arguments", result
+    assert told in result.content
+
+
+@pytest.mark.parametrize(
+    ("function", "schema"),
+    [
+        (by_place, {"first": {"type": "integer"}, "second": {"type": "integer", "default": 2}}),
+        (
+            many,
+            {
+                "first": {"type": "string", "description": "The first."},
+                "values": {"type": "array", "items": {"type": "integer"}, "default": [], "description": "The numbers."},
+                "last": {"type": "string", "default": "end", "description": "The last."},
+            },
+        ),
+        (
+            options,
+            {
+                "first": {"type": "string"},
+                "others": {"type": "object", "additionalProperties": {"type": "number"}, "default": {}},
+            },
+        ),
+        (
+            Counter().add,
+            {
+                "numbers": {
+                    "type": "array",
+                    "items": {"type": "integer"},
+                    "default": [],
+                    "description": "What to add.",
+                }
+            },
+        ),
+    ],
+)
+def test_a_model_is_asked_for_a_list_and_an_object(function: Callable[..., Any], schema: dict[str, Any]) -> None:
+    """The schema has a list for `*values` and an object for `**options`, both of which may be left out."""
+    parameters = Tool(function).parameters
+    assert json.loads(json.dumps(parameters["properties"])) == schema
+    assert {"values", "others", "numbers"}.isdisjoint(parameters.get("required", ()))
+
+
+def test_a_direct_call_is_pythons_own() -> None:
+    """Called directly, such a tool takes what its function takes, also where a judge looks at the arguments by name."""
+    seen: list[Any] = []
+
+    def judge(arguments: Any) -> Decision:
+        seen.append(dict(arguments))
+        return Decision(Verdict.ALLOW, "seen", "Seen.")
+
+    judged = Tool(many, judge=judge)
+    assert judged("a", 1, 2, last="z") == Tool(many)("a", 1, 2, last="z") == "a (1, 2) z"
+    assert seen == [{"first": "a", "values": [1, 2], "last": "z"}]
+
+
+def test_awaiting_is_the_same() -> None:
+    """An async function with any number of values is called the same way."""
+
+    async def total(*values: int) -> int:
+        """Add."""
+        return sum(values)
+
+    assert asyncio.run(Tool(total).ainvoke({"values": [1, 2, 3]})).value == 6
