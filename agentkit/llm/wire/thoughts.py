@@ -7,6 +7,9 @@ import re
 _NAMES = ("think", "thinking")
 _BEGINNING = re.compile(rf"\s*<({'|'.join(_NAMES)})>\s*")
 
+_MOST_HELD = 1_000
+"""How many blanks wait for what follows them: each piece looks through all of them."""
+
 
 class Thoughts:
     """Parts a text into the `<think>…</think>` that it begins with and the rest, however it is cut into pieces.
@@ -41,10 +44,11 @@ class Thoughts:
         """Whether thoughts begin here. Blanks after the tag may come later, so that it waits for what follows them."""
         beginning = _BEGINNING.match(self._held)
         if beginning is None:
-            is_open = not self._held.strip() or any(f"<{name}>".startswith(self._held.lstrip()) for name in _NAMES)
+            begun = self._held.lstrip()
+            is_open = len(self._held) < _MOST_HELD and any(f"<{name}>".startswith(begun) for name in _NAMES)
             self._is_over = self._has_text = is_last or not is_open
             return False
-        if beginning.end() == len(self._held) and not is_last:
+        if beginning.end() == len(self._held) < _MOST_HELD and not is_last:
             return False
         self._held, self._end = self._held[beginning.end() :], f"</{beginning[1]}>"
         return True
@@ -60,4 +64,6 @@ def _certain(thought: str, end: str) -> int:
     """How many characters of a thought can neither be its last blanks nor belong to what ends it."""
     start = thought.rfind("<")
     is_open = start >= 0 and end.startswith(thought[start:])
-    return len((thought[:start] if is_open else thought).rstrip())
+    head = thought[:start] if is_open else thought
+    bare = head.rstrip()
+    return len(bare) if len(head) - len(bare) < _MOST_HELD else len(head)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, time
 
+_MOST_CHARS = 60
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -34,6 +35,8 @@ def moment(text: str, form: str) -> str | None:
     A date is understood when its year comes first or its month is a word; 05/06/2026 is the fifth of June to some.
     """
     text = text.strip()
+    if len(text) > _MOST_CHARS:
+        return None
     if form == "time":
         return _time(text) if ":" in text or text[-2:-1].isalpha() else None
     found = next((match for pattern in _DATES if (match := pattern.match(text))), None)

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-_FENCED = re.compile(r"\s*```\w*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+_FENCE = re.compile(r"```\w*[ \t\r]*\n")
 _FOREIGN = re.compile(
-    r"""(?P<double>"(?:[^"\\]|\\.)*") | '(?P<single>(?:[^'\\]|\\.)*)' | (?P<comma>,)(?=\s*[}\])])
+    r"""(?P<double>"(?:[^"\\]|\\.)*+(?:"|\\?\Z)) | '(?P<single>(?:[^'\\]|\\.)*+)(?:'|\\?\Z) | (?P<comma>,)(?=\s*[}\])])
     | (?P<word>\b(?:True|False|None)\b) | (?P<bracket>[()])""",
     re.DOTALL | re.VERBOSE,
 )
@@ -51,8 +51,10 @@ def _is_json(value: Any) -> bool:
 
 
 def _mended(text: str) -> str | None:
-    fenced = _FENCED.fullmatch(text)
-    inner = (fenced[1] if fenced else text).strip()
+    inner = text.strip()
+    fence = _FENCE.match(inner)
+    if fence and inner.endswith("```"):
+        inner = inner[fence.end() : -3].strip()
     return _FOREIGN.sub(_translated, inner) if inner.startswith(("{", "[", "(")) else None
 
 

@@ -45,3 +45,11 @@ def test_thoughts_are_found_wherever_a_text_is_cut(text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
     assert parted(*pieces) == CASES[text]
+
+
+@pytest.mark.parametrize("beginning", ["", "<think>", "<think>a"])
+def test_blanks_do_not_wait_for_ever(beginning):
+    """A server that sends nothing but blanks is read on: no piece looks through more than the last thousand."""
+    thoughts = Thoughts()
+    parts = [thoughts.part(beginning), *(thoughts.part(" ") for _ in range(50_000))]
+    assert sum(len(thought) + len(text) for thought, text in parts) > 48_000

@@ -60,3 +60,21 @@ def test_a_long_text_that_is_no_json_is_refused_soon() -> None:
     for text in ("{" + "'" * 200_001, "{" + "," * 200_000, "```\n" * 60_000, "{'" + "\\" * 200_001):
         with pytest.raises(json.JSONDecodeError):
             read_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\n" + "\n" * 100_000 + "x",
+        "```json\n" + "``\n" * 100_000 + "x",
+        '{"' + '\\"' * 100_000,
+        "{'" + "\\'" * 100_000,
+        "{'" + "\\'" * 100_000 + "\\",
+        "{" + ", " * 100_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_hostile_text_is_refused_soon(text: str) -> None:
+    """A text is gone through once, however it is made: what would be gone through for each of its signs takes hours."""
+    with pytest.raises(ValueError, match=r"Expecting|Unterminated|Invalid"):
+        read_json(text)
