@@ -81,6 +81,8 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
 
 def _calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The tool calls, or pieces of them, in a message or delta: a list, or only one, perhaps in the older form."""
+    if "tool_calls" not in message and "function_call" not in message:
+        return []
     calls = message.get("tool_calls")
     if found := [calls] if isinstance(calls, dict) else reading.dictionaries(calls):
         return found
@@ -120,9 +122,12 @@ def _index(choice: Mapping[str, Any]) -> int:
 
 def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
     """The message or delta of a choice, under the first of `names` that has one; some servers send only a text."""
-    found = next((choice[name] for name in names if isinstance(choice.get(name), dict)), None)
+    for name in names:
+        if isinstance(choice.get(name), dict):
+            found: dict[str, Any] = choice[name]
+            return found
     text = next((choice[name] for name in ("message", "text") if isinstance(choice.get(name), str)), None)
-    return {"content": text} if found is None and text is not None else found
+    return None if text is None else {"content": text}
 
 
 def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
