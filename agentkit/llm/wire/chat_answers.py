@@ -103,6 +103,8 @@ def _read_call(call: Mapping[str, Any]) -> ToolCall:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
+    if REASONING_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
+        return ""
     fields = (message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
     return next(filter(None, map(reading.text_of, fields)), "") or reading.thinking_of(message.get("content"))
 
