@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Self, get_args
+from typing import Any, get_args
 from typing import Protocol as TypingProtocol
 
 from agentkit import config
 from agentkit.config import Secret
 from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
+from agentkit.llm.configured import Configured, chosen, merged, stripped
 from agentkit.llm.detect import detect
-from agentkit.llm.endpoint import Description, Endpoint, Protocol, TokenProvider, Wishes
-from agentkit.llm.extraction import Extraction
-from agentkit.llm.prices import tariff_of
+from agentkit.llm.endpoint import Endpoint, Protocol, TokenProvider, Wishes
 from agentkit.llm.providers import Provider
 from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
-from agentkit.llm.quirks import LIMITS
 from agentkit.llm.text_protocol.fallback import Fallback, ToolCalling
 from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
 from agentkit.tape import ataped, ataped_stream, is_replaying, taped, taped_stream
-from agentkit.usage import Price, Tariff
+from agentkit.usage import Price
 
 Prompt = str | Iterable[Message | Mapping[str, Any]]
 """A text, or messages: typed ones or plain dictionaries in the chat format."""
@@ -39,106 +35,6 @@ class HasSpec(TypingProtocol):
     def spec(self) -> ToolSpec:
         """The tool as a model sees it."""
         ...
-
-
-class Configured(Extraction):
-    """The part of an LLM that tells what it was made with, and makes others like it."""
-
-    _wishes: Wishes
-    _settings: Mapping[str, Any]
-    _price: Price | None
-    _endpoint: Endpoint
-    _provider: Provider
-    _decided_by: str
-    _ignored: tuple[str, ...]
-
-    @property
-    def provider(self) -> str:
-        """The provider's name."""
-        return self._endpoint.provider
-
-    @property
-    def tariff(self) -> Tariff:
-        """What decides on the price of its requests."""
-        return tariff_of(self._endpoint, self._price)
-
-    @property
-    def max_tokens(self) -> int | None:
-        """How long an answer may be, as far as it was said."""
-        limits = (self._settings.get(name) for name in LIMITS)
-        return min((limit for limit in limits if isinstance(limit, int)), default=None)
-
-    @property
-    def model(self) -> str:
-        """The model's name; for Azure the deployment's."""
-        return self._endpoint.model
-
-    @property
-    def wishes(self) -> Wishes:
-        """What was said of provider, model, key and place when it was made; the environment decided on the rest."""
-        return self._wishes
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What every request says beside its messages, such as the temperature. A copy."""
-        return dict(self._settings)
-
-    @property
-    def price(self) -> Price | None:
-        """What the model costs as the user has said it, which comes before every list of prices."""
-        return self._price
-
-    def with_settings(self, **settings: Any) -> Self:
-        """The same client with other settings of its requests: `llm.with_settings(temperature=0, max_tokens=500)`.
-
-        Those that are not named stay as they are; None leaves one to the server. Both use the same connections.
-        Raises ConfigError for what is no setting.
-        """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, _settings=_chosen(_merged(self._settings, settings)))
-        return other
-
-    def with_model(self, model: str) -> Self:
-        """A client like this one for another model, named as `LLM(model=)` takes it, with connections of its own.
-
-        It has no `price`: that of this model is not that of the other. Raises NoProvider and ConfigError.
-        """
-        other = object.__new__(type(self))
-        wishes = replace(self._wishes, model=_stripped(model))
-        other.__setstate__(self.__getstate__() | {"_wishes": wishes, "_price": None})
-        return other
-
-    def equals(self, other: LLM) -> bool:
-        """Whether `other` would send the same requests to the same place."""
-        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
-
-    def describe(self) -> Description:
-        """What was chosen, what decided, and what was ignored; nothing secret in it."""
-        endpoint = self._endpoint
-        return Description(
-            provider=endpoint.provider,
-            model=endpoint.model,
-            endpoint=endpoint.shown_url,
-            protocol=endpoint.protocol,
-            api_version=endpoint.api_version,
-            decided_by=self._decided_by,
-            ignored=self._ignored,
-            adjustments=getattr(self._provider, "adjustments", ()),
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The configuration alone: what the arguments said. The environment is read anew where it is unpickled."""
-        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
-        return {name: getattr(self, name) for name in names}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._connect()
-
-    @abstractmethod
-    def _connect(self) -> None:
-        """Decide where the model is."""
 
 
 class LLM(Configured):
@@ -189,19 +85,19 @@ class LLM(Configured):
         settings: Mapping[str, Any] | None = None,
         price: Price | None = None,
     ) -> None:
-        key = _stripped(api_key)
+        key = stripped(api_key)
         self._wishes = Wishes(
-            provider=_stripped(provider),
-            model=_stripped(model),
+            provider=stripped(provider),
+            model=stripped(model),
             api_key=Secret(key) if key else None,
-            azure_endpoint=_stripped(azure_endpoint),
-            azure_api_version=_stripped(azure_api_version),
+            azure_endpoint=stripped(azure_endpoint),
+            azure_api_version=stripped(azure_api_version),
             azure_token_provider=azure_token_provider,
-            base_url=_stripped(base_url),
+            base_url=stripped(base_url),
             protocol=protocol,
         )
         own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
-        self._settings = _chosen({**own, **(settings or {})})
+        self._settings = chosen({**own, **(settings or {})})
         self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
         self._price = price
         self._tool_calling = _checked_tool_calling(tool_calling)
@@ -317,7 +213,7 @@ class LLM(Configured):
         """
         if isinstance(messages, Request) and not (tools or settings or self._settings or output_schema is not None):
             return messages
-        chosen = _chosen(settings)
+        said = chosen(settings)
         specs = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools)
         schema = _output_schema(output_schema) if isinstance(output_schema, Mapping) else output_schema
         asked = messages if isinstance(messages, Request) else Request(typed_messages(messages, self._rereading.read))
@@ -326,7 +222,7 @@ class LLM(Configured):
             asked.instruction,
             specs or asked.tools,
             schema or asked.output_schema,
-            _merged(self._settings, {**asked.settings, **chosen}),
+            merged(self._settings, {**asked.settings, **said}),
         )
 
     def __repr__(self) -> str:
@@ -349,33 +245,6 @@ def _whole_text(response: Response) -> str:
     if not response.text and response.finish_reason == "length":
         raise BadResponse("The answer was cut at its token limit before any text came; allow more max_tokens.")
     return response.text
-
-
-_NO_TEXT = "Provider, model, key and addresses are texts, as in LLM(model='gpt-5.4-mini'). Got {0}."
-
-
-def _stripped(text: str | None) -> str | None:
-    """The text without blanks around it, as they come along when a key is pasted; None when nothing is left.
-
-    Raises ConfigError for what is no text, without telling it: it may be a key.
-    """
-    if text is not None and not isinstance(text, str):
-        raise ConfigError(_NO_TEXT.format(type(text).__name__))
-    return (text.strip() or None) if text else None
-
-
-def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are made: None leaves one to the server. Raises ConfigError for what is no setting."""
-    if settings.get("stream"):
-        raise ConfigError("stream=True is no setting; use LLM.stream or LLM.astream.")
-    return {name: value for name, value in settings.items() if value is not None and name != "stream"}
-
-
-def _merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """The LLM's own settings, overridden by what was said; how long an answer may be goes by several names."""
-    is_limited = not LIMITS.isdisjoint(said)
-    kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
-    return {**kept, **said}
 
 
 def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:

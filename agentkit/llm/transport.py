@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 from agentkit.config import Secret, environment
 from agentkit.errors import ConfigError, Unauthorized
 from agentkit.llm.endpoint import Endpoint, is_header_text
-from agentkit.llm.headers import make_readable
 from agentkit.llm.http.attempts import Attempts, acounting, counting
 from agentkit.llm.http.bounds import Bounded
+from agentkit.llm.http.headers import make_readable
 from agentkit.llm.http.lanes import Lanes
 from agentkit.llm.http.loading import loading
 from agentkit.llm.http.translation import Translation

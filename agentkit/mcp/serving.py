@@ -21,7 +21,7 @@ from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, 
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling import running
-from agentkit.tooling.signature import is_asynchronous
+from agentkit.tooling.functions.signature import is_asynchronous
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
 

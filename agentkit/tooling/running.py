@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import inspect
-import math
 import os
 import queue
 import threading
@@ -13,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agentkit.errors import ConfigError, ToolTimeout
+from agentkit.errors import ToolTimeout
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -243,15 +242,6 @@ def _serve(loop: AbstractEventLoop) -> NoReturn:
 def shorter(*seconds: float | None) -> float | None:
     """The shortest of the time limits that there are."""
     return min((limit for limit in seconds if limit is not None), default=None)
-
-
-def checked_limit(seconds: object) -> float | None:
-    """A tool's time limit as it is. Raises ConfigError for one that limits nothing."""
-    if seconds is None:
-        return None
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds) and seconds > 0:
-        return seconds
-    raise ConfigError(f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {seconds!r}.")
 
 
 def _waitable(timeout_seconds: float | None, more_seconds: float = 0.0) -> float | None:

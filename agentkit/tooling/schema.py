@@ -14,14 +14,14 @@ from typing import (
 
 from agentkit.errors import BadArguments, ConfigError
 from agentkit.tooling import arguments as reading
-from agentkit.tooling import signature as reflection
-from agentkit.tooling.meaning.annotations import readable
+from agentkit.tooling.functions import signature as reflection
+from agentkit.tooling.functions.hints import readable
+from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
+from agentkit.tooling.functions.schemas import generator
+from agentkit.tooling.functions.signature import Parameter
+from agentkit.tooling.functions.spreading import gathered, is_spread, spread
 from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN, first_sentence, reason, untold
-from agentkit.tooling.meaning.schemas import generator
 from agentkit.tooling.meaning.spelling import as_json
-from agentkit.tooling.meaning.spreading import gathered, is_spread, spread
-from agentkit.tooling.plain import exact, plain_forms, plain_schema
-from agentkit.tooling.signature import Parameter
 from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
 
 if TYPE_CHECKING:

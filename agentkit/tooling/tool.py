@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -14,8 +13,9 @@ from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.tooling import running
-from agentkit.tooling import signature as reflection
 from agentkit.tooling.arguments import copied
+from agentkit.tooling.functions import signature as reflection
+from agentkit.tooling.options import checked_functions, checked_limit, checked_max_chars, checked_name, checked_text
 from agentkit.tooling.result import BAD_ARGUMENTS, areturned, denial, fault, objection, returned, told
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
 
@@ -33,13 +33,11 @@ WhenDenied = Callable[[Mapping[str, Any], Decision], Any]
 Within = Callable[[Any], "Tool[..., Any]"]
 """Makes the same tool for another workspace."""
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _LABELS = {
     SafetyLevel.SAFE: frozenset[Label](),
     SafetyLevel.NETWORK: frozenset({Label.UNTRUSTED}),
     SafetyLevel.SYSTEM: frozenset({Label.PRIVATE}),
 }
-_FEWEST_CHARS = 100
 _EVIDENCE_CHARS = 200
 
 
@@ -95,18 +93,18 @@ class Tool(reflection.Portable, Generic[P, R]):
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
         self.__dict__.update(
-            name=_checked_name(reflection.name_of(bare) if name is None else name),
+            name=checked_name(reflection.name_of(bare) if name is None else name),
             level=SafetyLevel.of(level),
-            timeout_seconds=running.checked_limit(timeout_seconds),
-            max_chars=_checked_max_chars(max_chars),
+            timeout_seconds=checked_limit(timeout_seconds),
+            max_chars=checked_max_chars(max_chars),
             labels=_LABELS[SafetyLevel.of(level)] if labels is None else frozenset(map(Label, labels)),
             function=bare if isinstance(function, staticmethod) else function,
             is_async=reflection.is_asynchronous(bare),
             idempotent=idempotent,
             ends_run=ends_run,
             lacks_instance=may_bind and reflection.takes_instance(bare),
-            _description=_checked_text(description),
-            **_checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+            _description=checked_text(description),
+            **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
             _is_written_in_class=may_bind,
             __wrapped__=bare,
             **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
@@ -134,7 +132,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         Raises ConfigError when the schema does not describe an object.
         """
         made: Tool[..., R] = Tool.__new__(Tool)
-        made.__dict__["_parameters"] = GivenParameters(json_schema, _checked_name(name))
+        made.__dict__["_parameters"] = GivenParameters(json_schema, checked_name(name))
         limits: dict[str, Any] = {"level": level, "timeout_seconds": timeout_seconds, "max_chars": max_chars}
         Tool.__init__(made, function, name, description, judge=judge, labels=labels, **limits)
         made.__dict__.update(lacks_instance=False, _is_written_in_class=False)
@@ -250,7 +248,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     def described(self, description: str) -> Self:
         """The same tool, in every workspace, with another description for a model. Raises ConfigError for no text."""
         within = None if self._within is None else functools.partial(_described_within, self._within, description)
-        return self._with(_description=_checked_text(description), _within=within)
+        return self._with(_description=checked_text(description), _within=within)
 
     def _with(self, **changed: Any) -> Self:
         """The same tool with other attributes; how a model sees it is made anew."""
@@ -364,37 +362,3 @@ def _bare(function: Any) -> Any:
     if not callable(function):
         raise ConfigError(f"{function!r} cannot be called, so it cannot be a tool; with options write @tool(name=...).")
     return function
-
-
-def _checked_name(name: object) -> str:
-    if isinstance(name, str) and _NAME.fullmatch(name):
-        return name
-    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. Give name=...")
-
-
-def _checked_text(description: object) -> str | None:
-    if description is None or isinstance(description, str):
-        return description
-    raise ConfigError(f"description= takes text, not {description!r}.")
-
-
-def _checked_max_chars(count: object) -> int:
-    if isinstance(count, int) and not isinstance(count, bool) and count >= _FEWEST_CHARS:
-        return count
-    raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
-
-
-_FUNCTIONS = {
-    "judge": "a function from arguments to a Decision",
-    "within": "a function from a workspace to a Tool",
-    "when_denied": "a function of arguments and decision",
-    "asynchronous": "the same function as async def",
-}
-
-
-def _checked_functions(**given: object) -> dict[str, object]:
-    """The functions a tool may be given, by the names of its attributes. Raises ConfigError for what is none."""
-    for name, function in given.items():
-        if function is not None and not callable(function):
-            raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
-    return {f"_{name}": function for name, function in given.items()}

@@ -9,80 +9,23 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from agentkit.config import state_folder
 from agentkit.errors import AgentKitError, ConfigError, ToolError
-from agentkit.slotted import dataclass
 from agentkit.workspace.observing import Snapshot, differences, take
 from agentkit.workspace.opening import shown
+from agentkit.workspace.recording.history import History, history_in, kind_of
+from agentkit.workspace.recording.store import Contents, FileStore, MemoryStore, Note, Store, forget_oldest
 from agentkit.workspace.root import Root
-from agentkit.workspace.states import Change, State, net, unified
-from agentkit.workspace.store import Contents, FileStore, MemoryStore, Note, Store, forget_oldest
+from agentkit.workspace.states import Change, net, unified
 from agentkit.workspace.undoing import Roots, Undone, stands, undo
 
 _SUFFIX, _SPOOL = ".journal", ".before"
-_SIDES = ("before", "after")
 _MOST_AFTER_BYTES = 1_000_000
 _MOST_RUNS_IN_MEMORY = 10
-_TEXT, _WHOLE, _NUMBER = (str,), (int,), (int, float)
-_KINDS_OF_NOTES: dict[str, dict[str, tuple[type, ...]]] = {
-    "run": {"run": _TEXT, "label": _TEXT, "started": _NUMBER},
-    "path": {"root": _TEXT, "path": _TEXT, "tool": _TEXT, "time": _NUMBER, "before": (dict,), "after": (dict,)},
-    "done": {"done": _WHOLE, "count": _WHOLE},
-    "watch": {"watch": _TEXT, "places": _WHOLE, "root": _TEXT, "tool": _TEXT},
-    "watched": {"watched": _TEXT},
-    "note": {"note": _TEXT},
-    "undone": {"undone": _NUMBER},
-}
-"""By its first key, what a note must have."""
-
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
-
-
-@dataclass(slots=True)
-class _History:
-    """What a record tells: changes in order, which of them were seen done or are undone, commands without an end."""
-
-    changes: list[Change] = field(default_factory=list)
-    done: set[int] = field(default_factory=set)
-    undone: set[int] = field(default_factory=set)
-    watches: dict[str, Note] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
-    is_undone: bool = False
-
-    def add(self, note: Note, contents: Contents) -> None:
-        """Take a note in. Raises ToolError when it is none."""
-        kind = _kind(note)
-        if kind == "path":
-            self.changes.append(_change(note, contents))
-            self.is_undone = False
-        elif kind == "done":
-            self._finish(note)
-        elif kind == "watch":
-            self.watches[note["watch"]] = note
-        elif kind == "watched":
-            self.watches.pop(note["watched"], None)
-        elif kind == "note":
-            self.told.append(note["note"])
-        elif kind == "undone":
-            count = note["count"] if type(note.get("count")) is int else len(self.changes)
-            self.undone = set(range(len(self.changes))[:count]).difference(_indices(note.get("pending")))
-            self.is_undone = count == len(self.changes)
-
-    def _finish(self, note: Note) -> None:
-        """Changes are done; those that were pending when the run was undone, too, are now there to be undone."""
-        done = range(max(note["done"], 0), min(note["done"] + note["count"], len(self.changes)))
-        self.done.update(done)
-        if not self.undone.issuperset(done):
-            self.is_undone = False
-        modes = note.get("modes")
-        for index, mode in zip(done, modes if isinstance(modes, list) else (), strict=False):
-            change = self.changes[index]
-            if type(mode) is int and change.after.kind == "file":
-                self.changes[index] = replace(change, after=replace(change.after, mode=mode))
 
 
 class Record:
@@ -107,8 +50,8 @@ class Record:
         """The record in a file. Raises ToolError when it is none."""
         header = next((note for note, _ in store.read()), {})
         try:
-            is_header = _kind(header) == "run" and _ID.fullmatch(header["run"])
-            count = len(_history_in(store).changes) if is_header else 0
+            is_header = kind_of(header) == "run" and _ID.fullmatch(header["run"])
+            count = len(history_in(store).changes) if is_header else 0
         except ToolError as error:
             raise ToolError(f"{store.path.name!r} is not the record of a run: {error}") from None
         if not is_header:
@@ -160,12 +103,12 @@ class Record:
     @property
     def changes(self) -> tuple[Change, ...]:
         """What the run changed, one change a path; also what a command changed that its process did not survive."""
-        return tuple(net(change for _, change in self._made(_history_in(self._store))))
+        return tuple(net(change for _, change in self._made(history_in(self._store))))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What cannot be undone, or must be known before, and why."""
-        history = _history_in(self._store)
+        history = history_in(self._store)
         cut = [watch["tool"] for watch in history.watches.values()]
         return (
             *history.told,
@@ -175,7 +118,7 @@ class Record:
     @property
     def is_undone(self) -> bool:
         """Whether the run was undone, and has changed nothing since."""
-        return _history_in(self._store).is_undone
+        return history_in(self._store).is_undone
 
     @property
     def diff(self) -> str:
@@ -191,7 +134,7 @@ class Record:
         with self._lock:
             if isinstance(self._store, FileStore):
                 self._store.mend()
-            history = _history_in(self._store)
+            history = history_in(self._store)
             if history.is_undone:
                 raise ToolError(f"The run {self.id} is undone already.")
             made = self._made(history)
@@ -245,7 +188,7 @@ class Record:
         self._add([(watch, ())])
         return spool
 
-    def _made(self, history: _History) -> list[tuple[int, Change]]:
+    def _made(self, history: History) -> list[tuple[int, Change]]:
         """The changes that were made, in order, with their indices; -1 for what a command did whose end nobody saw.
 
         Of a change that nobody saw done, the disk must say whether it was.
@@ -272,14 +215,6 @@ class Record:
         with contextlib.suppress(AgentKitError):
             return differences(snapshot, self._opened(watch["root"]), watch["tool"])[0]
         return []
-
-
-def _history_in(store: Store) -> _History:
-    """What a store tells of a run. Raises ToolError for a note that is none."""
-    history = _History()
-    for note, contents in store.read():
-        history.add(note, contents)
-    return history
 
 
 class Journal:
@@ -378,23 +313,3 @@ class Journal:
             reason = f"The journal cannot be kept in {str(folder)!r} ({error.strerror}), so nothing was done."
             raise ToolError(reason) from None
         forget_oldest(self._files(), self._most_runs, self._most_bytes)
-
-
-def _kind(note: Note) -> str:
-    """The key that tells what a note is for, "" for one without. Raises ToolError when the rest does not fit."""
-    kind = next((key for key in ("run", "watch", "path", *_KINDS_OF_NOTES) if key in note), "")
-    for name, types in _KINDS_OF_NOTES.get(kind, {}).items():
-        if type(note.get(name)) not in types:
-            raise ToolError(f"A note of the kind {kind!r} has no {name!r} of the right kind.")
-    return kind
-
-
-def _change(note: Note, contents: Contents) -> Change:
-    if len(contents) != len(_SIDES):
-        raise ToolError("A change has no two contents.")
-    before, after = (State.from_dict(note[side], content) for side, content in zip(_SIDES, contents, strict=True))
-    return Change(note["root"], note["path"], before, after, note["tool"], note["time"])
-
-
-def _indices(values: object) -> list[int]:
-    return [value for value in values if type(value) is int] if isinstance(values, list) else []

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from agentkit.config import state_folder
 from agentkit.errors import ToolError
 from agentkit.slotted import dataclass
+from agentkit.workspace.recording.store import Store
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import ABSENT, Change, State
-from agentkit.workspace.store import Store
 
 MOST_FILES = 2_000
 MOST_BYTES = 20_000_000

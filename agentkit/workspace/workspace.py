@@ -14,9 +14,9 @@ from agentkit.slotted import dataclass
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.opening import Opener, shown
 from agentkit.workspace.overlay import Overlay
+from agentkit.workspace.recording.store import MemoryStore
 from agentkit.workspace.root import MOST_WRITTEN_BYTES, Check, Entry, Root
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, unified
-from agentkit.workspace.store import MemoryStore
 from agentkit.workspace.text import Lines, Text, decode, hidden, select
 from agentkit.workspace.undoing import Undone
 

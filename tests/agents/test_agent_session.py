@@ -1,6 +1,5 @@
 """Does a conversation go on with another agent, in another process, after a kill, a pause or a full disk?"""
 
-import asyncio
 import json
 import os
 import resource
@@ -12,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from agentkit import Agent, ConfigError, Policy, Tool
-from agentkit.agents.result import Resumption, RunFinished
+from agentkit.agents.result import Resumption
 from agentkit.decisions import Label
 from agentkit.errors import SessionError, ToolError
 from agentkit.events import Approved, HandedOff, ResponseReceived, RunEnded, ToolCallFinished, ToolCallStarted
@@ -44,25 +43,6 @@ def agent(place):
         return Agent(name, tools, llm=ScriptedLLM(*lines), session=Session.open(place, "trip"), **options)
 
     return make
-
-
-def drive(agent, way, prompt):
-    """The result of a run, driven in one of the four ways."""
-
-    async def collected():
-        return [event async for event in agent.astream(prompt)]
-
-    match way:
-        case "run":
-            return agent.run(prompt)
-        case "arun":
-            return asyncio.run(agent.arun(prompt))
-        case "stream":
-            events = list(agent.stream(prompt))
-        case _:
-            events = asyncio.run(collected())
-    assert isinstance(events[-1], RunFinished)
-    return events[-1].result
 
 
 def kills_of(place, folder):
@@ -118,7 +98,7 @@ def test_history_goes_on_in_another_process(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_history_goes_on_with_another_agent(way, agent, find_faults):
+def test_history_goes_on_with_another_agent(way, agent, find_faults, drive):
     """Whatever way a run is driven, it reads what was said before, and is kept with its tool calls."""
     drive(agent(call("note", text="sea"), "To the sea.", tools=[NOTE]), way, "Where to?")
     after = agent("The nearest.")
@@ -229,7 +209,7 @@ def decide(request):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_killed_run_is_resumed_from_any_entry(way, agent, place, tmp_path, find_faults):
+def test_killed_run_is_resumed_from_any_entry(way, agent, place, tmp_path, find_faults, drive):
     """Wherever a run was killed, it is resumed to its end: nothing finished is done again, the rest is told."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
@@ -294,7 +274,7 @@ def team(session=None, **options):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_agent_that_led_a_killed_run_leads_it_on(way, place, tmp_path):
+def test_agent_that_led_a_killed_run_leads_it_on(way, place, tmp_path, drive):
     """After a kill the agent that the conversation was passed to answers, also when that was its last act."""
     whole = team(Session.open(place, "trip")).run("go")
     assert (whole.output, whole.agent) == ("I know.", "expert")
@@ -512,7 +492,7 @@ def test_paused_run_is_approved_in_another_process_by_text(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_paused_run_waits_while_others_talk(way, agent):
+def test_paused_run_waits_while_others_talk(way, agent, drive):
     """A paused run can wait for days: others may talk meanwhile, and it is resumed with what it had read."""
     asking = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
     assert drive(asking, way, "Book a hotel.").status == "paused"
@@ -628,7 +608,7 @@ def full_disk(place):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults):
+def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults, drive):
     """A full disk raises SessionError and leaves nothing half written; with room again the next run is told."""
     fill_the_disk, make_room = full_disk
     lines = [[call("note", text="a"), call("fill_the_disk")], "There is room."]

@@ -13,9 +13,9 @@ import pytest
 
 from agentkit.errors import ConfigError, ToolError
 from agentkit.workspace.journal import Journal, Record
+from agentkit.workspace.recording.store import MemoryStore
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import ABSENT, Change, State
-from agentkit.workspace.store import MemoryStore
 from agentkit.workspace.workspace import Workspace
 
 

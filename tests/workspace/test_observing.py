@@ -8,8 +8,8 @@ import pytest
 from agentkit.errors import ToolError
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.observing import Snapshot, differences, take
+from agentkit.workspace.recording.store import MemoryStore
 from agentkit.workspace.root import Root
-from agentkit.workspace.store import MemoryStore
 from agentkit.workspace.workspace import Workspace
 
 

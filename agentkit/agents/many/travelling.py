@@ -16,7 +16,7 @@ from agentkit.agents.running.plan import LINEAGE, Lineage
 from agentkit.errors import ConfigError
 from agentkit.memory.session import Session
 from agentkit.slotted import dataclass
-from agentkit.tooling.signature import WITHOUT_MAIN
+from agentkit.tooling.functions.signature import WITHOUT_MAIN
 from agentkit.usage import Charge, Limits
 
 _MOST_AGENTS = 4

@@ -26,7 +26,7 @@ from agentkit.messages import ToolResult
 from agentkit.safety.approval import Approver
 from agentkit.tape import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.tooling import running
-from agentkit.tooling.signature import is_asynchronous
+from agentkit.tooling.functions.signature import is_asynchronous
 
 MOST_THREADS = 32
 """How many calls of one response run at the same time, in threads or as tasks."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from agentkit.errors import AgentKitError, BadResponse, ConfigError, Unreachable
 from agentkit.llm.endpoint import shown_url
-from agentkit.llm.headers import retry_after_seconds
+from agentkit.llm.http.headers import retry_after_seconds
 from agentkit.llm.wire.failures import ended, failure
 from agentkit.llm.wire.reading import json_or_text
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.meaning.annotations import readable
+from agentkit.tooling.functions.hints import readable
+from agentkit.tooling.functions.schemas import generator
 from agentkit.tooling.meaning.reasons import first_sentence, reason
-from agentkit.tooling.meaning.schemas import generator
 from agentkit.tooling.output.faults import Fault, Misfit, discriminated, placed
 from agentkit.tooling.schema import is_lazy
 from agentkit.tooling.strict import Schema, tidied

@@ -399,5 +399,5 @@ def test_limits_are_those_of_the_manual():
 def test_a_connection_is_direct_or_not():
     """A connection tells whether requests go where their addresses say, and not through a proxy or code of others."""
     assert Connection(AddressRules(("localhost",))).is_direct
-    others = [{"proxy": "http://127.0.0.1:3128"}, {"transport": httpx2.MockTransport(lambda _: None)}]
+    others = [{"proxy": "http://127.0.0.1:3128"}, {"transport": httpx2.HTTPTransport()}]
     assert not any(Connection(**each).is_direct for each in [*others, {"resolver": lambda _host, _port: []}])

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from agentkit.slotted import dataclass
-from agentkit.tooling.signature import REQUIRED, Parameter
+from agentkit.tooling.functions.signature import REQUIRED, Parameter
 from agentkit.tooling.strict import Schema
 
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -13,7 +13,7 @@ import pytest
 from pydantic import Field
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.plain import is_plain_default, plain
+from agentkit.tooling.functions.plain import is_plain_default, plain
 from agentkit.tooling.schema import FunctionParameters
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from agentkit import Tool, calculator_tool
 from agentkit.errors import ConfigError
-from agentkit.tooling import signature as reflection
-from agentkit.tooling.signature import Parameter
+from agentkit.tooling.functions import signature as reflection
+from agentkit.tooling.functions.signature import Parameter
 
 
 def documented(first: int, second: str = "x") -> str:
@@ -321,7 +321,7 @@ def test_main_module_can_be_left_out():
     program = """
         import pickle
         from agentkit import tool
-        from agentkit.tooling.signature import WITHOUT_MAIN
+        from agentkit.tooling.functions.signature import WITHOUT_MAIN
         @tool
         def double(number: int) -> int:
             "Twice a number."

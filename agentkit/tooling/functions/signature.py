@@ -15,7 +15,7 @@ from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin, ge
 
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
-from agentkit.tooling.meaning import sections, spreading
+from agentkit.tooling.functions import sections, spreading
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from agentkit.tooling.meaning.sections import described
+from agentkit.tooling.functions.sections import described
 
 STYLES = {
     "google": """

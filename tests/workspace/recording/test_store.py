@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.store import FileStore, MemoryStore
+from agentkit.workspace.recording.store import FileStore, MemoryStore
 
 NOTES = [({"a": 1}, (b"one\n", None)), ({"b": "\udcff é"}, ()), ({"c": []}, (b"", b"\0\n{}"))]
 

@@ -1,0 +1,143 @@
+"""What was an LLM made with, and which others are like it?"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+from agentkit.errors import ConfigError
+from agentkit.llm.endpoint import Description, Endpoint, Wishes
+from agentkit.llm.extraction import Extraction
+from agentkit.llm.prices import tariff_of
+from agentkit.llm.providers import Provider
+from agentkit.llm.quirks import LIMITS
+from agentkit.usage import Price, Tariff
+
+
+class Configured(Extraction):
+    """The part of an LLM that tells what it was made with, and makes others like it."""
+
+    _wishes: Wishes
+    _settings: Mapping[str, Any]
+    _price: Price | None
+    _endpoint: Endpoint
+    _provider: Provider
+    _decided_by: str
+    _ignored: tuple[str, ...]
+
+    @property
+    def provider(self) -> str:
+        """The provider's name."""
+        return self._endpoint.provider
+
+    @property
+    def tariff(self) -> Tariff:
+        """What decides on the price of its requests."""
+        return tariff_of(self._endpoint, self._price)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """How long an answer may be, as far as it was said."""
+        limits = (self._settings.get(name) for name in LIMITS)
+        return min((limit for limit in limits if isinstance(limit, int)), default=None)
+
+    @property
+    def model(self) -> str:
+        """The model's name; for Azure the deployment's."""
+        return self._endpoint.model
+
+    @property
+    def wishes(self) -> Wishes:
+        """What was said of provider, model, key and place when it was made; the environment decided on the rest."""
+        return self._wishes
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What every request says beside its messages, such as the temperature. A copy."""
+        return dict(self._settings)
+
+    @property
+    def price(self) -> Price | None:
+        """What the model costs as the user has said it, which comes before every list of prices."""
+        return self._price
+
+    def with_settings(self, **settings: Any) -> Self:
+        """The same client with other settings of its requests: `llm.with_settings(temperature=0, max_tokens=500)`.
+
+        Those that are not named stay as they are; None leaves one to the server. Both use the same connections.
+        Raises ConfigError for what is no setting.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _settings=chosen(merged(self._settings, settings)))
+        return other
+
+    def with_model(self, model: str) -> Self:
+        """A client like this one for another model, named as `LLM(model=)` takes it, with connections of its own.
+
+        It has no `price`: that of this model is not that of the other. Raises NoProvider and ConfigError.
+        """
+        other = object.__new__(type(self))
+        wishes = replace(self._wishes, model=stripped(model))
+        other.__setstate__(self.__getstate__() | {"_wishes": wishes, "_price": None})
+        return other
+
+    def equals(self, other: Configured) -> bool:
+        """Whether `other` would send the same requests to the same place."""
+        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def describe(self) -> Description:
+        """What was chosen, what decided, and what was ignored; nothing secret in it."""
+        endpoint = self._endpoint
+        return Description(
+            provider=endpoint.provider,
+            model=endpoint.model,
+            endpoint=endpoint.shown_url,
+            protocol=endpoint.protocol,
+            api_version=endpoint.api_version,
+            decided_by=self._decided_by,
+            ignored=self._ignored,
+            adjustments=getattr(self._provider, "adjustments", ()),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The configuration alone: what the arguments said. The environment is read anew where it is unpickled."""
+        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._connect()
+
+    @abstractmethod
+    def _connect(self) -> None:
+        """Decide where the model is."""
+
+
+_NO_TEXT = "Provider, model, key and addresses are texts, as in LLM(model='gpt-5.4-mini'). Got {0}."
+
+
+def stripped(text: str | None) -> str | None:
+    """The text without blanks around it, as they come along when a key is pasted; None when nothing is left.
+
+    Raises ConfigError for what is no text, without telling it: it may be a key.
+    """
+    if text is not None and not isinstance(text, str):
+        raise ConfigError(_NO_TEXT.format(type(text).__name__))
+    return (text.strip() or None) if text else None
+
+
+def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are made: None leaves one to the server. Raises ConfigError for what is no setting."""
+    if settings.get("stream"):
+        raise ConfigError("stream=True is no setting; use LLM.stream or LLM.astream.")
+    return {name: value for name, value in settings.items() if value is not None and name != "stream"}
+
+
+def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The LLM's own settings, overridden by what was said; how long an answer may be goes by several names."""
+    is_limited = not LIMITS.isdisjoint(said)
+    kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
+    return {**kept, **said}

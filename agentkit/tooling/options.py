@@ -1,0 +1,57 @@
+"""What may be said of a tool beside its function?"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from agentkit.errors import ConfigError
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_FEWEST_CHARS = 100
+
+
+def checked_name(name: object) -> str:
+    """The name as it is. Raises ConfigError for one that providers refuse."""
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. Give name=...")
+
+
+def checked_text(description: object) -> str | None:
+    """The description as it is. Raises ConfigError for what is no text."""
+    if description is None or isinstance(description, str):
+        return description
+    raise ConfigError(f"description= takes text, not {description!r}.")
+
+
+def checked_limit(seconds: object) -> float | None:
+    """A tool's time limit as it is. Raises ConfigError for one that limits nothing."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds) and seconds > 0:
+        return seconds
+    raise ConfigError(f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {seconds!r}.")
+
+
+def checked_max_chars(count: object) -> int:
+    """The number as it is. Raises ConfigError for one that leaves no room for a sentence."""
+    if isinstance(count, int) and not isinstance(count, bool) and count >= _FEWEST_CHARS:
+        return count
+    raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
+
+
+_FUNCTIONS = {
+    "judge": "a function from arguments to a Decision",
+    "within": "a function from a workspace to a Tool",
+    "when_denied": "a function of arguments and decision",
+    "asynchronous": "the same function as async def",
+}
+
+
+def checked_functions(**given: object) -> dict[str, object]:
+    """The functions a tool may be given, by the names of its attributes. Raises ConfigError for what is none."""
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
+    return {f"_{name}": function for name, function in given.items()}
