@@ -13,7 +13,7 @@ from agentkit.llm.wire.thoughts import Thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from agentkit.events import Event
     from agentkit.usage import Usage
@@ -206,6 +206,8 @@ class ChatReader:
         self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
         self._thoughts = Thoughts()
         self._calls: list[_CallPieces] = []
+        self._by_index: dict[str, int] = {}
+        self._by_id: dict[str, int] = {}
         self._extra: dict[str, Any] = {}
         self._finish_reason = ""
         self._has_choice = self._has_ended = False
@@ -270,23 +272,23 @@ class ChatReader:
         position = self._position(part, name, piece)
         if position == len(self._calls):
             self._calls.append(_CallPieces(reading.word(part.get("index"))))
-        return ToolCallDelta(position, name, self._calls[position].add(part, name, piece))
+            self._by_index[self._calls[position].index] = position
+        call = self._calls[position]
+        known, shown = call.id, call.add(part, name, piece)
+        if call.id != known:
+            self._by_id[call.id] = position
+        return ToolCallDelta(position, name, shown)
 
     def _position(self, part: Mapping[str, Any], name: str, arguments: str) -> int:
         """Which call a piece belongs to. Indexes may be missing, and a second whole call may come under index 0."""
         index, call_id, count = reading.word(part.get("index")), reading.word(part.get("id")), len(self._calls)
         if index:
-            same = self._latest(lambda call: call.index == index)
+            same = self._by_index.get(index, count)
         else:
-            same = self._latest(lambda call: bool(call_id) and call.id == call_id)
+            same = self._by_id.get(call_id, count) if call_id else count
             if same == count and count and not (name and self._calls[-1].name):
                 return count - 1
         return count if same < count and _begins_anew(self._calls[same], part, name, arguments) else same
-
-    def _latest(self, is_same: Callable[[_CallPieces], bool]) -> int:
-        """Where the latest such call is; the place of a new one when there is none."""
-        count = len(self._calls)
-        return next((at for at in reversed(range(count)) if is_same(self._calls[at])), count)
 
     def finish(self, *, closed: bool) -> Response:
         """The whole response. `closed` says that the server marked the end of its stream.

@@ -119,3 +119,15 @@ def test_a_name_that_is_repeated_very_often():
         list(reader.feed({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": function}]}}]}))
     (call,) = reader.finish(closed=True).tool_calls
     assert call.arguments == "[{}" * 8_000
+
+
+@pytest.mark.parametrize("told_apart_by", ["index", "id", None])
+def test_each_of_many_calls_finds_its_pieces(told_apart_by):
+    """Twenty thousand calls in two pieces each are told apart; no piece looks through all the calls before it."""
+    reader, count = ChatReader(), 20_000
+    for number in range(count):
+        part = {} if told_apart_by is None else {told_apart_by: number if told_apart_by == "index" else f"c{number}"}
+        for piece in ({"name": "f", "arguments": '{"n":'}, {"arguments": f"{number}}}"}):
+            list(reader.feed({"choices": [{"index": 0, "delta": {"tool_calls": [{**part, "function": piece}]}}]}))
+    calls = reader.finish(closed=True).message.tool_calls
+    assert [json.loads(call.arguments)["n"] for call in calls] == list(range(count))
