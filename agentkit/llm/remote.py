@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ModelError, Rejected
 from agentkit.events import Event, ResponseReceived, deltas_of
@@ -13,13 +14,15 @@ from agentkit.llm import quirks
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.prices import tariff_of
-from agentkit.llm.transport import Transport
 from agentkit.llm.wire import Wire, wire_named
 from agentkit.llm.wire.reading import json_object
 from agentkit.llm.wire.sse import EventStream
 from agentkit.llm.wire.writing import Written, written
 from agentkit.messages import AssistantMessage, Message, Request, Response, ToolSpec, without_extra
 from agentkit.usage import Price
+
+if TYPE_CHECKING:
+    from agentkit.llm.transport import Transport
 
 _MAX_ADAPTATIONS = 8
 _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
@@ -40,10 +43,17 @@ class RemoteModel:
     ) -> None:
         self._endpoint, self._origin = endpoint, endpoint.origin
         self._tariff = tariff_of(endpoint, price)
-        self._transport = Transport(endpoint, timeout_seconds, max_retries)
+        self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
         self._wire = wire_named(endpoint.protocol)
         self._written = Written(self._sendable)
         self._learnt: dict[str, quirks.Adjustment] = {}
+
+    @cached_property
+    def _transport(self) -> Transport:
+        """The connection, made when it is first needed: it loads the HTTP library."""
+        from agentkit.llm.transport import Transport
+
+        return Transport(self._endpoint, self._timeout_seconds, self._max_retries)
 
     @property
     def adjustments(self) -> tuple[str, ...]:
@@ -56,11 +66,13 @@ class RemoteModel:
 
     def close(self) -> None:
         """Close the connections of the blocking methods; a later request opens new ones."""
-        self._transport.close()
+        if "_transport" in vars(self):
+            self._transport.close()
 
     async def aclose(self) -> None:
         """Close the connections that belong to the running event loop; a later request opens new ones."""
-        await self._transport.aclose()
+        if "_transport" in vars(self):
+            await self._transport.aclose()
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""

@@ -18,7 +18,7 @@ def test_findings_come_with_what_mends_them(command):
     provider = next(line for line in out.splitlines() if " provider " in line)
     assert provider.startswith("-")
     assert "OPENAI_API_KEY" in out
-    for name in ("run_python", "run_shell", "openai", "pydantic"):
+    for name in ("run_python", "run_shell", "httpx2", "pydantic"):
         assert f" {name} " in out
 
 

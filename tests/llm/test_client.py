@@ -296,9 +296,9 @@ import sys
 from agentkit import LLM
 
 with_tools = LLM(model="m", api_key="k", base_url=sys.argv[1], tool_calling="text")
-assert "openai" not in sys.modules
+assert "httpx2" not in sys.modules
 with_tools.prepare()
-assert "openai" in sys.modules
+assert "httpx2" in sys.modules
 print(with_tools.chat("hi"))
 """
 

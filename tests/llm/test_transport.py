@@ -30,8 +30,9 @@ from agentkit.errors import (
 )
 from agentkit.llm.client import LLM
 from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.http.connections import tls_context
 from agentkit.llm.remote import RemoteModel
-from agentkit.llm.transport import Transport, _tls_context
+from agentkit.llm.transport import Transport
 from agentkit.testing import FakeServer, drop, fail, raw, say, slow
 
 KEY = "sk-test-0123456789"
@@ -639,7 +640,7 @@ def test_a_secure_address_is_verified(ask):
 def test_nothing_is_opened_before_the_first_request():
     """Making an LLM opens nothing and imports no HTTP library."""
     transport = Transport(Endpoint(provider="openai", model="m", base_url="http://127.0.0.1:1/v1"), 1, 0)
-    assert (transport._client, len(transport._kept)) == (None, 0)
+    assert (transport._connections, len(transport._kept)) == (None, 0)
 
 
 def test_every_error_is_of_the_tree():
@@ -699,7 +700,7 @@ def test_no_part_of_a_key_is_quoted(ask, line):
 def test_a_connection_that_cannot_be_set_up(ask, monkeypatch, name, value, scheme):
     """A proxy or certificate that cannot be used is a ConfigError that names the variable."""
     monkeypatch.setenv(name, value)
-    _tls_context.cache_clear()
+    tls_context.cache_clear()
     with pytest.raises(ConfigError, match=name):
         ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
 

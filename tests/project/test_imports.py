@@ -3,6 +3,7 @@
 import ast
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +23,7 @@ MODULES = sorted(
     if path.name != "__main__.py"
 )
 COMMAND_LINE = [module for module in MODULES if module.startswith("agentkit.cli")]
+CONNECTION = [module for module in MODULES if re.match(r"agentkit\.llm\.(transport|http\.)", module)]
 IMPORT_AND_LIST = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -74,7 +76,7 @@ def test_an_agent_loads_no_tools_that_it_was_not_given():
     assert not any(name.startswith("agentkit.sandbox") for name in loaded)
 
 
-@pytest.mark.parametrize("module", sorted(set(MODULES) - set(COMMAND_LINE)))
+@pytest.mark.parametrize("module", sorted(set(MODULES) - set(COMMAND_LINE) - set(CONNECTION)))
 def test_module_needs_only_the_standard_library(module):
     """Every module can be imported, first and alone, where no other package is installed."""
     assert module in modules_loaded_by(f"import {module}")
@@ -85,6 +87,15 @@ def test_command_line_needs_only_click(module):
     """A module of the command line imports click, and what else it needs when it needs it."""
     packages = {name.partition(".")[0] for name in modules_loaded_by(f"import {module}", isolation="-I")}
     assert packages <= sys.stdlib_module_names | {"agentkit", "click"}
+
+
+@pytest.mark.parametrize("module", CONNECTION)
+def test_the_connection_needs_only_the_http_library(module):
+    """A module of the connection, which is loaded with the first request, imports the HTTP library and no other."""
+    theirs = set(modules_loaded_by("import httpx2", isolation="-I"))
+    ours = modules_loaded_by(f"import {module}", isolation="-I")
+    packages = {name.partition(".")[0] for name in ours if name not in theirs}
+    assert packages <= sys.stdlib_module_names | {"agentkit"}
 
 
 def test_names_need_only_the_standard_library():

@@ -1,1 +1,1 @@
-"""What does HTTP need beside the library? Bounds for what comes, and lanes for many requests at once."""
+"""What does HTTP need beside the library? Pauses and bounds, lanes for many requests at once, errors in words."""

@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx2
+
 from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.http.streams import Passing
 
@@ -36,12 +38,12 @@ class Bounded(Passing):
         self._start = self._line = b""
 
     @classmethod
-    def bind(cls, response: Any, where: str, timeout_seconds: float) -> None:
+    def bind(cls, response: httpx2.Response, where: str, timeout_seconds: float) -> None:
         """Bind the body of a response that has not been read yet."""
         if "content-encoding" in response.headers:
-            _Packed.put_over(response, where, timeout_seconds, MOST_PACKED_BYTES)
+            response.stream = _Packed(response.stream, where, timeout_seconds, MOST_PACKED_BYTES)
         else:
-            cls.put_over(response, where, timeout_seconds, MOST_BYTES)
+            response.stream = cls(response.stream, where, timeout_seconds, MOST_BYTES)
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self._taken, self.stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from agentkit.llm.http.streams import Passing
@@ -18,12 +19,12 @@ class Lanes:
 
     A pool of that library goes through all its connections, and asks the system about each idle one, for every request
     that comes or goes: with 200 at once that is more work than all the rest. Here a request costs the same however
-    many there are. `make` makes the transport of one connection.
+    many there are. `make` makes the transport of one connection; the first at once, so that it is known to work.
     """
 
     def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS) -> None:
         self._make, self._kept_seconds = make, kept_seconds
-        self._idle: deque[tuple[float, Any]] = deque()
+        self._idle: deque[tuple[float, Any]] = deque([(time.monotonic(), make())])
         self._is_closed = False
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -34,7 +35,7 @@ class Lanes:
         except BaseException:
             await lane.aclose()
             raise
-        _Lent.put_over(response, lambda: self._give_back(lane))
+        response.stream = _Lent(response.stream, partial(self._give_back, lane))
         return response
 
     async def aclose(self) -> None:

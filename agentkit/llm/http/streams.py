@@ -1,28 +1,18 @@
-"""How does a stream of ours become one that the HTTP library takes? It must be of the library's own kind."""
+"""How does the body of an answer pass through our hands on its way? As a stream of the HTTP library's own kind."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Iterator
-from functools import cache
 from typing import Any
 
+import httpx2
 
-class Passing:
+
+class Passing(httpx2.SyncByteStream, httpx2.AsyncByteStream):
     """The body of a response on its way, blocking or awaiting: what another stream gives."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
-
-    @classmethod
-    def put_over(cls, response: Any, *arguments: Any) -> None:
-        """Let the body of a response, which must not have been read yet, pass through a stream of this class.
-
-        The response is one of httpx or httpx2, whichever the openai package stands on.
-        """
-        own: Any = cls
-        library = sys.modules[type(response).__module__.partition(".")[0]]
-        response.stream = _of_kind(own, library.ByteStream)(response.stream, *arguments)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.stream)
@@ -37,9 +27,3 @@ class Passing:
     async def aclose(self) -> None:
         """Like `close`, awaiting."""
         await self.stream.aclose()
-
-
-@cache
-def _of_kind(own: Any, theirs: Any) -> Any:
-    """A class that is both."""
-    return type(own.__name__, (own, theirs), {})

@@ -18,6 +18,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "AGENTKIT_BASE_URL": "An OpenAI-compatible server. It comes before `OPENAI_BASE_URL`.",
         "OPENAI_API_KEY": "The key of OpenAI, sent to the server at the base URL when there is one.",
         "OPENAI_BASE_URL": "An OpenAI-compatible server; with it no key is needed.",
+        "OPENAI_ORG_ID": "The organization that OpenAI charges; no other server is told it.",
+        "OPENAI_PROJECT_ID": "The project that OpenAI charges; no other server is told it.",
         "OPENAI_MODEL": "The model, when `AGENTKIT_MODEL` is not set.",
         "AZURE_OPENAI_API_KEY": "The key of Azure OpenAI.",
         "AZURE_OPENAI_AD_TOKEN": "A token of Entra ID, in place of the key.",

@@ -1,0 +1,96 @@
+"""How are connections to a server opened? Through the proxy of the environment, verified, many at once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from ssl import SSLContext
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
+
+from agentkit.config import environment
+from agentkit.errors import ConfigError
+from agentkit.llm.http.lanes import Lanes
+from agentkit.llm.wire.failures import ended
+
+_MOST_CONNECTIONS = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_ALIVE_SECONDS, _ALIVE_TIMES = 60, 5
+
+
+class Connections(httpx2.HTTPTransport):
+    """Connections for any thread. Once closed, they open no more."""
+
+    _is_closed = False
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request. Raises RuntimeError when the connections were closed."""
+        if self._is_closed:
+            raise RuntimeError("Its connections were closed before the request was sent.")
+        return super().handle_request(request)
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._is_closed = True
+        super().close()
+
+
+def blocking(base_url: str) -> Connections:
+    """Connections to a server for all threads. Raises ConfigError when the environment keeps them from being made."""
+    with _set_up():
+        return Connections(limits=_MOST_CONNECTIONS, **_options(base_url))
+
+
+def awaiting(base_url: str) -> Lanes:
+    """The same for one event loop."""
+    with _set_up():
+        return Lanes(partial(httpx2.AsyncHTTPTransport, **_options(base_url)))
+
+
+def _options(base_url: str) -> dict[str, Any]:
+    is_secure = base_url.startswith("https:")
+    return {
+        "verify": tls_context() if is_secure else False,
+        "proxy": _proxy_to(base_url),
+        "socket_options": _stays_alive(),
+    }
+
+
+@cache
+def tls_context() -> SSLContext:
+    """One TLS context for all connections: making it costs a hundred times more than all else that they need."""
+    return httpx2.create_ssl_context()
+
+
+def _proxy_to(url: str) -> str | None:
+    """The proxy that the environment names for a server, if any."""
+    proxies, parts = getproxies(), urlsplit(url)
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _stays_alive() -> list[tuple[int, int, int]]:
+    """Have the system ask once a minute whether the other side is there, while a model thinks for long."""
+    wishes = {"TCP_KEEPINTVL": _ALIVE_SECONDS, "TCP_KEEPIDLE": _ALIVE_SECONDS, "TCP_KEEPCNT": _ALIVE_TIMES}
+    known = [
+        (socket.IPPROTO_TCP, getattr(socket, name), wish) for name, wish in wishes.items() if hasattr(socket, name)
+    ]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *known]
+
+
+@contextmanager
+def _set_up() -> Iterator[None]:
+    """Says which variables may be wrong when no connection can be set up at all. Raises ConfigError."""
+    try:
+        yield
+    except (ImportError, OSError, ValueError) as error:
+        names = [name for name in environment() if name.upper() in _VARIABLES]
+        cause = f"{type(error).__name__}: {ended(str(error))}"
+        raise ConfigError(f"No connection can be set up: {cause} Check {' and '.join(names)}.") from None

@@ -1,0 +1,60 @@
+"""Is a request sent again, and when? As the openai package does it, so that services meet what they are used to."""
+
+from __future__ import annotations
+
+import random
+
+import httpx2
+
+from agentkit.llm.http.headers import retry_after_seconds
+from agentkit.llm.wire.failures import is_spent
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 8.0
+"""The pause before the second attempt, and the longest one, as it doubles each time."""
+
+_LONGEST_WISH_SECONDS = 120.0
+"""A server that wants a longer pause is not asked again: who called decides what to do meanwhile."""
+
+_SPARED = 0.25
+"""How much of a pause is left to chance, so that many who were refused at once do not come back at once."""
+
+_PASSING_ERRORS = (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError, httpx2.DecodingError)
+_PASSING_STATUSES = frozenset({408, 409, 429})
+"""What may be over in a moment, beside the 500s."""
+
+_TOO_MANY_REQUESTS = 429
+
+
+class Pauses:
+    """How long to wait before one request is sent again, at most `max_retries` times."""
+
+    def __init__(self, max_retries: int) -> None:
+        self._left, self._seconds = max_retries, _FIRST_SECONDS
+
+    def after_error(self, error: Exception) -> float | None:
+        """The seconds to wait after what has happened to a connection; None when the request is not sent again."""
+        return self._next() if isinstance(error, _PASSING_ERRORS) else None
+
+    def after_refusal(self, response: httpx2.Response) -> float | None:
+        """The same after a refusal that was read, whose server may say whether to come back, and when."""
+        wish = retry_after_seconds(response.headers) or 0.0
+        if wish > _LONGEST_WISH_SECONDS or not _may_pass(response):
+            return None
+        seconds = self._next()
+        return seconds and (wish or seconds)
+
+    def _next(self) -> float | None:
+        if self._left <= 0:
+            return None
+        seconds = self._seconds * (1 - _SPARED * random.random())  # noqa: S311 - nothing secret
+        self._left, self._seconds = self._left - 1, min(2 * self._seconds, _LONGEST_SECONDS)
+        return seconds
+
+
+def _may_pass(response: httpx2.Response) -> bool:
+    if response.status_code == _TOO_MANY_REQUESTS and is_spent(response.text):
+        return False  # there is nothing left to pay with
+    said = response.headers.get("x-should-retry")
+    if said in ("true", "false"):
+        return said == "true"
+    return response.status_code in _PASSING_STATUSES or response.is_server_error
