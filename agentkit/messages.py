@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agentkit.decisions import Decision, Label
 from agentkit.slotted import dataclass
-from agentkit.usage import Usage
+from agentkit.usage import NO_USAGE, Usage
 
 FinishReason = Literal["stop", "tool_calls", "length"]
 Status = Literal[
@@ -110,7 +110,7 @@ class ToolResult:
     seconds: float = 0.0
     labels: frozenset[Label] = frozenset()
     whole: str | None = field(default=None, repr=False)
-    usage: Usage = field(default_factory=Usage, repr=False)
+    usage: Usage = field(default=NO_USAGE, repr=False)
     lead: str = field(default="", repr=False)
 
     @property

@@ -74,20 +74,17 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     ),
     ("://", r"(?P<before>://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)", "name and password"),
 )
-_SHAPES_OF_ANY_CASE: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (
-        ("bearer ",),
-        rf"(?P<before>[Bb](?i:earer) ){_mixed('A-Za-z0-9._~+/-')}=*",
-        "token",
-    ),
-    (
-        ("key", "secret", "token", "passw"),
-        r"""(?x) (?P<before> [AaPpSs] (?=[PpCcUuAaEe][IiCcTtSs]) (?<![A-Za-z0-9][aps]) (?<![A-Z0-9][APS])
-        (?i: pi[_-]?key | ccess[_-]?(?:key|token) | uth[_-]?token | assw(?:or)?d | ecret(?:[_-]?key)? )
-        ["']?\s{0,3}[=:]\s{0,3}["']?)
-        (?=[A-Za-z+/_=-]{0,200}+\d)(?=[0-9+/_=-]{0,200}+[A-Za-z]) [A-Za-z0-9+/_=-]{20,4096}+ (?![(\[]|\.[A-Za-z_])""",
-        "secret",
-    ),
+_BEARER = rf"(?P<before>[Bb](?i:earer) ){_mixed('A-Za-z0-9._~+/-')}=*"
+_ASSIGNED = r"""(?x) (?P<before> [AaPpSs] (?=[PpCcUuAaEe][IiCcTtSs]) (?<![A-Za-z0-9][aps]) (?<![A-Z0-9][APS])
+    (?i: pi[_-]?key | ccess[_-]?(?:key|token) | uth[_-]?token | assw(?:or)?d | ecret(?:[_-]?key)? )
+    ["']?\s{0,3}[=:]\s{0,3}["']?)
+    (?=[A-Za-z+/_=-]{0,200}+\d)(?=[0-9+/_=-]{0,200}+[A-Za-z]) [A-Za-z0-9+/_=-]{20,4096}+ (?![(\[]|\.[A-Za-z_])"""
+_SHAPES_OF_ANY_CASE: tuple[tuple[str, str, str], ...] = (
+    ("bearer ", _BEARER, "token"),
+    ("key", _ASSIGNED, "secret"),
+    ("secret", _ASSIGNED, "secret"),
+    ("token", _ASSIGNED, "secret"),
+    ("passw", _ASSIGNED, "secret"),
 )
 
 
@@ -232,8 +229,8 @@ def _redacted_text(text: str, secrets: Sequence[str]) -> str:
             pattern, replacement = _compiled(shape, kind)
             text = pattern.sub(replacement, text)
     lowered = text.lower()
-    for needles, shape, kind in _SHAPES_OF_ANY_CASE:
-        if any(needle in lowered for needle in needles):
+    for needle, shape, kind in _SHAPES_OF_ANY_CASE:
+        if needle in lowered:
             pattern, replacement = _compiled(shape, kind)
             text = pattern.sub(replacement, text)
     return text

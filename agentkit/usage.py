@@ -79,6 +79,8 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """The sum, figure by figure, with one part for each tariff when there are several."""
+        if other is NO_USAGE:
+            return self
         if self.tariff == other.tariff and not self.parts and not other.parts:
             return _sum(self, other, self.tariff)
         sums: dict[Tariff | None, Usage] = {}
@@ -87,6 +89,10 @@ class Usage:
         if len(sums) == 1:
             return next(iter(sums.values()))
         return _sum(self, other, parts=tuple(sorted(sums.values(), key=_order)))
+
+
+NO_USAGE = Usage()
+"""What is used where no model is asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from agentkit.safety.policy import Policy
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tracing.listening import Listener
-from agentkit.usage import Limits
+from agentkit.usage import NO_USAGE, Limits
 from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Agent(Runner, Generic[T]):
         self._answers = settings.rules_from(output_type, checks)
         self._room = Room(settings.window_from(window))
         self._llm, self._model, self._session = settings.llm_from(llm, model), model, session
-        self._grants, self._usage, self._lock = Grants(), settings.NOTHING_SPENT, threading.Lock()
+        self._grants, self._usage, self._lock = Grants(), NO_USAGE, threading.Lock()
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:

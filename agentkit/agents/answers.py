@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -86,16 +86,15 @@ class Growing:
         self._output = output
         self._growing: GrowingAnswer | None = None
 
-    def with_partial_output(self, event: Event) -> Iterator[Event]:
+    def with_partial_output(self, event: Event) -> tuple[Event, ...]:
         """The event, and behind a piece of text what the answer says with it, when that is to be told."""
-        yield event
         if isinstance(event, RequestStarted):
             output = self._output()
             self._growing = None if output is None else output.growing()
-        elif isinstance(event, TextDelta) and self._growing is not None:
+        elif self._growing is not None and isinstance(event, TextDelta):
             value = self._growing.feed(event.text)
-            if value is not None:
-                yield PartialOutput(value)
+            return (event,) if value is None else (event, PartialOutput(value))
+        return (event,)
 
 
 def checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]:

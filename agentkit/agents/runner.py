@@ -34,7 +34,7 @@ from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Listener
-from agentkit.usage import Cost, Limits, Usage
+from agentkit.usage import NO_USAGE, Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
 
@@ -263,11 +263,11 @@ class Runner(Lead):
         if isinstance(event, Milestone):
             run.keep(event)
             tape.told(run.id, event)
-        if isinstance(event, RunEnded):
-            return False
-        if isinstance(event, RunFinished):
+            if isinstance(event, RunEnded):
+                return False
+            self.count(event)
+        elif isinstance(event, RunFinished):
             run.close()
-        self.count(event)
         hearing.tell(event, is_last=isinstance(event, RunFinished))
         return True
 
@@ -276,7 +276,7 @@ class Runner(Lead):
         if isinstance(event, ToolCallFinished):
             LINEAGE.get().note(event.result.labels)
         spent = spent_in(event)
-        if spent is not None:
+        if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent
 

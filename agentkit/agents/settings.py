@@ -17,7 +17,7 @@ from agentkit.memory.session import Session
 from agentkit.memory.window import Window
 from agentkit.messages import Content, Image
 from agentkit.safety.policy import Policy
-from agentkit.usage import Limits, Usage
+from agentkit.usage import Limits
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
@@ -51,7 +51,7 @@ _UNSAID = {
 """What stands for nothing said, which is always right."""
 
 
-_LIMITS, _WINDOW, _RULES, NOTHING_SPENT = Limits(), Window(), AnswerRules(), Usage()
+_LIMITS, _WINDOW, _RULES = Limits(), Window(), AnswerRules()
 """What holds where nothing is said: one for all agents, as they never change."""
 
 

@@ -244,7 +244,7 @@ class _Reading:
         """Whether the answer can be read: nothing that belongs to it may follow, except token counts."""
         return self.is_whole() or self._reader.is_answered
 
-    def feed(self, piece: bytes) -> Iterator[Event]:
+    def feed(self, piece: bytes) -> Iterable[Event]:
         """The events in the next piece."""
         is_json = bool(self._unstreamed)
         if not self._begun:
@@ -252,8 +252,8 @@ class _Reading:
             is_json, self._begun = start.startswith((b"{", b"[")), bool(start)
         if is_json:
             self._unstreamed.append(piece)
-        else:
-            yield from self._feed(self._stream.feed(piece))
+            return ()
+        return self._feed(self._stream.feed(piece))
 
     def finish(self) -> Iterator[Event]:
         """The last events: what was not told piece by piece, and the response."""

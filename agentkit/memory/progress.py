@@ -39,7 +39,7 @@ from agentkit.messages import (
     UserMessage,
 )
 from agentkit.slotted import dataclass
-from agentkit.usage import Usage
+from agentkit.usage import NO_USAGE, Usage
 
 INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
 
@@ -190,7 +190,7 @@ class Progress:
                 self.usage += usage
                 self.summarised = milestone if count else self.summarised
             case _:
-                self.usage += milestone.usage if isinstance(milestone, RequestFailed) else Usage()
+                self.usage += milestone.usage if isinstance(milestone, RequestFailed) else NO_USAGE
 
     def _take(self, response: Response) -> None:
         if self.prompt is not None:

@@ -88,7 +88,7 @@ def tokens_of(entry: Entry) -> int:
         case AssistantMessage(text, calls):
             tokens = tokens_in(text) + sum(map(_call_tokens, calls)) + _kept_tokens(entry.extra)
         case ToolMessage(call_id, name, content):
-            tokens = tokens_in(call_id) + tokens_in(name) + tokens_in(content)
+            tokens = tokens_in(f"{call_id}{name}{content}")
         case ToolSpec(name, description, parameters, strict_parameters):
             tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(strict_parameters or parameters)
         case OutputSchema(name, schema):
@@ -108,9 +108,7 @@ def _content_tokens(content: Content) -> float:
 
 
 def _call_tokens(call: ToolCall) -> float:
-    return (
-        _CALL_TOKENS + tokens_in(call.id) + tokens_in(call.name) + tokens_in(call.arguments) + _kept_tokens(call.extra)
-    )
+    return _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}") + _kept_tokens(call.extra)
 
 
 def _kept_tokens(extra: Mapping[str, Any]) -> float:

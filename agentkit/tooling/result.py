@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, get_args
 
-from agentkit.decisions import Decision
+from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult
 from agentkit.redaction import redact, redact_value, redactor
-from agentkit.tooling import running
-from agentkit.tooling.rendering import cut_text, is_long, naming_handle, printable, rendered, text_of
+from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
@@ -31,8 +29,15 @@ _STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = (
 )
 
 
-def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | None = None) -> ToolResult:
-    """What a function returned, without secrets, told in at most `max_chars` characters.
+def returned(
+    tool_name: str,
+    value: Any,
+    max_chars: int,
+    decision: Decision | None = None,
+    seconds: float = 0.0,
+    labels: frozenset[Label] = frozenset(),
+) -> ToolResult:
+    """What a function returned after `seconds`, without secrets, told in at most `max_chars` characters.
 
     A dictionary speaks for itself: its `status`, when that is one of the status words, or its `error`. When something
     was left out, `whole` is the text in at most 1,000,000 characters, of at most 40,000 values, without secrets too.
@@ -40,17 +45,15 @@ def returned(tool_name: str, value: Any, max_chars: int, decision: Decision | No
     clean = redactor()
     value = redact_value(value, clean)
     status, error = _standing(value)
-    content, was_cut = rendered(value, max_chars, clean=clean)
-    content = clean(content)
+    if type(value) is str:
+        content, was_cut = rendered(value, max_chars, clean=str)
+    else:
+        content, was_cut = rendered(value, max_chars, clean=clean)
+        content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
     whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
-    return ToolResult(tool_name, status, content, value, error, _without_secrets(decision, clean), whole=whole)
-
-
-async def areturned(tool_name: str, value: Any, max_chars: int, decision: Decision | None = None) -> ToolResult:
-    """Like `returned`, in a thread when it takes long: an event loop has others to serve meanwhile."""
-    telling = partial(returned, tool_name, value, max_chars, decision)
-    return await running.acall(telling, None) if is_long(value) else telling()
+    told = _without_secrets(decision, clean)
+    return ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole)
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:
@@ -110,9 +113,10 @@ def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | No
     """The decision as it may be shown: its evidence quotes what a model wrote."""
     if decision is None:
         return None
-    texts = {name: getattr(decision, name) for name in ("reason", "evidence", "remedy")}
-    shown = redact_value(texts, clean)
-    return decision if shown is texts else replace(decision, **shown)
+    clean = clean or redactor()
+    texts = decision.reason, decision.evidence, decision.remedy
+    reason, evidence, remedy = shown = clean(texts[0]), clean(texts[1]), clean(texts[2])
+    return decision if shown == texts else replace(decision, reason=reason, evidence=evidence, remedy=remedy)
 
 
 def _standing(value: Any) -> tuple[Status, str | None]:

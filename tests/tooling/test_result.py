@@ -12,7 +12,8 @@ import pytest
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, Blocked, SandboxError, ToolTimeout
 from agentkit.messages import Status
-from agentkit.tooling.result import areturned, denial, failure, fault, objection, returned, with_handle
+from agentkit.tooling.result import denial, failure, fault, objection, returned, with_handle
+from agentkit.tooling.tool import Tool
 
 DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use trash.")
 
@@ -187,7 +188,11 @@ class Whereabouts:
 )
 def test_a_long_result_is_told_in_a_thread(rest: Any, threads: int) -> None:
     """Where the caller awaits, a long result is told in a thread, so that the event loop can serve others."""
-    told = asyncio.run(areturned("look", [Whereabouts(), rest], 200_000)).content
+
+    async def look() -> list[Any]:
+        return [Whereabouts(), rest]
+
+    told = asyncio.run(Tool(look, max_chars=200_000).ainvoke()).content
     assert told.count(threading.current_thread().name) == threads
 
 

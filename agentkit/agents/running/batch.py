@@ -79,7 +79,7 @@ class Batch:
         if not judged.decision.allowed:
             yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
             return None
-        return replace(judged, amend=telling.amend)
+        return JudgedCall(judged.call, judged.decision, judged.tool, judged.arguments, telling.amend, judged.by_person)
 
     def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> Telling:
         """What the model is told of the call's result beside it."""

@@ -233,7 +233,8 @@ def _may_be_live(judged: JudgedCall) -> bool:
 def _set_lineage(lineage: Lineage) -> Budget:
     """What agents inside this call must keep to, in the context that the call runs in; what they spend."""
     budget = Budget(UNLIMITED, lineage.budget)
-    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
+    depth, dry_run = LINEAGE.get().depth + 1, lineage.dry_run
+    LINEAGE.set(Lineage(budget, lineage.policies, lineage.approve, depth, dry_run, lineage.read, set(), lineage.run))
     return budget
 
 
@@ -287,10 +288,11 @@ async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
             event = await ended
             if event.result.status != "waiting":
                 yield event
-    finally:
+    except BaseException:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:

@@ -59,13 +59,16 @@ class Repeats:
     def __init__(self, calls: Sequence[ToolCallFinished]) -> None:
         self._calls, self._read, self._start = calls, 0, len(calls)
         self._counts: dict[_Key, Counter[str]] = {}
+        self._asked: dict[str, tuple[ToolCall, _Key]] = {}
         self._since: Counter[tuple[_Key, str]] = Counter()
         self._most: tuple[int, str] = (0, "")
 
     def of(self, call: ToolCall) -> Mapping[str, int]:
         """How often this call has brought each result."""
         self._read_on()
-        return self._counts.get(_key(call), {})
+        key = _key(call)
+        self._asked[call.id] = call, key
+        return self._counts.get(key, {})
 
     def broken(self, repeated_calls: int | None) -> tuple[int, str] | None:
         """How often a call came too often with the same result, and its tool's name: as many times after the note."""
@@ -79,7 +82,8 @@ class Repeats:
             used = self._calls[place]
             if used.result.status == "interrupted":
                 continue
-            key, said = _key(used.call), _said(used.result)
+            asked, key = self._asked.pop(used.call.id, (None, ("", "")))
+            key, said = key if asked is used.call else _key(used.call), _said(used.result)
             self._counts.setdefault(key, Counter())[said] += 1
             if place >= self._start:
                 self._since[key, said] += 1

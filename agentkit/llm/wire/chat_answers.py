@@ -13,7 +13,7 @@ from agentkit.llm.wire.thoughts import Thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from agentkit.events import Event
     from agentkit.usage import Usage
@@ -111,7 +111,8 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """The choice of the least index, if there is one. Raises the error that it may carry instead of an answer."""
-    choice = min(reading.dictionaries(data.get("choices")), key=_index, default=None)
+    choices = reading.dictionaries(data.get("choices"))
+    choice = choices[0] if len(choices) == 1 else min(choices, key=_index, default=None)
     if choice and choice.get("error"):
         raise failure(choice)
     return choice
@@ -134,8 +135,11 @@ def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
 
 def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
     """The token counts, wherever a server puts them; empty when it does not."""
-    found = reading.dictionary(data.get("usage")) or reading.dictionary((choice or {}).get("usage"))
-    return found or reading.dictionary(reading.dictionary(data.get("x_groq")).get("usage"))
+    for home in (data, choice, data.get("x_groq")):
+        figures = home.get("usage") if isinstance(home, dict) else None
+        if figures and isinstance(figures, dict):
+            return figures
+    return {}
 
 
 def _usage(figures: Mapping[str, Any]) -> Usage:
@@ -239,16 +243,21 @@ class ChatReader:
             self._has_choice, self._index = True, _index(choice)
         return self._feed_choice(choice) if _index(choice) == self._index else ()
 
-    def _feed_choice(self, choice: Mapping[str, Any]) -> Iterator[Event]:
+    def _feed_choice(self, choice: Mapping[str, Any]) -> list[Event]:
         delta = _said_in(choice, "delta", "message") or {}
-        reason = choice.get("finish_reason")
+        calls, reason = _calls_in(delta), choice.get("finish_reason")
         self._finish_reason = reading.word(reason) or self._finish_reason
         # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
-        is_blank_end = reason == "" and not delta.get("content") and not _calls_in(delta)
+        is_blank_end = reason == "" and not delta.get("content") and not calls
         self._has_ended = bool(self._finish_reason) or (is_blank_end and self._has_said_something())
-        yield from self._feed_text(delta)
-        for part in _calls_in(delta):
-            yield self._feed_call(part)
+        events = self._feed_text(delta)
+        events += [self._feed_call(part) for part in calls]
+        if not _MESSAGE_FIELDS.issuperset(delta):
+            self._feed_extra(delta)
+        return events
+
+    def _feed_extra(self, delta: Mapping[str, Any]) -> None:
+        """Keep the fields that are not ours."""
         for name in delta.keys() - _MESSAGE_FIELDS:
             if delta[name]:
                 self._extra[name] = _merged(name, self._extra.get(name), delta[name])
@@ -256,14 +265,16 @@ class ChatReader:
     def _has_said_something(self) -> bool:
         return bool(self._calls or self._text)
 
-    def _feed_text(self, delta: Mapping[str, Any]) -> Iterator[Event]:
+    def _feed_text(self, delta: Mapping[str, Any]) -> list[Event]:
+        events: list[Event] = []
         thought, said = self._thoughts.part(reading.text_of(delta.get("content")))
         if reasoning := self._reasoning.add(_reasoning(delta) + thought):
-            yield ReasoningDelta(reasoning)
+            events.append(ReasoningDelta(reasoning))
         if text := self._text.add(said):
-            yield TextDelta(text)
+            events.append(TextDelta(text))
         if refusal := delta.get("refusal"):
             self._refusal.add(reading.text_of(refusal))
+        return events
 
     def _feed_call(self, part: Mapping[str, Any]) -> ToolCallDelta:
         function = _function_of(part)

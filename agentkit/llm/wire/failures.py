@@ -98,11 +98,16 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     return kind(message, status=status, code=code, parameter=parameter)
 
 
+_TELLTALES = frozenset({"error", "errors", "error_msg", "message", "detail", "x_groq"})
+
+
 def raise_error_inside(data: Mapping[str, Any]) -> None:
     """Raise the error that a body or chunk carries although its HTTP status was 200.
 
     Servers put it under `error`, call the whole an error, or send its text instead of an answer.
     """
+    if _TELLTALES.isdisjoint(data) and data.get("object") != "error":
+        return
     is_answer = not data.keys().isdisjoint({"choices", "output", "response"})
     is_text = any(isinstance(data.get(name), str) for name in ("message", "error_msg")) or "detail" in data
     if data.get("error") or data.get("object") == "error" or ((is_text or data.get("errors")) and not is_answer):

@@ -85,13 +85,17 @@ class Pieces:
 
     def add(self, piece: str) -> str:
         """The next piece, as far as it can be shown: half a character waits for its other half."""
+        if not piece.isascii() or self._half:
+            piece = self._joined(piece)
+        if piece:
+            self._pieces.append(piece)
+        return piece
+
+    def _joined(self, piece: str) -> str:
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
-        shown = well_formed(piece)
-        if shown:
-            self._pieces.append(shown)
-        return shown
+        return well_formed(piece)
 
     def ends_like_an_object(self) -> bool:
         """Whether the text so far may be a whole JSON object, perhaps one encoded twice, by the look of its end."""

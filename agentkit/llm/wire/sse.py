@@ -18,7 +18,7 @@ _OTHER_FIELDS = {b"", b"id", b"retry"}
 _IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
 """Events under which a server may say anything, as long as it says something."""
 
-_decode = json.JSONDecoder(parse_constant=lambda _: None).decode  # NaN, which is no JSON, is null
+_raw_decode = json.JSONDecoder(parse_constant=lambda _: None).raw_decode  # NaN, which is no JSON, is null
 
 
 class EventStream:
@@ -41,12 +41,15 @@ class EventStream:
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
         """The objects that are complete with this piece. Raises BadResponse for what is no event stream of JSON."""
-        first, *others = self._with_line_feeds(piece).split(b"\n")
+        if b"\r" in piece or self._is_after_return:
+            piece = self._with_line_feeds(piece)
+        first, *others = piece.split(b"\n")
         self._pending.append(first)
         for other in others:
             line, self._pending = b"".join(self._pending), [other]
-            if not self.closed:
-                yield from self._line(line)
+            found = None if self.closed else self._line(line)
+            if found is not None:
+                yield found
 
     def flush(self) -> Iterator[dict[str, Any]]:
         """The object that a server left unended when it closed the connection."""
@@ -59,57 +62,59 @@ class EventStream:
         was_return, self._is_after_return = self._is_after_return, piece.endswith(b"\r")
         if was_return:
             piece = piece.removeprefix(b"\n")
-        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _line(self, line: bytes) -> Iterator[dict[str, Any]]:
+    def _line(self, line: bytes) -> dict[str, Any] | None:
+        """The object that is complete with this line, if one is."""
         if not self._has_begun:
             line = line.removeprefix(_BYTE_ORDER_MARK)
-        name, colon, value = line.partition(b":")
         if not line.strip():
-            yield from self._end_event()
-        elif name in {b"data", b"error"}:
-            self._is_error = self._is_error or name == b"error"
-            yield from self._data(value.strip())
-        elif name == b"event":
+            return self._end_event()
+        had_begun, self._has_begun = self._has_begun, True
+        name, colon, value = line.partition(b":")
+        if name == b"data":
+            return self._data(value.strip())
+        if name == b"error":
+            self._is_error = True
+            return self._data(value.strip())
+        if name == b"event":
             self._is_error, self._is_idle = value.strip() == b"error", value.strip() in _IDLE
-        elif any(self._unfinished) or (self._has_begun and line.startswith((b"{", b"["))):
-            yield from self._data(line)
-        elif not self._has_begun and not (colon and name in _OTHER_FIELDS):
+        elif any(self._unfinished) or (had_begun and line.startswith((b"{", b"["))):
+            return self._data(line)
+        elif not had_begun and not (colon and name in _OTHER_FIELDS):
             raise not_compatible(self._scrub(line.decode("utf-8", "replace")))
-        self._has_begun = self._has_begun or bool(line.strip())
+        return None
 
-    def _data(self, data: bytes) -> Iterator[dict[str, Any]]:
+    def _data(self, data: bytes) -> dict[str, Any] | None:
         """An object may span several data lines; one of very many is parsed only when its event ends."""
         if data in _DONE:
             self.closed = True
-            return
+            return None
         self._unfinished.append(data)
-        if self._is_error or len(self._unfinished) <= _MAX_EAGER_LINES:
-            yield from self._object()
+        return self._object() if self._is_error or len(self._unfinished) <= _MAX_EAGER_LINES else None
 
-    def _object(self) -> Iterator[dict[str, Any]]:
+    def _object(self) -> dict[str, Any] | None:
         """The object in the lines so far; one that does not parse waits for the next line."""
         text = b"\n".join(self._unfinished).decode("utf-8", "replace")
         try:
             parsed = _decode(text)
         except (ValueError, RecursionError):
             if not self._is_error:
-                return
+                return None
             parsed = text
         self._unfinished.clear()
         if isinstance(parsed, list) and len(parsed) == 1:
             parsed = parsed[0]
-        if parsed in (None, []) and not self._is_error:
-            return
         if self._is_error:
             parsed = parsed if isinstance(parsed, dict) and "error" in parsed else {"error": parsed or "no explanation"}
-        if not isinstance(parsed, dict):
-            raise BadResponse(f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}")
-        yield parsed
+        if isinstance(parsed, dict):
+            return parsed
+        if parsed in (None, []):
+            return None
+        raise BadResponse(f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}")
 
-    def _end_event(self) -> Iterator[dict[str, Any]]:
-        if any(self._unfinished):
-            yield from self._object()
+    def _end_event(self) -> dict[str, Any] | None:
+        found = self._object() if any(self._unfinished) else None
         if self._is_idle:
             self._unfinished.clear()
         self._is_error = self._is_idle = False
@@ -117,3 +122,13 @@ class EventStream:
             text = b"\n".join(self._unfinished).decode("utf-8", "replace")
             raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}")
         self._unfinished.clear()
+        return found
+
+
+def _decode(text: str) -> Any:
+    """The JSON value in a text."""
+    text = text.strip()
+    parsed, end = _raw_decode(text)
+    if end < len(text):
+        raise ValueError("More than one JSON value.")
+    return parsed

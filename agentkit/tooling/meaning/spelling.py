@@ -17,6 +17,9 @@ _JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
 _ESCAPED = re.compile(r'\\(.)|(")', re.DOTALL)
 
 
+_decode = json.JSONDecoder(strict=False).decode
+
+
 def read_json(text: str) -> Any:
     """The value of a JSON text; also of one that has line breaks in strings, a fence around it, or Python's spelling.
 
@@ -24,13 +27,13 @@ def read_json(text: str) -> Any:
     a text that breaks off is refused. Raises what `json.loads` raises.
     """
     try:
-        return json.loads(text, strict=False)
+        return _decode(text)
     except json.JSONDecodeError:
         mended = _mended(text)
         if mended is None:
             raise
         try:
-            return json.loads(mended, strict=False)
+            return _decode(mended)
         except ValueError:
             mended = None
         raise
