@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult
 from agentkit.redaction import redact, redact_value, redactor
-from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
+from agentkit.tooling import running
+from agentkit.tooling.rendering import cut_text, is_long, naming_handle, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
@@ -56,6 +58,19 @@ def returned(
     return ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole)
 
 
+async def areturned(
+    tool_name: str,
+    value: Any,
+    max_chars: int,
+    decision: Decision | None = None,
+    seconds: float = 0.0,
+    labels: frozenset[Label] = frozenset(),
+) -> ToolResult:
+    """Like `returned`, in a thread when it takes long: an event loop has others to serve meanwhile."""
+    telling = partial(returned, tool_name, value, max_chars, decision, seconds, labels)
+    return await running.acall(telling, None) if is_long(value) else telling()
+
+
 def with_handle(result: ToolResult, handle: str) -> ToolResult:
     """The result, when it was cut, with a note that tells the model how to read the rest: `read_more(handle=…)`.
 
@@ -74,10 +89,16 @@ def failure(tool_name: str, error: str, status: Status, decision: Decision | Non
     return ToolResult(tool_name, status, content, error=error, decision=_without_secrets(decision))
 
 
-def fault(tool_name: str, error: Exception, decision: Decision | None = None) -> ToolResult:
+def fault(
+    tool_name: str,
+    error: Exception,
+    decision: Decision | None = None,
+    seconds: float = 0.0,
+    labels: frozenset[Label] = frozenset(),
+) -> ToolResult:
     """A call that raised: `TypeName: message`, or only the message when it was raised to be told to a model."""
     status: Status = next((status for kind, status in _STATUS_OF if isinstance(error, kind)), "failed")
-    return failure(tool_name, told(error), status, decision)
+    return replace(failure(tool_name, told(error), status, decision), seconds=seconds, labels=labels)
 
 
 def denial(tool_name: str, decision: Decision) -> ToolResult:

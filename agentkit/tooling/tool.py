@@ -16,8 +16,7 @@ from agentkit.tooling import running
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions import signature as reflection
 from agentkit.tooling.options import checked_functions, checked_limit, checked_max_chars, checked_name, checked_text
-from agentkit.tooling.rendering import is_long
-from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned, told
+from agentkit.tooling.result import BAD_ARGUMENTS, areturned, denial, fault, objection, returned, told
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
 
 P = ParamSpec("P")
@@ -206,9 +205,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             call = self._parameters.call(self.function, arguments)
             value = running.call(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async)
-            return self._told(value, decision, started)
+            return returned(self.name, value, self.max_chars, decision, time.perf_counter() - started, self.labels)
         except Exception as error:
-            return self._failed(error, decision, started)
+            return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
 
     async def arun(
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
@@ -221,18 +220,10 @@ class Tool(reflection.Portable, Generic[P, R]):
             call = self._parameters.call(self._asynchronous or self.function, arguments)
             is_async = self.is_async or self._asynchronous is not None
             value = await running.acall(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
-            telling = functools.partial(self._told, value, decision, started)
-            # what takes long to tell is told in a thread: an event loop has others to serve meanwhile
-            return await running.acall(telling, None) if is_long(value) else telling()
+            seconds = time.perf_counter() - started
+            return await areturned(self.name, value, self.max_chars, decision, seconds, self.labels)
         except Exception as error:
-            return self._failed(error, decision, started)
-
-    def _told(self, value: Any, decision: Decision, started: float) -> ToolResult:
-        return returned(self.name, value, self.max_chars, decision, time.perf_counter() - started, self.labels)
-
-    def _failed(self, error: Exception, decision: Decision, started: float) -> ToolResult:
-        result = fault(self.name, error, decision)
-        return replace(result, seconds=time.perf_counter() - started, labels=self.labels)
+            return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
 
     @property
     def judged_by(self) -> Judge | None:
