@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import httpx2
 
 from agentkit.config import Secret, environment
-from agentkit.errors import ModelError, Unauthorized
+from agentkit.errors import ConfigError, ModelError, Unauthorized
 from agentkit.llm.endpoint import Endpoint, is_header_text
 from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.http.bounds import Bounded
@@ -138,12 +138,12 @@ class Transport:
         """
         attempts.has_begun, pauses = False, Pauses(self.max_retries)
         connections = self._blocking()
-        request = self._request(path, content, self._key())
         while True:
+            request = self._request(path, content, self._key())
             try:
                 response = self._bounded(connections.handle_request(request))
                 if whole or not response.is_success:
-                    _read(response)
+                    response = _read(response)
             except (httpx2.RequestError, ModelError) as error:
                 attempts.unanswered += isinstance(error, _AT_WORK)
                 seconds = pauses.after_error(error)
@@ -162,12 +162,12 @@ class Transport:
         """Like `_answer`, awaiting."""
         attempts.has_begun, pauses = False, Pauses(self.max_retries)
         connections = await self._awaiting()
-        request = self._request(path, content, await self._akey())
         while True:
+            request = self._request(path, content, await self._akey())
             try:
                 response = self._bounded(await connections.handle_async_request(request))
                 if whole or not response.is_success:
-                    await _aread(response)
+                    response = await _aread(response)
             except (httpx2.RequestError, ModelError) as error:
                 attempts.unanswered += isinstance(error, _AT_WORK)
                 seconds = pauses.after_error(error)
@@ -208,10 +208,7 @@ class Transport:
             headers[endpoint.key_header], bearer = key, ""
         if authorization := endpoint.authorization or bearer:
             headers["Authorization"] = authorization
-        if endpoint.is_openai:
-            known = environment()
-            headers |= {name: known[variable] for name, variable in _ACCOUNT.items() if known.get(variable)}
-        return headers
+        return headers | _account() if endpoint.is_openai else headers
 
     def _bounded(self, response: httpx2.Response) -> httpx2.Response:
         """The answer, of which only so much may come; its text is UTF-8, whatever charset it names."""
@@ -252,7 +249,7 @@ class Transport:
                 self._kept.pop(ended).let_go.detach()
 
     def _key(self) -> str | None:
-        """The key or token to send, if any. A token is asked for each time; its provider knows when to renew it."""
+        """The key or token to send, if any. A token is asked for at each attempt; who gives it knows when to renew it."""
         if self._endpoint.token_provider is None:
             return self._endpoint.api_key.reveal() if self._endpoint.api_key else None
         try:
@@ -283,21 +280,38 @@ class _Kept(NamedTuple):
     let_go: weakref.finalize[[asyncio.AbstractEventLoop, AsyncGenerator[None]], Transport]
 
 
-def _read(response: httpx2.Response) -> None:
-    """Read an answer whole. Its connection is let go, whatever happens."""
+def _account() -> dict[str, str]:
+    """What OpenAI is told of the account. Raises ConfigError for what no header can carry."""
+    known = environment()
+    for variable in _ACCOUNT.values():
+        if variable in known and not is_header_text(known[variable]):
+            raise ConfigError(f"{variable} has characters that no account's name has; was it pasted whole?")
+    return {name: known[variable] for name, variable in _ACCOUNT.items() if variable in known}
+
+
+def _read(response: httpx2.Response) -> httpx2.Response:
+    """The answer, read whole; its connection is let go, whatever happens. A refusal counts without its words, too."""
     try:
         response.read()
-    except BaseException:
+    except (httpx2.RequestError, ModelError):
+        if response.is_success:
+            raise
+        return httpx2.Response(response.status_code, headers=response.headers)
+    finally:
         response.close()
-        raise
+    return response
 
 
-async def _aread(response: httpx2.Response) -> None:
+async def _aread(response: httpx2.Response) -> httpx2.Response:
     try:
         await response.aread()
-    except BaseException:
+    except (httpx2.RequestError, ModelError):
+        if response.is_success:
+            raise
+        return httpx2.Response(response.status_code, headers=response.headers)
+    finally:
         await response.aclose()
-        raise
+    return response
 
 
 def _pieces(response: httpx2.Response) -> Iterable[bytes]:

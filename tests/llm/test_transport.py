@@ -30,7 +30,6 @@ from agentkit.errors import (
 )
 from agentkit.llm.client import LLM
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.http.connections import tls_context
 from agentkit.llm.remote import RemoteModel
 from agentkit.llm.transport import Transport
 from agentkit.testing import FakeServer, drop, fail, raw, say, slow
@@ -285,6 +284,15 @@ def test_a_whole_answer_outlives_its_connection(ask_streamed):
         assert ask_streamed(connect(server, timeout_seconds=0.3)).text == "Hello"
 
 
+@pytest.mark.parametrize("headers", [b"Content-Length: 99\r\n", b"Content-Length: 1\r\nContent-Encoding: gzip\r\n"])
+def test_a_refusal_counts_without_its_words(ask, headers):
+    """A refusal whose text stops in the middle, or cannot be unpacked, is told by its status, and not sent again."""
+    told = pytest.raises(Unauthorized, match="401: no explanation was given")
+    with OpenServer(b"HTTP/1.1 401 Unauthorized\r\n" + headers + b"\r\n{") as server, told as caught:
+        ask(connect(server, timeout_seconds=0.3, max_retries=1))
+    assert caught.value.unanswered == 0
+
+
 def test_streams_leave_their_connection_to_the_next_request():
     """A stream that was read to its end leaves the connection open for the next request."""
     ports = set()
@@ -435,9 +443,18 @@ def test_only_openai_is_told_of_the_account(ask, monkeypatch):
     assert not any(name.startswith("x-stainless") for name in stranger.headers)
 
 
+@pytest.mark.parametrize("account", ["\u201corg-1\u201d", "org 1", "org\n1"])
+def test_an_account_that_no_header_can_carry(ask, monkeypatch, account):
+    """An organization that was pasted with more than its name is a mistake in the settings, which is named."""
+    monkeypatch.setenv("OPENAI_ORG_ID", account)
+    llm = LLM("openai", api_key=KEY, max_retries=0)
+    with pytest.raises(ConfigError, match="OPENAI_ORG_ID has characters"):
+        ask(llm)
+
+
 def azure(server, **options):
     """An LLM at an Azure endpoint."""
-    return LLM("azure", "gpt", azure_endpoint=server.origin, max_retries=0, **options)
+    return LLM("azure", "gpt", **{"azure_endpoint": server.origin, "max_retries": 0, **options})
 
 
 def test_azure_is_sent_the_key_in_its_own_header(ask):
@@ -469,6 +486,15 @@ def test_a_token_provider_is_asked_each_time(ask):
         sent = [headers_of(asked, "api-key", "authorization") for asked in server.requests]
     assert sent == [{"authorization": "Bearer token-first"}, {"authorization": "Bearer token-second"}]
     assert "token-second" not in str(caught.value)
+
+
+def test_a_token_provider_is_asked_before_every_attempt(ask):
+    """A request that is sent again after a pause carries a token that is valid then."""
+    tokens = iter(["token-first", "token-second"])
+    with FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server:
+        ask(azure(server, azure_token_provider=lambda: next(tokens), max_retries=1))
+        sent = [asked.headers["authorization"] for asked in server.requests]
+    assert sent == ["Bearer token-first", "Bearer token-second"]
 
 
 @pytest.mark.parametrize("token", [None, "", "two words", b"bytes"])
@@ -700,7 +726,6 @@ def test_no_part_of_a_key_is_quoted(ask, line):
 def test_a_connection_that_cannot_be_set_up(ask, monkeypatch, name, value, scheme):
     """A proxy or certificate that cannot be used is a ConfigError that names the variable."""
     monkeypatch.setenv(name, value)
-    tls_context.cache_clear()
     with pytest.raises(ConfigError, match=name):
         ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
 

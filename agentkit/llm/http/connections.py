@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, partial
+from ipaddress import ip_address, ip_network
 from ssl import SSLContext
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -19,8 +19,11 @@ from agentkit.llm.http.lanes import Lanes
 from agentkit.llm.wire.failures import ended
 
 _MOST_CONNECTIONS = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
-_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", *_CERTIFICATES)
 _ALIVE_SECONDS, _ALIVE_TIMES = 60, 5
+
+_Made = TypeVar("_Made")
 
 
 class Connections(httpx2.HTTPTransport):
@@ -42,28 +45,26 @@ class Connections(httpx2.HTTPTransport):
 
 def blocking(base_url: str) -> Connections:
     """Connections to a server for all threads. Raises ConfigError when the environment keeps them from being made."""
-    with _set_up():
-        return Connections(limits=_MOST_CONNECTIONS, **_options(base_url))
+    return _set_up(lambda: Connections(limits=_MOST_CONNECTIONS, **_options(base_url)))
 
 
 def awaiting(base_url: str) -> Lanes:
     """The same for one event loop."""
-    with _set_up():
-        return Lanes(partial(httpx2.AsyncHTTPTransport, **_options(base_url)))
+    return _set_up(lambda: Lanes(partial(httpx2.AsyncHTTPTransport, **_options(base_url))))
 
 
 def _options(base_url: str) -> dict[str, Any]:
     is_secure = base_url.startswith("https:")
     return {
-        "verify": tls_context() if is_secure else False,
+        "verify": _tls_context(*map(environment().get, _CERTIFICATES)) if is_secure else False,
         "proxy": _proxy_to(base_url),
         "socket_options": _stays_alive(),
     }
 
 
 @cache
-def tls_context() -> SSLContext:
-    """One TLS context for all connections: making it costs a hundred times more than all else that they need."""
+def _tls_context(*_: str | None) -> SSLContext:
+    """One TLS context for the same variables: making it costs a hundred times more than all else that is needed."""
     return httpx2.create_ssl_context()
 
 
@@ -73,24 +74,38 @@ def _proxy_to(url: str) -> str | None:
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
+    if any(_covers(name.strip(), parts.hostname or "") for name in proxies.get("no", "").split(",")):
+        return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _covers(name: str, host: str) -> bool:
+    """Whether a name in NO_PROXY is for a host, of those that Python's own `proxy_bypass` does not understand."""
+    if name.startswith("*"):
+        return f".{host}".endswith(name[1:].lower())
+    try:
+        return ip_address(host) in ip_network(name.replace("[", "").replace("]", ""), strict=False)
+    except ValueError:
+        return False
 
 
 def _stays_alive() -> list[tuple[int, int, int]]:
     """Have the system ask once a minute whether the other side is there, while a model thinks for long."""
-    wishes = {"TCP_KEEPINTVL": _ALIVE_SECONDS, "TCP_KEEPIDLE": _ALIVE_SECONDS, "TCP_KEEPCNT": _ALIVE_TIMES}
+    times = ("TCP_KEEPINTVL", "TCP_KEEPIDLE", "TCP_KEEPALIVE")  # the last two are one, by the names of two systems
+    wishes = {**dict.fromkeys(times, _ALIVE_SECONDS), "TCP_KEEPCNT": _ALIVE_TIMES}
     known = [
         (socket.IPPROTO_TCP, getattr(socket, name), wish) for name, wish in wishes.items() if hasattr(socket, name)
     ]
     return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *known]
 
 
-@contextmanager
-def _set_up() -> Iterator[None]:
-    """Says which variables may be wrong when no connection can be set up at all. Raises ConfigError."""
+def _set_up(make: Callable[[], _Made]) -> _Made:
+    """What `make` makes. Raises ConfigError, which says which variables may be wrong, when it cannot."""
     try:
-        yield
+        return make()
+    except httpx2.InvalidURL:
+        cause = "The proxy's address is none."  # what is wrong with it may be a part of its password
     except (ImportError, OSError, ValueError) as error:
-        names = [name for name in environment() if name.upper() in _VARIABLES]
         cause = f"{type(error).__name__}: {ended(str(error))}"
-        raise ConfigError(f"No connection can be set up: {cause} Check {' and '.join(names)}.") from None
+    names = [name for name in environment() if name.upper() in _VARIABLES]
+    raise ConfigError(f"No connection can be set up: {cause} Check {' and '.join(names)}.")

@@ -18,7 +18,13 @@ _LONGEST_WISH_SECONDS = 120.0
 _SPARED = 0.25
 """How much of a pause is left to chance, so that many who were refused at once do not come back at once."""
 
-_PASSING_ERRORS = (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError, httpx2.DecodingError)
+_PASSING_ERRORS = (
+    httpx2.TimeoutException,
+    httpx2.NetworkError,
+    httpx2.RemoteProtocolError,
+    httpx2.ProxyError,
+    httpx2.DecodingError,
+)
 _PASSING_STATUSES = frozenset({408, 409, 429})
 """What may be over in a moment, beside the 500s."""
 

@@ -112,6 +112,7 @@ def _hint(error: BaseException | None) -> str:
 
 
 _HINTS: tuple[tuple[type[BaseException], str], ...] = (
+    (httpx2.ProxyError, "The proxy says so: check HTTPS_PROXY, ALL_PROXY and NO_PROXY."),
     (socket.gaierror, "Check the network and the host's name."),
     (ssl.SSLCertVerificationError, "Check the host's name, this machine's clock, and SSL_CERT_FILE."),
     (ssl.SSLError, "Does the server speak https? Check http:// or https:// in the base URL."),

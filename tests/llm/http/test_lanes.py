@@ -9,7 +9,7 @@ import pytest
 from agentkit.errors import Unreachable
 from agentkit.llm.client import LLM
 from agentkit.llm.http.lanes import Lanes
-from agentkit.testing import FakeServer, drop
+from agentkit.testing import FakeServer, drop, slow
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -88,6 +88,23 @@ def test_idle_connections_are_closed_when_nobody_needs_them():
 
     with FakeServer("Hi", repeat=True) as server:
         assert asyncio.run(left()) == (4, 1)
+
+
+def test_only_so_many_connections_are_open_at_once():
+    """Of many requests at once the last wait for a connection; one that is given up leaves its place to others."""
+
+    async def made():
+        counted = Counted(most=2)
+        async with aclosing(httpx2.AsyncClient(transport=counted.lanes)) as client:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await send(client, server, 6)
+            given_up = len(counted.made)
+            answers = await send(client, server, 6)
+            return [answer.status_code for answer in answers], given_up, counted.open
+
+    with FakeServer(slow("Hi", before_seconds=0.1), repeat=True) as server:
+        assert asyncio.run(made()) == ([200] * 6, 2, 2)
 
 
 def test_what_is_in_use_is_closed_when_it_comes_back():

@@ -38,6 +38,7 @@ def test_what_will_not_pass_is_told_at_once(status):
         (httpx2.ReadError, True),
         (httpx2.RemoteProtocolError, True),
         (httpx2.DecodingError, True),
+        (httpx2.ProxyError, True),
         (httpx2.LocalProtocolError, False),
         (httpx2.UnsupportedProtocol, False),
         (ValueError, False),
