@@ -69,7 +69,7 @@ class Transport:
         self._close_connections: Callable[[], object] = _nothing
         self._kept: dict[asyncio.AbstractEventLoop, _Kept] = {}
         self._addresses: dict[str, _Address] = {}
-        self._said: tuple[str | None, httpx2.Headers] = "", httpx2.Headers()  # no key is empty: this is none's
+        self._said: tuple[str | None, list[tuple[bytes, bytes]]] = "", []  # no key is empty: this is none's
 
     def post(self, path: str, content: bytes, attempts: Attempts) -> str:
         """Send a request and read the text that answers it; counts the attempts. Raises ModelError."""
@@ -90,9 +90,10 @@ class Transport:
         """
         with Translation(self, attempts) as foreign:
             with closing(self._answer(path, content, attempts, whole=False)) as response:
+                is_framed = _is_framed(response)
                 for piece in _pieces(response):
                     yield piece
-                    if progress.is_whole() and not _is_framed(response):
+                    if not is_framed and progress.is_whole():
                         break
             return
         if not progress.is_answered():
@@ -102,9 +103,10 @@ class Transport:
         """Like `stream`, awaiting."""
         with Translation(self, attempts) as foreign:
             async with aclosing(await self._aanswer(path, content, attempts, whole=False)) as response:
+                is_framed = _is_framed(response)
                 async for piece in _apieces(response):
                     yield piece
-                    if progress.is_whole() and not _is_framed(response):
+                    if not is_framed and progress.is_whole():
                         break
             return
         if not progress.is_answered():
@@ -184,11 +186,13 @@ class Transport:
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
         address = self._addresses.get(path) or self._address(path)
-        said, headers = self._said
+        said, always = self._said
         if said != key:
-            headers = httpx2.Headers(self._headers(key))
-            self._said = key, headers
-        return httpx2.Request("POST", address.url, headers=headers, content=content, extensions=address.extensions)
+            always = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
+            self._said = key, always
+        # given as a stream, the library takes the headers as they are, without looking through them three times
+        stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
+        return httpx2.Request("POST", address.url, headers=headers, stream=stream, extensions=address.extensions)
 
     def _address(self, path: str) -> _Address:
         """Where requests go. The query stands where the HTTP library does not log it: it may be secret."""
@@ -249,7 +253,7 @@ class Transport:
                 self._kept.pop(ended).let_go.detach()
 
     def _key(self) -> str | None:
-        """The key or token to send, if any. A token is asked for at each attempt; who gives it knows when to renew it."""
+        """The key or token to send, if any. A token is asked for at each attempt; its giver knows when it ends."""
         if self._endpoint.token_provider is None:
             return self._endpoint.api_key.reveal() if self._endpoint.api_key else None
         try:

@@ -1,0 +1,143 @@
+"""How are connections to a server opened, by what the environment says?"""
+
+import socket
+import ssl
+import threading
+
+import pytest
+import trustme
+
+from agentkit.errors import ConfigError, Unreachable
+from agentkit.llm.client import LLM
+
+ANSWER = b'{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch):
+    """No proxy and no certificate of the machine that runs the tests."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Server:
+    """A server that answers each connection with the next bytes, whatever is asked, and keeps what was asked."""
+
+    def __init__(self, *answers, family=socket.AF_INET, tls=None):
+        self.asked, self._answers, self._tls = [], answers, tls
+        host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
+        self._listener = socket.create_server((host, 0), family=family)
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self):
+        for answer in self._answers:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                with self._tls.wrap_socket(connection, server_side=True) if self._tls else connection as stream:
+                    self._answer(stream, answer)
+            except OSError:
+                continue  # who asked has not trusted the certificate
+
+    def _answer(self, stream, answer):
+        data = b""
+        while b"\r\n\r\n" not in data or (data.startswith(b"POST") and not data.endswith(b"}")):
+            data += stream.recv(65_536)
+        self.asked.append(data)
+        stream.sendall(answer)
+
+
+def closed_port():
+    """The number of a port where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("names", ["*", "other.example, *", "127.0.0.0/8", "::1,127.0.0.1", "127.0.0.1:{port}"])
+def test_a_server_that_needs_no_proxy(ask, monkeypatch, names):
+    """NO_PROXY names servers that are asked directly: by a star, an address, a network, or an address with a port."""
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
+    with Server(OK) as server:
+        monkeypatch.setenv("NO_PROXY", names.format(port=server.port))
+        assert ask(LLM(base_url=f"http://127.0.0.1:{server.port}/v1", model="m", max_retries=0)).text == "Hi"
+
+
+@pytest.mark.parametrize("name", ["localhost", "*localhost", "*.LOCALHOST", ".localhost"])
+def test_a_name_that_needs_no_proxy(ask, monkeypatch, name):
+    """NO_PROXY names servers by their name, or by the domain that they are in."""
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
+    monkeypatch.setenv("NO_PROXY", name)
+    with Server(OK) as server:
+        assert ask(LLM(base_url=f"http://localhost:{server.port}/v1", model="m", max_retries=0)).text == "Hi"
+
+
+@pytest.mark.parametrize("name", ["::1", "[::1]", "::/64", "[::]/64", "[::1]:{port}"])
+def test_an_address_of_ip_6_that_needs_no_proxy(ask, monkeypatch, name):
+    """NO_PROXY names addresses of IPv6 with brackets and without."""
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
+    try:
+        server = Server(OK, family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with server:
+        monkeypatch.setenv("NO_PROXY", name.format(port=server.port))
+        assert ask(LLM(base_url=f"http://[::1]:{server.port}/v1", model="m", max_retries=0)).text == "Hi"
+
+
+@pytest.mark.parametrize("names", ["", "other.example,10.0.0.0/8,::1,*.other", "10.0.0.0/99", "."])
+def test_other_servers_are_asked_through_the_proxy(ask, monkeypatch, names):
+    """What NO_PROXY does not name goes through the proxy, with user and password of its address."""
+    with Server(OK) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://user:pass@127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("NO_PROXY", names)
+        assert ask(LLM(base_url="http://model.example/v1", model="m", max_retries=0)).text == "Hi"
+        (asked,) = proxy.asked
+    assert asked.startswith(b"POST http://model.example/v1/chat/completions HTTP/1.1\r\n")
+    assert b"\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n" in asked
+
+
+def test_a_proxy_that_refuses(ask, monkeypatch):
+    """A proxy that lets nobody through is asked again, as a busy server is; the error says that it was the proxy."""
+    with Server(b"HTTP/1.1 503 Busy\r\n\r\n", b"HTTP/1.1 407 Who are you\r\n\r\n") as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        with pytest.raises(Unreachable, match=r"407 Who are you\. The proxy says so: check HTTPS_PROXY"):
+            ask(LLM(base_url="https://model.example/v1", model="m", max_retries=1))
+
+
+@pytest.mark.parametrize("address", ["http://user:sesame#@host:1", "http://host:sesame", "http://user:sesame@h\n"])
+def test_a_proxy_whose_address_is_none(ask, monkeypatch, address):
+    """A proxy's address that cannot be read is told by its variable, without the password in it."""
+    monkeypatch.setenv("HTTP_PROXY", address)
+    with pytest.raises(ConfigError, match=r"The proxy's address is none\. Check HTTP_PROXY\.") as caught:
+        ask(LLM(base_url="http://model.example/v1", model="m", max_retries=0))
+    assert "sesame" not in str(caught.value)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+
+
+def test_a_certificate_that_is_named_later(ask, monkeypatch, tmp_path):
+    """A certificate's file that a program names after a server was not trusted counts at once, for a new LLM."""
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    with Server(OK, OK, tls=tls) as server:
+        options = {"base_url": f"https://127.0.0.1:{server.port}/v1", "model": "m", "max_retries": 0}
+        with pytest.raises(Unreachable, match=r"certificate verify failed.* and SSL_CERT_FILE"):
+            ask(LLM(**options))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert ask(LLM(**options)).text == "Hi"
