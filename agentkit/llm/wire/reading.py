@@ -42,9 +42,18 @@ def json_object(text: str) -> dict[str, Any]:
 def json_or_text(text: str) -> object:
     """The JSON value that a server's text is, or else the text. A number that is none, such as NaN, is null."""
     try:
-        return _decode_leniently(text)
+        return json_leniently(text)
     except (ValueError, RecursionError):
         return text
+
+
+def json_leniently(text: str) -> Any:
+    """The JSON value that a text is; a number that is none, such as NaN, is null. Raises ValueError, RecursionError."""
+    text = text.strip()
+    value, end = _raw_decode_leniently(text)
+    if end < len(text):
+        raise ValueError(f"The JSON value is followed by {text[end : end + 20]!r}.")
+    return value
 
 
 def well_formed(text: str) -> str:
@@ -184,7 +193,7 @@ def _refuse_constant(name: str) -> object:
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
-_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None).decode
+_raw_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None).raw_decode
 
 
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse
 from agentkit.llm.wire.failures import not_compatible
+from agentkit.llm.wire.reading import json_leniently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,8 +17,6 @@ _MAX_EAGER_LINES = 100
 _OTHER_FIELDS = {b"", b"id", b"retry"}
 _IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
 """Events under which a server may say anything, as long as it says something."""
-
-_raw_decode = json.JSONDecoder(parse_constant=lambda _: None).raw_decode  # NaN, which is no JSON, is null
 
 
 class EventStream:
@@ -97,7 +95,7 @@ class EventStream:
         """The object in the lines so far; one that does not parse waits for the next line."""
         text = b"\n".join(self._unfinished).decode("utf-8", "replace")
         try:
-            parsed = _decode(text)
+            parsed = json_leniently(text)
         except (ValueError, RecursionError):
             if not self._is_error:
                 return None
@@ -123,12 +121,3 @@ class EventStream:
             raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}")
         self._unfinished.clear()
         return found
-
-
-def _decode(text: str) -> Any:
-    """The JSON value in a text."""
-    text = text.strip()
-    parsed, end = _raw_decode(text)
-    if end < len(text):
-        raise ValueError("More than one JSON value.")
-    return parsed
