@@ -21,8 +21,8 @@ from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.http.bounds import Bounded
 from agentkit.llm.http.connections import Connections, awaiting, blocking
 from agentkit.llm.http.lanes import Lanes
-from agentkit.llm.http.pauses import Pauses
-from agentkit.llm.http.translation import Translation, refusal
+from agentkit.llm.http.pauses import Tries
+from agentkit.llm.http.translation import Translation
 
 
 class Progress(Protocol):
@@ -51,9 +51,6 @@ _HEADERS = {
 }
 _ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """The headers by which OpenAI is told whose account it is, and the variables that say it."""
-
-_AT_WORK = (httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.DecodingError, ModelError)
-"""The ends of an attempt that a server may have been at work on."""
 
 
 class Transport:
@@ -138,8 +135,8 @@ class Transport:
 
         What is to be had `whole` is read here, so that a connection that breaks in its middle is only one more attempt.
         """
-        attempts.has_begun, pauses = False, Pauses(self.max_retries)
-        connections = self._blocking()
+        attempts.has_begun = False
+        tries, connections = Tries(self, attempts), self._blocking()
         while True:
             request = self._request(path, content, self._key())
             try:
@@ -147,23 +144,18 @@ class Transport:
                 if whole or not response.is_success:
                     response = _read(response)
             except (httpx2.RequestError, ModelError) as error:
-                attempts.unanswered += isinstance(error, _AT_WORK)
-                seconds = pauses.after_error(error)
-                if seconds is None:
-                    raise
+                pause = tries.after_error(error)
             else:
                 if response.is_success:
                     attempts.has_begun = True
                     return response
-                seconds = pauses.after_refusal(response)
-                if seconds is None:
-                    raise refusal(response, self)
-            time.sleep(seconds)
+                pause = tries.after_refusal(response)
+            time.sleep(pause)
 
     async def _aanswer(self, path: str, content: bytes, attempts: Attempts, *, whole: bool) -> httpx2.Response:
         """Like `_answer`, awaiting."""
-        attempts.has_begun, pauses = False, Pauses(self.max_retries)
-        connections = await self._awaiting()
+        attempts.has_begun = False
+        tries, connections = Tries(self, attempts), await self._awaiting()
         while True:
             request = self._request(path, content, await self._akey())
             try:
@@ -171,18 +163,13 @@ class Transport:
                 if whole or not response.is_success:
                     response = await _aread(response)
             except (httpx2.RequestError, ModelError) as error:
-                attempts.unanswered += isinstance(error, _AT_WORK)
-                seconds = pauses.after_error(error)
-                if seconds is None:
-                    raise
+                pause = tries.after_error(error)
             else:
                 if response.is_success:
                     attempts.has_begun = True
                     return response
-                seconds = pauses.after_refusal(response)
-                if seconds is None:
-                    raise refusal(response, self)
-            await asyncio.sleep(seconds)
+                pause = tries.after_refusal(response)
+            await asyncio.sleep(pause)
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
         address = self._addresses.get(path) or self._address(path)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, get_args
 
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult
 from agentkit.redaction import redact, redact_value, redactor
-from agentkit.tooling import running
-from agentkit.tooling.rendering import cut_text, is_long, naming_handle, printable, rendered, text_of
+from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
@@ -56,19 +54,6 @@ def returned(
     whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
     told = _without_secrets(decision, clean)
     return ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole)
-
-
-async def areturned(
-    tool_name: str,
-    value: Any,
-    max_chars: int,
-    decision: Decision | None = None,
-    seconds: float = 0.0,
-    labels: frozenset[Label] = frozenset(),
-) -> ToolResult:
-    """Like `returned`, in a thread when it takes long: an event loop has others to serve meanwhile."""
-    telling = partial(returned, tool_name, value, max_chars, decision, seconds, labels)
-    return await running.acall(telling, None) if is_long(value) else telling()
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:

@@ -15,7 +15,8 @@ from agentkit.tooling import running
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions import signature as reflection
 from agentkit.tooling.options import checked_functions, checked_limit, checked_max_chars, checked_name, checked_text
-from agentkit.tooling.result import BAD_ARGUMENTS, areturned, denial, fault, objection, returned, told
+from agentkit.tooling.rendering import is_long
+from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned, told
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
 
 P = ParamSpec("P")
@@ -220,7 +221,9 @@ class Tool(reflection.Portable, Generic[P, R]):
             is_async = self.is_async or self._asynchronous is not None
             value = await running.acall(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
             seconds = time.perf_counter() - started
-            return await areturned(self.name, value, self.max_chars, decision, seconds, self.labels)
+            telling = functools.partial(returned, self.name, value, self.max_chars, decision, seconds, self.labels)
+            # what takes long to tell is told in a thread: an event loop has others to serve meanwhile
+            return await running.acall(telling, None) if is_long(value) else telling()
         except Exception as error:
             return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
 

@@ -6,7 +6,10 @@ import random
 
 import httpx2
 
+from agentkit.errors import ModelError
+from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.http.headers import retry_after_seconds
+from agentkit.llm.http.translation import Connection, refusal
 from agentkit.llm.wire.failures import is_spent
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 8.0
@@ -29,6 +32,32 @@ _PASSING_STATUSES = frozenset({408, 409, 429})
 """What may be over in a moment, beside the 500s."""
 
 _TOO_MANY_REQUESTS = 429
+
+
+_AT_WORK = (httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.DecodingError, ModelError)
+"""The ends of an attempt that a server may have been at work on."""
+
+
+class Tries:
+    """The attempts of one request that came to nothing: when is the next?"""
+
+    def __init__(self, connection: Connection, attempts: Attempts) -> None:
+        self._connection, self._attempts, self._pauses = connection, attempts, Pauses(connection.max_retries)
+
+    def after_error(self, error: Exception) -> float:
+        """The seconds to wait before the next attempt. Raises the error when this was the last."""
+        self._attempts.unanswered += isinstance(error, _AT_WORK)
+        seconds = self._pauses.after_error(error)
+        if seconds is None:
+            raise error
+        return seconds
+
+    def after_refusal(self, response: httpx2.Response) -> float:
+        """The same after an answer that is none. Raises what it means when it was the last."""
+        seconds = self._pauses.after_refusal(response)
+        if seconds is None:
+            raise refusal(response, self._connection)
+        return seconds
 
 
 class Pauses:
