@@ -25,7 +25,9 @@ _SEVERAL = (list, tuple)
 
 
 class Toolset(Sequence[AnyTool]):
-    """Tools in order, each name once. `items` are tools, functions, toolsets, or iterables of these.
+    """Tools in order, each name once: `tools[0]`, `tools["calculator"]`, `"calculator" in tools`.
+
+    `items` are tools, functions, toolsets, or iterables of these.
 
     Raises ConfigError for two tools of one name and for what cannot be a tool.
     """
@@ -89,14 +91,19 @@ class Toolset(Sequence[AnyTool]):
         return f"There is no tool named {shown}.{hint} The tools are: {', '.join(self.names)}."
 
     @overload
-    def __getitem__(self, index: int) -> AnyTool: ...
+    def __getitem__(self, index: int | str) -> AnyTool: ...
     @overload
     def __getitem__(self, index: slice) -> Toolset: ...
-    def __getitem__(self, index: int | slice) -> AnyTool | Toolset:
+    def __getitem__(self, index: int | str | slice) -> AnyTool | Toolset:
+        if isinstance(index, str):
+            return self.find(index)
         return Toolset(self._tools[index]) if isinstance(index, slice) else self._tools[index]
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    def __contains__(self, item: object) -> bool:
+        return item in (self._by_name if isinstance(item, str) else self._tools)
 
     def __iter__(self) -> Iterator[AnyTool]:
         return iter(self._tools)

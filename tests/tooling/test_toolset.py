@@ -151,6 +151,16 @@ def test_some_of_the_tools_can_be_chosen() -> None:
         three.up_to("harmless")
 
 
+def test_a_tool_is_had_by_its_name() -> None:
+    """A toolset gives a tool by its place or by its name, and tells whether it has one."""
+    assert (three[0], three["fetch"]) == (add, fetch)
+    assert "fetch" in three
+    assert fetch in three
+    assert "fetched" not in three
+    with pytest.raises(UnknownTool, match="Did you mean 'fetch'"):
+        three["fetched"]
+
+
 def test_a_misspelt_name_is_refused_with_the_closest_real_one() -> None:
     """Choosing a tool that is not there is an error of the developer, who is told the closest name."""
     for choose in (three.only, three.without):
