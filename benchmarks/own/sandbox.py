@@ -6,6 +6,7 @@ import argparse
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from benchmarks.own.times import both, microseconds, repeated
 from benchmarks.processes import Process, Server, cores
 
 _ROUNDS, _COLD_ROUNDS = 40, 7
+_THINKING_SECONDS = 0.5
 _COLD = """
 import time
 from agentkit import python_tool
@@ -47,12 +49,18 @@ def tables(wishes: argparse.Namespace) -> Iterator[str]:
 
 
 def code(rounds: int) -> Iterator[str]:
-    """Running Python: bare, in a process that never did, and in one that did before."""
+    """Running Python: bare, in a process that never did, and in one that did before.
+
+    A worker is made ready while nobody asks; a call that comes at once after another has to wait for it.
+    """
     yield f"| bare `python -I -S -c pass` | {both(repeated(lambda: ended('-I', '-S', '-c', 'pass'), rounds))} |"
     cold = [float(ended("-c", _COLD)) for _ in range(min(rounds, _COLD_ROUNDS))]
     yield f"| `run_python`, the first of a process | {both(cold)} |"
     right(python_tool(code="print(6 * 7)"), "42")
-    yield f"| `run_python`, later ones | {both(repeated(lambda: python_tool(code='print(6 * 7)'), rounds))} |"
+    run = partial(python_tool, code="print(6 * 7)")
+    yield f"| `run_python`, one right after the other | {both(repeated(run, rounds))} |"
+    apart = repeated(run, rounds, before=partial(time.sleep, _THINKING_SECONDS))
+    yield f"| `run_python`, as far apart as a quick model's calls | {both(apart)} |"
 
 
 def commands(rounds: int) -> Iterator[str]:
