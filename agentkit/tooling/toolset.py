@@ -102,8 +102,8 @@ class Toolset(Sequence[AnyTool]):
     def __len__(self) -> int:
         return len(self._tools)
 
-    def __contains__(self, item: object) -> bool:
-        return item in (self._by_name if isinstance(item, str) else self._tools)
+    def __contains__(self, value: object) -> bool:
+        return value in (self._by_name if isinstance(value, str) else self._tools)
 
     def __iter__(self) -> Iterator[AnyTool]:
         return iter(self._tools)
