@@ -76,6 +76,41 @@ def drop_entry_field(entries: str, name: str) -> Adjustment:
     return Adjustment(f"{entries} are sent without {name}", apply)
 
 
+def _in_answers(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    """A change to every message that a model has said."""
+    return lambda body: {
+        **body,
+        "messages": [add(entry) if entry.get("role") == "assistant" else entry for entry in body["messages"]],
+    }
+
+
+def _reasoned(entry: Body) -> Body:
+    return entry if entry.get("reasoning_content") else {**entry, "reasoning_content": " "}
+
+
+def _signed(entry: Body) -> Body:
+    """The message with a signature on its first call, as Google wants it for calls that it has not signed itself."""
+    calls = entry.get("tool_calls")
+    if not calls or any("extra_content" in call for call in calls):
+        return entry
+    return {**entry, "tool_calls": [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]}
+
+
+_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+
+_DEMANDED: tuple[tuple[re.Pattern[str], Adjustment], ...] = (
+    (
+        # DeepSeek; Moonshot, which takes an empty text for none
+        re.compile(r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content"),
+        Adjustment("answers without reasoning_content are sent with a blank one", _in_answers(_reasoned)),
+    ),
+    (
+        re.compile(r"missing a thought_signature"),
+        Adjustment("calls without thought_signature are sent with the one that stands for none", _in_answers(_signed)),
+    ),
+)
+"""What servers demand of answers in history, which those of other providers and hand-written ones lack."""
+
 UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
 STRICT_UNSAID = Adjustment(
@@ -168,6 +203,12 @@ def _no_field(refusal: _Refusal) -> Adjustment | None:
     return drop_entry_field(entries, field) if entries in refusal.body and field not in _ESSENTIAL_FIELDS else None
 
 
+def _demanded(refusal: _Refusal) -> Adjustment | None:
+    """What answers in history must have."""
+    found = (adjustment for words, adjustment in _DEMANDED if words.search(refusal.text))
+    return next(found, None) if "messages" in refusal.body else None
+
+
 def _no_parameter(refusal: _Refusal) -> Adjustment | None:
     """The parameter that the refusal names, by its own field or in its text, is left out."""
     top = re.split(r"[.\[]", refusal.parameter)[0]
@@ -178,7 +219,7 @@ def _no_parameter(refusal: _Refusal) -> Adjustment | None:
     return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
 
 
-_LESSONS = (_other_limit, _no_effort, _no_strict, _no_field, _no_parameter)
+_LESSONS = (_demanded, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter)
 
 
 def _without(fields: Body, name: str) -> Body:

@@ -8,6 +8,7 @@ from agentkit.errors import Rejected
 from agentkit.llm import quirks
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
+UNSIGNED = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 STRICT_TOOL = {"type": "function", "function": {"name": "f", "parameters": {}, "strict": True}}
 
 
@@ -76,6 +77,40 @@ LESSONS = {
         None,
         {"messages": [{"tool_calls": [{"id": "x"}]}]},
     ),
+    "reasoning, DeepSeek": (
+        {"messages": [{"role": "user"}, {"role": "assistant"}]},
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        None,
+        {"messages": [{"role": "user"}, {"role": "assistant", "reasoning_content": " "}]},
+    ),
+    "reasoning, Moonshot": (
+        {
+            "messages": [
+                {"role": "assistant", "reasoning_content": ""},
+                {"role": "assistant", "reasoning_content": "Hm"},
+            ]
+        },
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 0",
+        None,
+        {"messages": [{"role": "assistant", "reasoning_content": text} for text in (" ", "Hm")]},
+    ),
+    "signature": (
+        {"messages": [{"role": "assistant", "tool_calls": [{"id": "x"}, {"id": "y"}]}, {"role": "assistant"}]},
+        "Function call is missing a thought_signature in functionCall parts.",
+        None,
+        {
+            "messages": [
+                {"role": "assistant", "tool_calls": [{"id": "x", **UNSIGNED}, {"id": "y"}]},
+                {"role": "assistant"},
+            ]
+        },
+    ),
+    "another signature": (
+        {"messages": [{"role": "assistant", "tool_calls": [{"extra_content": {}}]}]},
+        "Function call is missing a thought_signature in functionCall parts.",
+        None,
+        {"messages": [{"role": "assistant", "tool_calls": [{"extra_content": {}}]}]},
+    ),
 }
 
 
@@ -97,6 +132,7 @@ NOTHING_LEARNT = {
     "another limit": ({"max_completion_tokens": 1}, refusal("Invalid value", "max_completion_tokens")),
     "a schema": ({"response_format": {}}, refusal("response_format is not supported", None)),
     "a role": ({"messages": [{"role": "tool"}]}, refusal("messages.0.role is not supported")),
+    "reasoning at a server of items": ({"input": []}, refusal("reasoning_content is missing")),
     "a message at a server of items": ({"input": []}, refusal("messages.0.a is not supported")),
     "a value": ({"seed": "x"}, refusal("Invalid value: 'x'. Supported values are: 1", "seed")),
     "a context too long": (

@@ -67,7 +67,38 @@ def facts(response):
 FIGURES = {"prompt_tokens": 7, "completion_tokens": 3}
 HELLO = {"content": "Hello", "finish_reason": "stop"}
 
+SOUND = {"id": "a", "data": "UklG", "transcript": "Hello"}
+FILTERED = {"hate": {"filtered": True, "severity": "high"}}
+
 WHOLE = {
+    "sound": (whole(content=None, audio=SOUND), {"text": "Hello", "extra": {"audio": SOUND}}),
+    "no message, cut": ({"choices": [{"index": 0, "finish_reason": "length"}]}, {"text": "", "finish": "length"}),
+    "text and calls as choices of their own": (
+        {
+            "choices": [
+                {"finish_reason": "tool_calls", "message": {"content": "Hello"}},
+                {
+                    "finish_reason": "tool_calls",
+                    "message": {"tool_calls": [piece(call_id="a", name="f", arguments="")]},
+                },
+                {
+                    "finish_reason": "tool_calls",
+                    "message": {"tool_calls": [piece(call_id="b", name="f", arguments="")]},
+                },
+            ]
+        },
+        {"text": "Hello", "calls": [("a", "f", ""), ("b", "f", "")], "finish": "tool_calls"},
+    ),
+    "several answers with calls": (
+        {
+            "choices": [
+                {"index": index, "finish_reason": "tool_calls", "message": {"tool_calls": [piece(0, name, "f", "")]}}
+                for index, name in ((1, "b"), (0, "a"))
+            ]
+        },
+        {"calls": [("a", "f", "")]},
+    ),
+    "thoughts of Gemini": (whole(content="<thought>Hm</thought>Hello"), {"text": "Hello", "reasoning": "Hm"}),
     "content null": (whole(content=None, finish_reason="stop"), {"text": ""}),
     "content in parts": (
         whole(content=[{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]),
@@ -245,6 +276,64 @@ STREAMED = {
             {"choices": [{"delta": {}, "message": {"content": "Hello"}, "finish_reason": "stop"}]},
         ],
         {"text": "Hello"},
+    ),
+    "whole message at the end, without a delta": (
+        [
+            chunk(content="Hel"),
+            chunk(content="lo"),
+            {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]},
+        ],
+        {"text": "Hello"},
+    ),
+    "text and calls as choices of their own": (
+        [
+            {
+                "choices": [
+                    {"finish_reason": "tool_calls", "delta": {"content": "Hello"}},
+                    {"finish_reason": "tool_calls", "delta": {"tool_calls": [piece(0, "a", "f", "{}")]}},
+                ]
+            }
+        ],
+        {"text": "Hello", "calls": [("a", "f", "{}")]},
+    ),
+    "sound": (
+        [
+            chunk(audio={"id": "a", "transcript": "Hel"}),
+            chunk(audio={"data": "Ukl", "transcript": "lo"}),
+            chunk("stop", audio={"data": "G"}),
+        ],
+        {"text": "Hello", "extra": {"audio": SOUND}},
+    ),
+    "calls that only their order tells apart": (
+        [
+            chunk(tool_calls=[piece(None, "a", "f", ""), piece(None, "b", "g", "")]),
+            chunk(tool_calls=[piece(arguments=PARIS), piece(arguments="{")]),
+            chunk(tool_calls=[piece(arguments=""), piece(arguments="}")]),
+            chunk("tool_calls"),
+        ],
+        {"calls": [("a", "f", PARIS), ("b", "g", "{}")]},
+    ),
+    "two nameless pieces at once": (
+        [chunk(tool_calls=[piece(arguments="{"), piece(arguments="}")]), chunk("tool_calls")],
+        {"calls": [("call_1", "", "{}")]},
+    ),
+    "a second call under the first index, its pieces under its own": (
+        calls_of(
+            piece(0, "a", "f", PARIS), piece(0, "b", "g", ""), piece(1, arguments='{"n":'), piece(1, arguments=" 1}")
+        ),
+        {"calls": [("a", "f", PARIS), ("b", "g", '{"n": 1}')]},
+    ),
+    "a piece under another index, with the id": (
+        calls_of(piece(0, "a", "f", ""), piece(0, "b", "g", "{}"), piece(2, "a", None, "{}")),
+        {"calls": [("a", "f", "{}"), ("b", "g", "{}")]},
+    ),
+    "arguments before the name": (
+        calls_of(piece(0, "a", "f", ""), piece(1, "b", None, "{}"), piece(1, "b", "g")),
+        {"calls": [("a", "f", ""), ("b", "g", "{}")]},
+    ),
+    "a nameless call after a whole one": (
+        calls_of(piece(0, "a", "f", "{}"), piece(1, arguments="{}")),
+        {"calls": [("a", "f", "{}"), ("call_2", "", "{}")]},
     ),
     "delta null": ([{"choices": [{"delta": None}]}, chunk(content="Hi"), chunk("stop")], {"text": "Hi"}),
     "delta a text": ([{"choices": [{"delta": "?"}]}, chunk(content="Hi"), chunk("stop")], {"text": "Hi"}),
@@ -531,6 +620,16 @@ WHOLE_FAILURES = {
         "failed",
     ),
     "filtered": (json.dumps(whole(content="H", finish_reason="content_filter")), Rejected, "content filter"),
+    "filtered, no message": (
+        json.dumps({"choices": [{"index": 0, "finish_reason": "content_filter", "content_filter_results": FILTERED}]}),
+        Rejected,
+        "content filter",
+    ),
+    "login failed": (
+        '{"choices": null, "base_resp": {"status_code": 1004, "status_msg": "login fail"}}',
+        Unauthorized,
+        "login fail",
+    ),
     "filtered, with its reason": (
         json.dumps(whole(content="H", finish_reason="content_filter: VIOLENCE")),
         Rejected,
@@ -867,6 +966,28 @@ def test_include_is_left_out_when_refused(ask):
     with FakeServer(fail(400, text, parameter="include[0]"), "Hi") as server:
         assert ask(connect(server, protocol="responses")).text == "Hi"
         assert "include" not in server.requests[1].json
+
+
+@pytest.mark.parametrize(
+    ("refusal", "added"),
+    [
+        (
+            "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",
+            {"reasoning_content": " "},
+        ),
+        ("Function call is missing a thought_signature in functionCall parts.", {}),
+    ],
+)
+def test_what_a_server_demands_of_the_history_is_added_and_remembered(ask, refusal, added):
+    """A conversation that began elsewhere goes on at a server that wants reasoning or a signature beside each call."""
+    history = [UserMessage("Hi"), AssistantMessage("", (ToolCall("a", "f", "{}"),)), ToolMessage("a", "f", "1")]
+    with FakeServer(fail(400, refusal), "Hi", "Hi") as server:
+        llm = connect(server)
+        ask(llm, history)
+        ask(llm, history)
+        answers = [request.json["messages"][1] for request in server.requests]
+    assert answers[1] == answers[2] != answers[0]
+    assert {name: answers[1][name] for name in added} == added
 
 
 EFFORT = "Function tools with reasoning_effort are not supported for m here. Set reasoning_effort to 'none'."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
-from agentkit.llm.wire.chat_answers import REASONING_FIELDS, ChatReader, decode_answer
+from agentkit.llm.wire.chat_answers import ChatReader, decode_answer
+from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.writing import Entry, Written
 from agentkit.messages import AssistantMessage, Image, ToolMessage, UserMessage
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agentkit.messages import Content, Message, OutputSchema, Request, Response, ToolCall, ToolSpec
+
+_LEFT_OUT = {"audio", "executed_tools", "channel"}
+"""Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools."""
 
 
 class ChatCompletions:
@@ -74,9 +78,12 @@ def _encode_image(image: Image) -> dict[str, Any]:
 
 
 def _encode_answer(message: AssistantMessage) -> dict[str, Any]:
-    """Reasoning goes back only beside tool calls: some servers demand it there and refuse it elsewhere."""
-    extra = message.extra.items()
-    kept = {name: value for name, value in extra if message.tool_calls or name not in REASONING_FIELDS}
+    """Reasoning goes back only beside tool calls: some servers demand it there and refuse it elsewhere.
+
+    What only tells of the answer does not: servers forget or refuse it.
+    """
+    dropped = _LEFT_OUT if message.tool_calls else _LEFT_OUT | REASONING_FIELDS
+    kept = {name: value for name, value in message.extra.items() if name not in dropped}
     empty = None if message.tool_calls else ""
     body: dict[str, Any] = {"role": "assistant", "content": reading.well_formed(message.text) or empty, **kept}
     if message.tool_calls:

@@ -9,6 +9,7 @@ from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
+from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.thoughts import Thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
 
@@ -18,12 +19,8 @@ if TYPE_CHECKING:
     from agentkit.events import Event
     from agentkit.usage import Usage
 
-REASONING_FIELDS = {"reasoning_content", "reasoning", "thinking"}
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
 _CALL_FIELDS = {"index", "id", "type", "function", "name", "arguments"}
-_GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data"}
-"""Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
-
 _MAX_LOOKS = 100
 """How often the arguments of one call are parsed to see whether they are complete."""
 
@@ -62,6 +59,8 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     raise_error_inside(data)
     choice = _first_choice(data)
     said = None if choice is None else _said_in(choice, "message", "delta")
+    if choice and said is None and choice.get("finish_reason"):
+        said = {}  # what was filtered, or cut before it began, some servers leave out
     if choice is None or said is None:
         raise BadResponse(f"The answer has no choices: {str(data)[:200]}")
     if said.get("refusal"):
@@ -76,7 +75,13 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
     calls = [_read_call(call) for call in _calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and value}
-    return reading.assistant_message(reading.text_of(message.get("content")), calls, _reasoning(message), extra)
+    text = reading.text_of(message.get("content")) or _spoken(message)
+    return reading.assistant_message(text, calls, _reasoning(message), extra)
+
+
+def _spoken(fields: Mapping[str, Any]) -> str:
+    """What an answer says that is sound."""
+    return reading.text_of(reading.dictionary(fields.get("audio")).get("transcript"))
 
 
 def _calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -112,10 +117,20 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """The choice of the least index, if there is one. Raises the error that it may carry instead of an answer."""
     choices = reading.dictionaries(data.get("choices"))
-    choice = choices[0] if len(choices) == 1 else min(choices, key=_index, default=None)
+    choice = choices[0] if len(choices) == 1 else _joined(choices)
     if choice and choice.get("error"):
         raise failure(choice)
     return choice
+
+
+def _joined(choices: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The choice of the least index. Some servers make the tool calls of an answer, or each of them, one more of it."""
+    first = min(choices, key=_index, default=None)
+    if first is None or first.get("finish_reason") != "tool_calls":
+        return first
+    said = [_said_in(choice, "message", "delta") or {} for choice in choices if _index(choice) == _index(first)]
+    calls = [call for message in said for call in _calls_in(message)]
+    return {**first, "delta" if "delta" in first else "message": {**said[0], "tool_calls": calls}}
 
 
 def _index(choice: Mapping[str, Any]) -> int:
@@ -244,23 +259,31 @@ class ChatReader:
         return self._feed_choice(choice) if _index(choice) == self._index else ()
 
     def _feed_choice(self, choice: Mapping[str, Any]) -> list[Event]:
-        delta = _said_in(choice, "delta", "message") or {}
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = self._undelivered(choice)
         calls, reason = _calls_in(delta), choice.get("finish_reason")
         self._finish_reason = reading.word(reason) or self._finish_reason
         # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
         is_blank_end = reason == "" and not delta.get("content") and not calls
         self._has_ended = bool(self._finish_reason) or (is_blank_end and self._has_said_something())
         events = self._feed_text(delta)
-        events += [self._feed_call(part) for part in calls]
+        events += [self._feed_call(part) for part in calls] if len(calls) < 2 else self._feed_calls(calls)
         if not _MESSAGE_FIELDS.issuperset(delta):
             self._feed_extra(delta)
         return events
+
+    def _undelivered(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """What a choice without a delta says; nothing when it ends the answer with all of it once more."""
+        said = _said_in(choice, "message") or {}
+        is_again = choice.get("finish_reason") and self._text and said.get("content") == str(self._text)
+        return {} if is_again else said
 
     def _feed_extra(self, delta: Mapping[str, Any]) -> None:
         """Keep the fields that are not ours."""
         for name in delta.keys() - _MESSAGE_FIELDS:
             if delta[name]:
-                self._extra[name] = _merged(name, self._extra.get(name), delta[name])
+                self._extra[name] = reading.merged(name, self._extra.get(name), delta[name])
 
     def _has_said_something(self) -> bool:
         return bool(self._calls or self._text)
@@ -276,11 +299,19 @@ class ChatReader:
             self._refusal.add(reading.text_of(refusal))
         return events
 
-    def _feed_call(self, part: Mapping[str, Any]) -> ToolCallDelta:
+    def _feed_calls(self, parts: list[dict[str, Any]]) -> list[Event]:
+        """Several pieces at once. Where nothing but their order tells them apart, they go on with the last calls."""
+        first = len(self._calls) - len(parts)
+        names = (name for part in parts for name in (part.get("index"), part.get("id"), _function_of(part).get("name")))
+        if first < 0 or any(name not in (None, "") for name in names):
+            return [self._feed_call(part) for part in parts]
+        return [self._feed_call(part, first + place) for place, part in enumerate(parts)]
+
+    def _feed_call(self, part: Mapping[str, Any], place: int | None = None) -> ToolCallDelta:
         function = _function_of(part)
         name, arguments = reading.word(function.get("name")), function.get("arguments")
         piece = arguments if isinstance(arguments, str) else reading.arguments_text(arguments)
-        position = self._position(part, name, piece)
+        position = self._position(part, name, piece) if place is None else place
         if position == len(self._calls):
             self._calls.append(_CallPieces(reading.word(part.get("index"))))
             self._by_index[self._calls[position].index] = position
@@ -295,11 +326,19 @@ class ChatReader:
         index, call_id, count = reading.word(part.get("index")), reading.word(part.get("id")), len(self._calls)
         if index:
             same = self._by_index.get(index, count)
+            if same == count and count and not name:
+                same = self._by_index[index] = self._misnumbered(call_id)
         else:
             same = self._by_id.get(call_id, count) if call_id else count
             if same == count and count and not (name and self._calls[-1].name):
                 return count - 1
         return count if same < count and _begins_anew(self._calls[same], part, name, arguments) else same
+
+    def _misnumbered(self, call_id: str) -> int:
+        """Which call a piece without a name belongs to whose index no call has: the one of its id, or the last."""
+        if call_id:
+            return self._by_id.get(call_id, len(self._calls))
+        return len(self._calls) - (not self._calls[-1].is_complete())
 
     def finish(self, *, closed: bool) -> Response:
         """The whole response. `closed` says that the server marked the end of its stream.
@@ -311,7 +350,7 @@ class ChatReader:
         thought, said = self._thoughts.part("", is_last=True)
         self._reasoning.add(thought)
         self._text.add(said)
-        text = str(self._text)
+        text = str(self._text) or _spoken(self._extra)
         if not (self._has_ended or closed):
             raise cut_short(len(text))
         if not (self._has_choice and (self._has_ended or text or self._reasoning or self._calls)):
@@ -336,26 +375,3 @@ def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, argument
     if call.is_complete():
         return bool(arguments) or has_other_id
     return has_other_id and name != call.name
-
-
-def _merged(name: str, old: object, new: object) -> object:
-    """Two pieces of a field that is not ours: what grows is joined, entries of one index are merged."""
-    if isinstance(old, str) and isinstance(new, str) and name in _GROWING_FIELDS:
-        return old + new
-    if isinstance(old, list) and isinstance(new, list):
-        return _merged_entries(old, new)
-    if isinstance(old, dict) and isinstance(new, dict):
-        return old | {key: _merged(key, old.get(key), value) for key, value in new.items() if value is not None}
-    return new
-
-
-def _merged_entries(old: list[Any], new: list[Any]) -> list[Any]:
-    """The entries of a list so far with those of the next piece: one that goes on with the last is merged into it."""
-    merged = list(old)
-    for entry in new:
-        last, piece = (reading.dictionary(value) for value in (merged[-1] if merged else None, entry))
-        if last.get("index") is not None and all(last.get(name) == piece.get(name) for name in ("index", "type")):
-            merged[-1] = _merged("", last, piece)
-        else:
-            merged.append(entry)
-    return merged

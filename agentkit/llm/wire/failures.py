@@ -29,11 +29,16 @@ _BY_CODE: dict[str, type[ModelError]] = {
     "exceeded_current_quota_error": RateLimited,
     "billing_hard_limit_reached": RateLimited,
     "too_many_requests": RateLimited,
+    "rate_limit_reached_error": RateLimited,
+    "rate_limited": RateLimited,
+    "throttling": RateLimited,
+    "throttlingexception": RateLimited,
     "resource_exhausted": RateLimited,
     "server_error": Unreachable,
     "internal_error": Unreachable,
     "internal_server_error": Unreachable,
     "overloaded_error": Unreachable,
+    "engine_overloaded_error": Unreachable,
     "service_unavailable": Unreachable,
     "unavailable": Unreachable,
     "timeout": Unreachable,
@@ -51,22 +56,30 @@ _REWORD = "Change the wording."
 _NO_BALANCE = "Check the account's balance and quota; waiting does not help."
 
 _BAD_KEY = re.compile(
-    r"(?:incorrect|invalid|expired|missing) api[ _-]?key|api[ _-]?key (?:is |was |has )?(?:not valid|invalid|expired)",
+    r"(?:incorrect|invalid|expired|missing) api[ _-]?key|api[ _-]?key (?:is |was |has )?(?:not valid|invalid|expired)"
+    r"|bearer token (?:is |has )?(?:not valid|invalid|expired)|login fail",
     re.IGNORECASE,
 )
 """How servers say with 400, or inside a 200, that a key is wrong."""
+
+_IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
+    (re.compile(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
+    (re.compile(r"internal (?:server )?error|overloaded|unavailable|timed? ?out", re.IGNORECASE), Unreachable),
+)
+"""How servers say inside a 200, where no status and no code that we know does, that they cannot answer now."""
 
 _FLAGGED = re.compile(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
 """How servers say with 403 that they will not answer this, whoever asks."""
 
 _SPENT = re.compile(
     r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit balance|out of credits"
-    r"|exceeded_current_quota|余额",
+    r"|exceeded_current_quota|arrearage|余额",
     re.IGNORECASE,
 )
 """How servers say that there is nothing left to pay with."""
 
 _WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
+_WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage")
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS = 4_000, 200
 
 
@@ -98,7 +111,7 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     return kind(message, status=status, code=code, parameter=parameter)
 
 
-_TELLTALES = frozenset({"error", "errors", "error_msg", "message", "detail", "x_groq"})
+_TELLTALES = frozenset({"error", "errors", "detail", "x_groq", "base_resp", *_WORDS})
 
 
 def raise_error_inside(data: Mapping[str, Any]) -> None:
@@ -109,11 +122,13 @@ def raise_error_inside(data: Mapping[str, Any]) -> None:
     if _TELLTALES.isdisjoint(data) and data.get("object") != "error":
         return
     is_answer = not data.keys().isdisjoint({"choices", "output", "response"})
-    is_text = any(isinstance(data.get(name), str) for name in ("message", "error_msg")) or "detail" in data
+    is_text = any(isinstance(data.get(name), str) for name in _WORDS) or "detail" in data
     if data.get("error") or data.get("object") == "error" or ((is_text or data.get("errors")) and not is_answer):
         raise failure(data)
     if isinstance(groq := data.get("x_groq"), dict) and groq.get("error"):
         raise failure(groq)
+    if _dictionary(data.get("base_resp")).get("status_code"):
+        raise failure(data)
 
 
 def is_spent(text: str) -> bool:
@@ -154,7 +169,9 @@ def _kind(status: int | None, codes: Iterable[str], said: str) -> type[ModelErro
         return _BY_STATUS[status]
     if status is not None and status >= 500:
         return Unreachable
-    otherwise = Unauthorized if _BAD_KEY.search(said) else Rejected
+    otherwise: type[ModelError] = Unauthorized if _BAD_KEY.search(said) else Rejected
+    if status is None and otherwise is Rejected:
+        otherwise = next((kind for words, kind in _IN_WORDS if words.search(said)), Rejected)
     return next((_BY_CODE[code.lower()] for code in codes if code.lower() in _BY_CODE), otherwise)
 
 
@@ -185,7 +202,9 @@ def _details(body: object) -> Mapping[str, Any]:
         body = body[0]
     if not isinstance(body, dict):
         return {"message": _readable(body) if isinstance(body, str) else ""}
-    error = body.get("error") or next(iter(_dictionaries(body.get("errors"))), body)
+    error = body.get("error") or next(iter(_dictionaries(body.get("errors"))), None) or body.get("base_resp") or body
+    if isinstance(error, str) and error.startswith("{"):
+        error = _parsed(error)  # Bedrock's servers write the object as text
     if isinstance(error, dict):
         return error
     return {**body, "message": body.get("message") or error}
@@ -195,8 +214,25 @@ def _message(details: Mapping[str, Any], body: object) -> str:
     """What is wrong, in the provider's words, or else all that it sent."""
     if fields := _invalid_fields(details):
         return "; ".join(f"{_location([field])}: {field.get('msg')}" for field in fields)
-    text = next(filter(None, (_text(details.get(name)) for name in ("message", "detail", "error_msg"))), None)
+    text = next(filter(None, (_text(details.get(name)) for name in _WORDS)), None)
+    if text and (behind := _behind(details)) and behind not in text:
+        return f"{text.rstrip('.')}: {behind}"
     return text or (json.dumps(body, default=str) if body else "no explanation was given")
+
+
+def _behind(details: Mapping[str, Any]) -> str:
+    """What the provider behind a router said, when the router tells it."""
+    raw = _dictionary(details.get("metadata")).get("raw")
+    body = _parsed(raw) if isinstance(raw, str) else raw
+    return _message(_details(body), body) if body else ""
+
+
+def _parsed(text: str) -> object:
+    """The JSON value that a text is, or else the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _invalid_fields(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -217,6 +253,10 @@ def _location(fields: list[Mapping[str, Any]]) -> str | None:
 def _entries(details: object, name: str) -> list[str]:
     """What Google's servers say under a name beside the code."""
     return [str(entry[name]) for entry in _dictionaries(details) if name in entry]
+
+
+def _dictionary(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _dictionaries(value: object) -> list[dict[str, Any]]:

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 _BROKEN = object()
 
+REASONING_FIELDS = {"reasoning_content", "reasoning", "thinking"}
+_GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "transcript"}
+"""Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
+
 _COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens", "cache_read_input_tokens")
+_WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
+_REASONING = ("reasoning_tokens",)
+"""What servers call the parts of these counts, which stand among the details or beside the counts themselves."""
+
 _MOST_TOKENS = 10**12
 """A greater number, as broken servers send it, counts no tokens."""
 
@@ -199,7 +208,8 @@ _raw_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None).raw_deco
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:
     """Token counts from a usage object whose input and output fields bear `names`, or those of the other protocol.
 
-    `details` are the names of their parts.
+    `details` are the names of their parts. What the total has above the two is counted where it belongs if a part is
+    just as great: some servers leave reasoning out of the output, or what they cached out of the input.
     """
     figures = dictionary(usage)
     names = next((pair for pair in (names, *_COUNTS) if any(figures.get(name) is not None for name in pair)), names)
@@ -207,14 +217,20 @@ def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) ->
     if counts == [None, None]:
         return Usage(requests=1, unreported=1)
     of_input, of_output = (dictionary(figures.get(name)) for name in details)
-    return Usage(
-        input_tokens=counts[0] or 0,
-        output_tokens=counts[1] or 0,
-        cached_tokens=_count(of_input.get("cached_tokens")) or 0,
-        reasoning_tokens=_count(of_output.get("reasoning_tokens")) or 0,
-        requests=1,
-        written_tokens=_count(of_input.get("cache_write_tokens")) or 0,
-    )
+    into, out = (count or 0 for count in counts)
+    cached, written = (_part(names, of_input, figures) for names in (_CACHED, _WRITTEN))
+    reasoning = _part(_REASONING, of_output, figures)
+    if (more := (_count(figures.get("total_tokens")) or 0) - into - out) > 0:
+        if more == cached + written:
+            into += more
+        elif more == reasoning or counts[1] is None:
+            out += more
+    return Usage(into, out, cached, reasoning, requests=1, written_tokens=written)
+
+
+def _part(names: Iterable[str], *homes: Mapping[str, Any]) -> int:
+    """The first of these counts that is there, and not 0."""
+    return next(filter(None, (_count(home.get(name)) for home in homes for name in names)), 0)
 
 
 def _count(value: object) -> int | None:
@@ -224,6 +240,29 @@ def _count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= _MOST_TOKENS else None
+
+
+def merged(name: str, old: object, new: object) -> Any:
+    """Two pieces of a field that is not ours: what grows is joined, entries of one index are merged."""
+    if isinstance(old, str) and isinstance(new, str) and name in _GROWING_FIELDS:
+        return old + new
+    if isinstance(old, list) and isinstance(new, list):
+        return _merged_entries(old, new)
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: merged(key, old.get(key), value) for key, value in new.items() if value is not None}
+    return new
+
+
+def _merged_entries(old: list[Any], new: list[Any]) -> list[Any]:
+    """The entries of a list so far with those of the next piece: one that goes on with the last is merged into it."""
+    entries = list(old)
+    for entry in new:
+        last, piece = (dictionary(value) for value in (entries[-1] if entries else None, entry))
+        if last.get("index") is not None and all(last.get(name) == piece.get(name) for name in ("index", "type")):
+            entries[-1] = merged("", last, piece)
+        else:
+            entries.append(entry)
+    return entries
 
 
 def assistant_message(

@@ -23,6 +23,7 @@ _ITEMS = "output"
 
 _RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 _NESTED = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
+_FINISHED = {"completed", "complete"}
 _ENDINGS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 
 
@@ -171,7 +172,7 @@ def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
     status = reading.word(data.get("status")) or "completed"
     if data.get("error"):
         raise failure(data)
-    if status == "completed":
+    if status in _FINISHED:
         return "stop"
     if status != "incomplete":
         raise BadResponse(f"The provider did not finish the answer: it is marked {status!r}. Try again.")
@@ -293,13 +294,17 @@ class _Reader:
         """The output items: those that the last event has, or else those that came before it, or were begun."""
         items = reading.dictionaries(output) or [item for _, item in sorted(self._done.items(), key=_in_order)]
         if not any(map(_is_call, items)):
-            whole = ((item, str(self._calls[place])) for place, item in self._begun.items())
-            items += [{**item, "arguments": arguments, "status": "completed"} for item, arguments in whole]
+            items += filter(_is_call, (self._whole(place) for place in self._begun))
         if not any(_said(items)) and (self._text or self._refusal):
             text = {"type": "output_text", "text": str(self._text)}
             parts = [{"type": "refusal", "refusal": str(self._refusal)}] if self._refusal else [text]
             items.append({"type": "message", "role": "assistant", "content": parts})
         return items
+
+    def _whole(self, place: str) -> dict[str, Any]:
+        """What became of a call that was begun: some servers end one that they made themselves as something else."""
+        begun = {**self._begun[place], "arguments": str(self._calls[place]), "status": "completed"}
+        return self._done.get(place, begun)
 
 
 def _in_order(entry: tuple[str, object]) -> tuple[int, str]:

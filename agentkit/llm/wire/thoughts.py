@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_NAMES = ("think", "thinking")
+_NAMES = ("think", "thinking", "thought")
 _BEGINNING = re.compile(rf"\s*<({'|'.join(_NAMES)})>\s*")
 
 _MOST_HELD = 1_000

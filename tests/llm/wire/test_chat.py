@@ -57,6 +57,10 @@ def test_the_schema_of_an_answer(strict):
         (AssistantMessage("", (CALL,)), {"content": None}),
         (AssistantMessage("Hi", extra={"reasoning": "Hm", "mood": "calm"}), {"content": "Hi", "mood": "calm"}),
         (
+            AssistantMessage("Hi", extra={"audio": {"id": "a"}, "executed_tools": [{}], "channel": "final"}),
+            {"content": "Hi"},
+        ),
+        (
             AssistantMessage("Hi", (CALL,), extra={"reasoning": "Hm", "reasoning_content": "Hm", "mood": "calm"}),
             {"content": "Hi", "reasoning": "Hm", "reasoning_content": "Hm", "mood": "calm"},
         ),

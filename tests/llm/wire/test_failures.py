@@ -63,6 +63,10 @@ def test_status_and_code_make_the_kind(status, code, kind):
         ),
         ({"message": {"detail": [{"loc": ["body"], "msg": "Boom"}]}}, "None: Boom", None, None),
         ({"detail": ["Boom"]}, '["Boom"]', None, None),
+        ({"Message": "Boom"}, "Boom", None, None),
+        ({"error": '{"message": "Boom", "code": "c"}'}, "Boom", "c", None),
+        ({"error": "{Boom"}, "{Boom", None, None),
+        ({"base_resp": {"status_code": 2013, "status_msg": "Boom"}}, "Boom", None, None),
     ],
 )
 def test_bodies_of_every_shape(body, message, code, parameter):
@@ -70,6 +74,47 @@ def test_bodies_of_every_shape(body, message, code, parameter):
     error = failure(body, status=400)
     assert str(error) == f"The provider answered 400: {message}"
     assert (error.status, error.code, error.parameter) == (400, code, parameter)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("Bang, please", "Boom: Bang, please"),
+        ('{"error": {"message": "Bang"}}', "Boom: Bang"),
+        ({"error": {"message": "Bang"}}, "Boom: Bang"),
+        ("[1", "Boom: [1"),
+        ("Boom", "Boom"),
+        ("", "Boom"),
+        (None, "Boom"),
+    ],
+)
+def test_a_router_tells_what_the_provider_behind_it_said(raw, message):
+    """The words of the provider behind a router follow the router's own, which explain nothing."""
+    error = failure({"error": {"message": "Boom", "code": 400, "metadata": {"raw": raw}}}, status=400)
+    assert str(error) == f"The provider answered 400: {message}"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": "api_error", "message": "Internal server error"}, Unreachable),
+        ({"type": "engine_overloaded_error", "message": "Boom"}, Unreachable),
+        ({"message": "The model is overloaded"}, Unreachable),
+        ({"code": "Throttling.RateQuota", "type": "Throttling", "message": "Boom"}, RateLimited),
+        ({"message": "quota exceeded"}, RateLimited),
+        ({"message": "Your API key is not valid: rate limit"}, Unauthorized),
+        ({"message": "Bearer token has expired"}, Unauthorized),
+        ({"code": "api_error", "message": "model not found"}, Rejected),
+    ],
+)
+def test_words_make_the_kind_where_nothing_else_does(error, kind):
+    """An error inside a 200 without a code that we know is of the kind that its words say."""
+    assert type(failure({"error": error})) is kind
+
+
+def test_words_do_not_overrule_a_status():
+    """A request that is refused with 400 is refused, whatever its words remind of."""
+    assert type(failure({"error": {"message": "rate limit must be a number"}}, status=400)) is Rejected
 
 
 def test_a_rate_limit_keeps_its_facts():
@@ -97,6 +142,8 @@ def test_long_messages_are_cut():
         {"detail": "x"},
         {"object": "error", "message": {}},
         {"error": {"code": 1}, "choices": []},
+        {"Message": "x"},
+        {"base_resp": {"status_code": 1004, "status_msg": "login fail"}, "choices": None},
     ],
 )
 def test_errors_inside_a_success(data):
@@ -113,6 +160,7 @@ def test_errors_inside_a_success(data):
         {"choices": [], "message": "?"},
         {"response": {}, "detail": "?"},
         {"message": {"content": "?"}},
+        {"base_resp": {"status_code": 0, "status_msg": ""}, "choices": []},
     ],
 )
 def test_answers_are_no_errors(data):

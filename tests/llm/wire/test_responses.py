@@ -177,6 +177,11 @@ def test_what_is_no_answer(data, kind, words):
             read({"type": "response.completed", "response": data})
 
 
+def test_an_answer_that_is_complete_is_completed():
+    """A server may call an answer complete or completed."""
+    assert Responses().decode({"status": "complete", "output": [TEXT]}).finish_reason == "stop"
+
+
 @pytest.mark.parametrize("details", [{"reason": "max_output_tokens"}, None, "?"])
 def test_an_answer_that_was_cut(details):
     """An answer that hit its limit is incomplete."""
@@ -282,6 +287,24 @@ def test_what_was_streamed_is_the_answer_when_the_end_has_none(arguments, last):
     _, response = read(DELTA, BEGUN, *arguments, {"type": "response.output_item.done", "item": None}, last)
     assert response.text == "Hi"
     assert response.tool_calls == (ToolCall("a", "f", "{}"),)
+
+
+@pytest.mark.parametrize("output", [[TEXT], []])
+def test_a_call_that_the_server_made_itself_is_none(output):
+    """A call that a server begins and ends as the results of its own search is not for the caller to make."""
+    results = {"type": "search_results", "queries": ["x"], "results": []}
+    done = [
+        {"type": "response.output_item.done", "output_index": at, "item": item}
+        for at, item in ((1, results), (2, TEXT))
+    ]
+    _, response = read(BEGUN, *done, completed(*output))
+    assert (response.text, response.tool_calls, response.finish_reason) == ("Hi", (), "stop")
+
+
+def test_a_call_that_ended_counts_when_the_last_event_has_only_text():
+    """A server whose last event leaves out a call has said it before."""
+    _, response = read(BEGUN, {"type": "response.output_item.done", "output_index": 1, "item": CALL}, completed(TEXT))
+    assert [call.id for call in response.tool_calls] == ["a"]
 
 
 def test_output_items_are_in_the_order_of_their_indexes():

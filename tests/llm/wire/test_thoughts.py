@@ -18,6 +18,7 @@ CASES = {
     "<think>Hm</think>Hi": ("Hm", "Hi"),
     "\n<think>\nH m\n</think>\n\nHi \n": ("H m", "Hi \n"),
     "<thinking>a </think> b</thinking> Hi": ("a </think> b", "Hi"),
+    "<thought>Hm</thought>Hi": ("Hm", "Hi"),
     "<think></think>Hi": ("", "Hi"),
     "<think>Hm": ("Hm", ""),
     "<think>Hm </th": ("Hm </th", ""),

@@ -138,10 +138,43 @@ def test_broken_json_is_shown_where_it_breaks_off():
         ({"total": 9}, Usage(requests=1, unreported=1)),
         (None, Usage(requests=1, unreported=1)),
         ("?", Usage(requests=1, unreported=1)),
+        # Moonshot and Together; DeepSeek; Mistral; proxies before Anthropic; Perplexity and SGLang
+        ({"in": 7, "out": 3, "cached_tokens": 2}, Usage(7, 3, 2, requests=1)),
+        ({"in": 7, "out": 3, "prompt_cache_hit_tokens": 2}, Usage(7, 3, 2, requests=1)),
+        ({"in": 7, "out": 3, "num_cached_tokens": 2, "in_details": {"cached_tokens": 0}}, Usage(7, 3, 2, requests=1)),
+        (
+            {"in": 7, "out": 3, "in_details": {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 1}},
+            Usage(7, 3, 4, requests=1, written_tokens=1),
+        ),
+        ({"in": 7, "out": 3, "reasoning_tokens": 2}, Usage(7, 3, 0, 2, requests=1)),
     ],
 )
 def test_figures_become_usage(figures, usage):
     """Token counts are read where they make sense; a server that gives none is counted as such."""
+    assert reading.usage_of(figures, NAMES, DETAILS) == usage
+
+
+@pytest.mark.parametrize(
+    ("figures", "usage"),
+    [
+        ({"in": 7, "out": 3, "total_tokens": 10}, Usage(7, 3, requests=1)),
+        ({"in": 7, "out": 3, "total_tokens": 8}, Usage(7, 3, requests=1)),
+        # xAI; Gemini; one that gives no output
+        ({"in": 7, "out": 3, "total_tokens": 15, "out_details": {"reasoning_tokens": 5}}, Usage(7, 8, 0, 5, 1)),
+        ({"in": 7, "out": 3, "total_tokens": 15}, Usage(7, 3, requests=1)),
+        ({"in": 7, "total_tokens": 15}, Usage(7, 8, requests=1)),
+        # a proxy before Anthropic
+        (
+            {"in": 1, "out": 3, "total_tokens": 10, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2},
+            Usage(7, 3, 4, requests=1, written_tokens=2),
+        ),
+        # Moonshot, whose sums are wrong by one
+        ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"reasoning_tokens": 4}}, Usage(7, 3, 0, 4, 1)),
+        ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"audio_tokens": 0}}, Usage(7, 3, requests=1)),
+    ],
+)
+def test_the_total_tells_what_the_figures_leave_out(figures, usage):
+    """Reasoning that a server leaves out of the output counts as output, and what it cached counts as input."""
     assert reading.usage_of(figures, NAMES, DETAILS) == usage
 
 
