@@ -11,7 +11,17 @@ from typing import Any
 
 from agentkit.llm.providers.offline.reading import Question, Shape, Span
 from agentkit.llm.providers.offline.vietnamese import stretches
-from agentkit.llm.providers.offline.words import GREETINGS, HERE, STOP_WORDS, idea, ideas, vocabulary, words
+from agentkit.llm.providers.offline.words import (
+    GREETINGS,
+    HERE,
+    STOP_WORDS,
+    idea,
+    ideas,
+    places_in,
+    vocabulary,
+    words,
+    zones_in,
+)
 from agentkit.messages import ToolSpec
 
 
@@ -22,6 +32,7 @@ class Kind(StrEnum):
     JSON = "json"
     SUM = "sum"
     PATH = "path"
+    ZONE = "zone"
     COMMAND = "command"
     CODE = "code"
     QUERY = "query"
@@ -156,7 +167,8 @@ def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapp
     """The ideas of the question that neither the tools nor the arguments account for."""
     told = {each for offer in used for each in offer.ideas}
     told |= {"file"} if "folder" in told else set()  # a folder is spoken of as its files
-    return question.ideas - told - ideas(words(" ".join(texts_in(list(arguments))))) - _ASKING - ideas(GREETINGS)
+    texts = [said for text in texts_in(list(arguments)) for said in (text, *places_in(text))]
+    return question.ideas - told - ideas(words(" ".join(texts))) - _ASKING - ideas(GREETINGS)
 
 
 def plain_schema(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -260,6 +272,11 @@ def _paths(offer: Offer) -> Iterator[str]:
         yield from (name for name in names if name.lower() not in idle and idea(name.lower()) not in offer.ideas)
 
 
+def _zones(offer: Offer) -> Iterator[str]:
+    """The time zones of the places that the question names."""
+    return zones_in(offer.question.text) if "time" in offer.question.ideas else iter(())
+
+
 def _introduced(question: Question, span: Span) -> bool:
     before = words(question.text[: span.start])
     return bool(before) and (before[-1] in ("named", "called") or idea(before[-1]) in ("file", "folder"))
@@ -330,6 +347,7 @@ _NAMES = {
     Kind.JSON: "json",
     Kind.SUM: "expression formula equation calculation",
     Kind.PATH: "path file filename filepath folder directory",
+    Kind.ZONE: "timezone tz",
     Kind.COMMAND: "command cmd",
     Kind.CODE: "code script python program",
     Kind.QUERY: "query question topic search keyword keywords",
@@ -339,13 +357,14 @@ _NAMES = {
 TELLING = (Kind.URL, Kind.JSON, Kind.SUM, Kind.PATH)
 """The kinds whose form alone suggests what is to be done."""
 
-FORMS = (*TELLING, Kind.COMMAND, Kind.CODE)
+FORMS = (*TELLING, Kind.ZONE, Kind.COMMAND, Kind.CODE)
 """The kinds whose form is found more surely by rule than by the engine."""
 _FINDERS: dict[Kind, Callable[[Offer], Iterator[str]]] = {
     Kind.URL: _shaped(Shape.URL),
     Kind.JSON: _shaped(Shape.JSON),
     Kind.SUM: _sums,
     Kind.PATH: _paths,
+    Kind.ZONE: _zones,
     Kind.COMMAND: _commands,
     Kind.CODE: _codes,
     Kind.QUERY: _topics,

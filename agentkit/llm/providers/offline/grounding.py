@@ -14,6 +14,7 @@ from agentkit.llm.providers.offline.words import (
     idea,
     ideas,
     numbers_in,
+    places_in,
     signed_numbers_in,
     spoken_numbers_in,
     vocabulary,
@@ -88,7 +89,7 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[Proposal]:
         return []
     if any(offer.support >= best.support for offer in offered if offer is not best):
         return []
-    needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in TELLING))
+    needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMS))
     return [Proposal(best.spec.name, {name: told[name] for name in needed if name in told})]
 
 
@@ -108,6 +109,8 @@ def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str])
     for name in offer.schemas:
         value = arguments.get(name)
         if value is None and name not in offer.required:
+            if offer.kinds.get(name) in FORMS and len(offer.candidates[name]) == 1:
+                mended[name] = offer.candidates[name][0]
             continue
         if name in offer.kinds:
             settled = _mended(offer, name, value)
@@ -125,7 +128,8 @@ def _mended(offer: Offer, name: str, value: Any) -> str | None:
     candidates = offer.candidates[name]
     if not isinstance(value, str) or not value:
         return candidates[0] if len(candidates) == 1 else None
-    overlaps = {text: max(_overlap(value, text), _overlap(value, offer.question.stretch(text))) for text in candidates}
+    names = {text: (text, offer.question.stretch(text), *places_in(text)) for text in candidates}
+    overlaps = {text: max(_overlap(value, each) for each in names[text]) for text in candidates}
     if any(overlaps.values()):
         best = max(candidates, key=lambda text: overlaps[text])
         wider = offer.kinds[name] is Kind.QUERY and best in value and value in offer.question.text

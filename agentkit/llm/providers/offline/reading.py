@@ -13,6 +13,7 @@ from agentkit.llm.providers.offline.words import (
     GREETINGS,
     INTERROGATIVES,
     LOOKUP,
+    NUMBER_WORD,
     NUMBER_WORDS,
     SMALL_TALK,
     SMALL_WITH_OTHERS,
@@ -237,18 +238,13 @@ def _without_trailing_marks(address: str) -> str:
     return address
 
 
-def _spoken_sums(text: str) -> Iterator[Span]:
-    for pattern, written in _SPOKEN_SUMS:
-        for match in pattern.finditer(text):
-            yield Span(Shape.SUM, match.expand(written), match.start(), match.end())
-
-
 def _sums(text: str) -> Iterator[Span]:
+    said = words(text)
     for match in _SUM.finditer(text):
         found = _balanced(match.group().strip(" \t\n,"))
         start = match.start() + match.group().index(found)
         if _OPERATION.search(found) and found.count("(") == found.count(")") and not _is_part(text, start, found):
-            sure = words(text) == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
+            sure = said == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
             written = _NUMBER_WORD.sub(lambda word: f"{NUMBER_WORDS[word.group().lower()]:g}", found)
             yield Span(Shape.SUM, sum_in_english(written), start, start + len(found), sure)
 
@@ -291,7 +287,7 @@ def _is_file_like(path: str) -> bool:
     return named or _FILE_LIKE.search(path) is not None
 
 
-_FINDERS = (_marked, _addresses, _spoken_sums, _sums, _paths)
+_FINDERS = (_marked, _addresses, _sums, _paths)
 
 _COLON = re.compile(r":\s+(?=\S)")
 _ASKED_FOR = (
@@ -336,7 +332,7 @@ _URL = re.compile(
 )
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+")
 
-_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(word for word in NUMBER_WORDS if len(word) > 2)})\b", re.IGNORECASE)
+_NUMBER_WORD = re.compile(rf"\b(?:{NUMBER_WORD})\b", re.IGNORECASE)
 _NUMBER = (
     r"(?<![\d.])(?>(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)%?"
     rf"|{_NUMBER_WORD.pattern})"
@@ -368,20 +364,6 @@ _LONGEST_OPERATOR = 40
 _JOINED = re.compile(r"[\w:@]|\.\d")
 _NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")
-_ALONE = rf"(?!\s*(?:{_INFIX}|{_POSTFIX}|,?\s*(?:and|to)\s+{_ATOM}))"
-_SPOKEN_SUMS = tuple(
-    (re.compile(rf"\b{pattern}{_ALONE}", re.IGNORECASE), written)
-    for pattern, written in (
-        (rf"add ({_NUMBER}) (?:and|to) ({_NUMBER})", r"\1 + \2"),
-        (rf"(?:sum|total) of ({_NUMBER}) and ({_NUMBER})", r"\1 + \2"),
-        (rf"(?:sum|total) of ({_NUMBER}), ({_NUMBER}),? and ({_NUMBER})", r"\1 + \2 + \3"),
-        (rf"subtract ({_NUMBER}) from ({_NUMBER})", r"\2 - \1"),
-        (rf"multiply ({_NUMBER}) (?:by|and|with) ({_NUMBER})", r"\1 * \2"),
-        (rf"product of ({_NUMBER}) and ({_NUMBER})", r"\1 * \2"),
-        (rf"divide ({_NUMBER}) by ({_NUMBER})", r"\1 / \2"),
-        (rf"half of ({_NUMBER})", r"\1 / 2"),
-    )
-)
 
 _PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNICODE)
 _FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[\w-]\.[A-Za-z]\w{0,5}$")

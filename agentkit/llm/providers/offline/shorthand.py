@@ -7,7 +7,15 @@ import re
 from collections.abc import Callable, Mapping
 
 from agentkit.llm.providers.offline.reading import Question, Shape
-from agentkit.llm.providers.offline.words import GREETINGS, SMALL_TALK, SPOKEN_NUMBER, STOP_WORDS, spoken, vocabulary
+from agentkit.llm.providers.offline.words import (
+    GREETINGS,
+    NUMBER_WORD,
+    SMALL_TALK,
+    SPOKEN_NUMBER,
+    STOP_WORDS,
+    spoken,
+    vocabulary,
+)
 
 
 def spelled_out(text: str) -> str:
@@ -87,14 +95,15 @@ def _misspellings(verb: str) -> set[str]:
 
 
 def _sums_spelled_out(text: str) -> str:
-    """The text with the sums that are told in words as formulas."""
-    for pattern, formula in _SUMS:
-        question = Question(text)
-        kept = [(span.start, span.end) for span in question.of(*_VERBATIM)]
+    """The text with the sums that are told in words as formulas; in a long text nobody tells one."""
+    for pattern, formula in _SUMS if len(text) <= _MAX_CHARS else ():
+        matches = list(pattern.finditer(text))
+        kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM)] if matches else []
         colon = _COLON.search(text)
         end = colon.start() if colon else len(text)
-        for match in reversed(list(pattern.finditer(text, 0, end))):
-            if not any(start < match.end() and match.start() < stop for start, stop in kept):
+        for match in reversed(matches):
+            inside = any(start < match.end() and match.start() < stop for start, stop in kept)
+            if match.start() < end and not inside:
                 text = text[: match.start()] + formula(match) + text[match.end() :]
     return text
 
@@ -105,8 +114,25 @@ def _template(written: str) -> Callable[[re.Match[str]], str]:
 
 def _of_list(match: re.Match[str]) -> str:
     """`mean(4, 8, 15)` for `average of 4, 8 and 15`."""
-    numbers = ", ".join(re.findall(r"\d[\d.]*", match.group(2).replace(", ", " ; ")))
-    return f"{_FUNCTIONS[match.group(1).lower()]}({numbers})"
+    written = next(name for name, said in _FUNCTIONS.items() if re.fullmatch(said, match.group(1), re.IGNORECASE))
+    return written.format(", ".join(_numbers(match.group(2))))
+
+
+def _joined(sign: str) -> Callable[[re.Match[str]], str]:
+    """`5 + 6 + 7` for `add 5, 6 and 7`."""
+    return lambda match: sign.join(_numbers(match.group(1)))
+
+
+def _numbers(text: str) -> list[str]:
+    return re.findall(_N, text, re.IGNORECASE)
+
+
+def _in_steps(match: re.Match[str]) -> str:
+    """`(13 * 17) - 5` for `13 * 17 and then subtract 5`."""
+    written = match.group(1)
+    for step in _STEP.finditer(match.group(2)):
+        written = f"({written}) {_OPERATORS[step.group(1).lower()]} {step.group(2)}"
+    return written
 
 
 def _rows(table: str) -> dict[str, str]:
@@ -115,6 +141,7 @@ def _rows(table: str) -> dict[str, str]:
     return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
 
 
+_MAX_CHARS = 1_000
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
 _COLON = re.compile(r":\s+(?=\S)")
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
@@ -177,23 +204,89 @@ _VERBS = vocabulary(
 )
 _SHORT_VERB = 5
 
-_NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
-_LIST = r"(\d[\d.]*(?:,\s+\d[\d.]*)*,?\s+(?:and|và)\s+\d[\d.]*|\d[\d.]*(?:,\s+\d[\d.]*)+)(?![\d%])"
-_FUNCTIONS = {"average": "mean", "mean": "mean", "median": "median", "sum": "sum", "largest": "max", "smallest": "min"}
+_N = rf"(?>(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|\b(?:{NUMBER_WORD})\b)"
+_LIST = rf"({_N}(?:, +{_N})*,? +(?:and|và) +{_N}|{_N}(?:, *{_N})+)"
+_ALONE = (
+    rf"(?!\s*(?:[-+*/^%\u00d7÷]|(?:plus|minus|times|divided|multiplied|squared|cubed|percent)\b|,? *and +{_N}| +to\b))"
+)
+_SUM = rf"([a-z]+\([^()]*\)|{_N}(?: [-+*/] {_N})+)(?=[\s?.!]*$)"
+_END = r"(?=[\s?.!]*$)"
+_OF = "(?: of| among| between)?(?: (?:the|these|following|numbers))*:? "
+_FUNCTIONS = {
+    "mean({})": "average|mean",
+    "median({})": "median",
+    "max({})": "largest|biggest|greatest|highest|maximum|max",
+    "min({})": "smallest|least|lowest|minimum|min",
+    "gcd({})": "greatest common (?:divisor|factor)|gcd|hcf",
+    "lcm({})": "(?:least|lowest) common multiple|lcm",
+}
+"""The calculator's functions of several numbers, and what people call them."""
+
+_OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
+_STEP = re.compile(
+    rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_N})", re.IGNORECASE
+)
 _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (SPOKEN_NUMBER, lambda match: f"{spoken(match.group()):.0f}"),
     *(
-        (re.compile(rf"\b{pattern}", re.IGNORECASE), written)
+        # of the templates' signs, # is a number, and _ at the end says that nothing else may be reckoned with it
+        (re.compile(rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}", re.IGNORECASE), written)
         for pattern, written in (
-            (rf"({'|'.join(_FUNCTIONS)}) of {_LIST}", _of_list),
-            (rf"difference between {_NUMBER} and {_NUMBER}\b", _template(r"\1 - \2")),
-            (rf"(?:twice|double) {_NUMBER}(?=[\s?.!]*$)", _template(r"2 * \1")),
-            (rf"a third of {_NUMBER}(?=[\s?.!]*$)", _template(r"\1 / 3")),
-            (rf"(?:a|one) quarter of {_NUMBER}(?=[\s?.!]*$)", _template(r"\1 / 4")),
-            (rf"{_NUMBER} to the (\d+)(?:st|nd|rd|th)(?: power)?\b", _template(r"\1 ** \2")),
-            (rf"{_NUMBER}\s?(?:%|percent) off (?:of )?\$?{_NUMBER}", _template(r"\2 * (100 - \1) / 100")),
-            (rf"(?:increase|raise) {_NUMBER} by {_NUMBER}\s?(?:%|percent)", _template(r"\1 * (100 + \2) / 100")),
-            (rf"(?:decrease|reduce) {_NUMBER} by {_NUMBER}\s?(?:%|percent)", _template(r"\1 * (100 - \2) / 100")),
+            (rf"({'|'.join(_FUNCTIONS.values())}){_OF}{_LIST}_", _of_list),
+            (rf"(?:sum|total){_OF}{_LIST}_", _joined(" + ")),
+            (rf"product{_OF}{_LIST}_", _joined(" * ")),
+            (rf"add(?: up| together)? {_LIST}(?: up| together)?{_END}", _joined(" + ")),
+            (rf"{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined(" + ")),
+            ("add # (?:and|to) #_", _template(r"\1 + \2")),
+            ("(?:subtract|take) #(?: away)? from #_", _template(r"\2 - \1")),
+            ("difference between # and #_", _template(r"\1 - \2")),
+            ("multiply # (?:by|and|with) #_", _template(r"\1 * \2")),
+            ("divide # by #_", _template(r"\1 / \2")),
+            (
+                "(?:split|share|divide) [$€£]?# (?:evenly |equally )?(?:by|among|between|into|in) # "
+                "(?:people|persons|friends|ways|parts|of us|equal parts)\\b",
+                _template(r"\1 / \2"),
+            ),
+            ("remainder (?:of|when|if|for) #(?: is)? (?:divided by|/) #_", _template(r"\1 % \2")),
+            ("half of #_", _template(r"\1 / 2")),
+            (rf"(?:twice|double) #{_END}", _template(r"2 * \1")),
+            (rf"(?:triple|thrice) #{_END}", _template(r"3 * \1")),
+            (rf"(?:a|one) third of #{_END}", _template(r"\1 / 3")),
+            (rf"(?:a|one) quarter of #{_END}", _template(r"\1 / 4")),
+            (rf"two thirds of #{_END}", _template(r"2 / 3 * \1")),
+            (rf"three quarters of #{_END}", _template(r"3 / 4 * \1")),
+            (r"# to the (\d+)(?:st|nd|rd|th)(?: power)?\b", _template(r"\1 ** \2")),
+            ("# raised to the power (?:of )?#", _template(r"\1 ** \2")),
+            ("square of #_", _template(r"\1 ** 2")),
+            ("cube of #_", _template(r"\1 ** 3")),
+            ("# factorial|factorial of #_", lambda match: f"factorial({match.group(1) or match.group(2)})"),
+            ("# choose #_", _template(r"comb(\1, \2)")),
+            ("log(?:arithm)? of # (?:(?:in|to|with) )?(?:the )?base #_", _template(r"log(\1, \2)")),
+            ("log(?:arithm)?(?: in| to| with)?(?: the)? base # of #_", _template(r"log(\2, \1)")),
+            ("natural log(?:arithm)? of #_", _template(r"ln(\1)")),
+            ("(sin|cos|tan)(?:e|ine|gent)? of #(?: degrees|°)", _template(r"\1(radians(\2))")),
+            (rf"(sin|cos|tan)(?:e|ine|gent)? of (pi(?:/\d+)?|{_N})(?: radians)?_", _template(r"\1(\2)")),
+            (r"(?:convert )?# degrees (?:in|to|into) radians\b", _template(r"radians(\1)")),
+            (r"(?:convert )?# radians (?:in|to|into) degrees\b", _template(r"degrees(\1)")),
+            (r"hypotenuse of #(?: and|,) #_", _template(r"hypot(\1, \2)")),
+            (r"round # to (?:the nearest )?#(?: decimals?| digits?)?(?: places?)?(?! \w)", _template(r"round(\1, \2)")),
+            (rf"round # (?:to the nearest (?:integer|whole number|whole)|up or down){_END}", _template(r"round(\1)")),
+            (r"what percent(?:age)? of # is #_", _template(r"\2 / \1 * 100")),
+            (r"what percent(?:age)? (?:is )?# (?:is )?of #_", _template(r"\1 / \2 * 100")),
+            (r"# is (?:what|how many) percent(?:age)? of #_", _template(r"\1 / \2 * 100")),
+            (r"#\s?(?:%|percent) (?:tip|tax|vat|sales tax) (?:on|for|of) [$€£]?#", _template(r"\1% of \2")),
+            (r"(?:tip|tax|vat) of #\s?(?:%|percent) (?:on|for|of) [$€£]?#", _template(r"\1% of \2")),
+            (r"#\s?(?:%|percent) off (?:of )?\$?#", _template(r"\2 * (100 - \1) / 100")),
+            (r"(?:increase|raise) # by #\s?(?:%|percent)", _template(r"\1 * (100 + \2) / 100")),
+            (r"(?:decrease|reduce) # by #\s?(?:%|percent)", _template(r"\1 * (100 - \2) / 100")),
+            (rf"half (?:of )?the {_SUM}", _template(r"(\1) / 2")),
+            (rf"(?:twice|double) the {_SUM}", _template(r"2 * (\1)")),
+            (rf"third of the {_SUM}", _template(r"(\1) / 3")),
+            (rf"square root of the {_SUM}", _template(r"sqrt(\1)")),
+            (rf"square of the {_SUM}", _template(r"(\1) ** 2")),
+            (rf"#\s?(%|percent) of the {_SUM}", _template(r"\1% of (\3)")),
+            (rf"# (plus|minus|times|divided by) the {_SUM}", _template(r"\1 \2 (\3)")),
+            (rf"({_N} [-+*/] {_N})((?:{_STEP.pattern})+)_", _in_steps),
         )
     ),
 )

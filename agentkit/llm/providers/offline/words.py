@@ -1,9 +1,11 @@
-"""What does a word mean here: which idea, which number, or nothing of its own?"""
+"""What does a word mean here: which idea, which number, which time zone, or nothing of its own?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from zoneinfo import available_timezones
 
 from agentkit.llm.providers.offline.vietnamese import in_english
 
@@ -48,7 +50,7 @@ def words(text: str) -> list[str]:
 
 def ideas(some_words: Iterable[str]) -> frozenset[str]:
     """The content words, each as its family's name or its stem: `files` and `document` are one idea."""
-    content = (word for word in plain(some_words) if word not in STOP_WORDS and word not in NUMBER_WORDS)
+    content = (word for word in plain(some_words) if word not in _EMPTY)
     return frozenset(idea(word) for word in content if not word.isdigit())
 
 
@@ -71,6 +73,32 @@ def plain(some_words: Iterable[str]) -> list[str]:
     return [word.replace("\u2019", "'").removesuffix("'s") for word in some_words]
 
 
+def zones_in(text: str) -> Iterator[str]:
+    """The time zones of the places that stand in a text as `in Tokyo`, `New York time` or `Asia/Tokyo`."""
+    said = re.findall(r"[\w/+-]+", text.lower())
+    for start in range(len(said)):
+        ends = (end for end in range(start + _MOST_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
+        end = next(ends, start)
+        placed = said[max(start - 1, 0)] in _AT or said[end : end + 1] == ["time"] or "/" in said[start]
+        if end > start and placed:
+            yield _zones()[" ".join(said[start:end])]
+
+
+def places_in(zone: str) -> Iterator[str]:
+    """The places that may be said for a time zone; none for a text that is no zone's name."""
+    if _ZONE.fullmatch(zone):
+        yield from (place for place, meant in _zones().items() if meant == zone)
+
+
+@cache
+def _zones() -> Mapping[str, str]:
+    """The zone of each place, in lower case: those that give a zone its name, and some that do not."""
+    known = [zone for zone in sorted(available_timezones()) if zone.partition("/")[0] not in _NO_PLACES]
+    cities = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in known}
+    others = {place.strip(): zone for zone, places in _PLACES.items() for place in places.split(",")}
+    return {**{zone.lower(): zone for zone in known}, **cities, "utc": "UTC", "gmt": "GMT", **others}
+
+
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _MINUS = re.compile(r"(?<![\w.)\]])[-\u2212][$€£]?$")
@@ -84,6 +112,8 @@ NUMBER_WORDS: dict[str, float] = {
     "an": 1.0,
     "half": 0.5,
 }
+NUMBER_WORD = "|".join(word for word in NUMBER_WORDS if len(word) > 2)
+"""Any of them that is not also an article, as a pattern."""
 
 _SCALES = {"hundred": 100.0, "thousand": 1_000.0, "million": 1_000_000.0}
 _UNIT, _TEN = "|".join(_COUNT.split()[1:10]), "|".join(["twenty", *_TENS.split()])
@@ -105,6 +135,7 @@ STOP_WORDS = vocabulary(
     much many long right exactly actually really quickly now current currently present following me following's
     using use via inside within called named yet chance come comes roughly approximately"""
 )
+_EMPTY = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # half of something is another thing
 GREETINGS = vocabulary(
     "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry pls plz"
 )
@@ -158,3 +189,30 @@ _FAMILIES = {
     "check": "valid validate check parse decode correct",
 }
 _FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for word in members.split()}
+
+_MOST_WORDS = 4
+_ZONE = re.compile(r"[A-Z]\w+(?:/[A-Z]\w+)+")
+_AT = vocabulary("in at for of to ở tại")
+_NO_PLACES = vocabulary("Etc US Canada Brazil Mexico Chile Factory localtime")
+_PLACES = {
+    "Asia/Ho_Chi_Minh": "vietnam, viet nam, việt nam, hanoi, ha noi, hà nội, ho chi minh city, sài gòn, đà nẵng",
+    "Asia/Tokyo": "osaka, kyoto, nhật bản",
+    "Asia/Shanghai": "china, beijing, shenzhen, guangzhou, trung quốc, bắc kinh",
+    "Asia/Seoul": "korea, south korea, busan, hàn quốc",
+    "Asia/Kolkata": "india, delhi, new delhi, mumbai, bangalore, chennai",
+    "Asia/Bangkok": "thailand, thái lan",
+    "Europe/London": "england, britain, the uk, uk, manchester, edinburgh",
+    "Europe/Paris": "france, lyon, marseille, pháp",
+    "Europe/Berlin": "germany, munich, hamburg, frankfurt, cologne, đức",
+    "Europe/Rome": "italy, milan, naples, florence, venice",
+    "Europe/Madrid": "spain, barcelona, valencia, seville",
+    "Europe/Zurich": "switzerland, geneva, basel, bern",
+    "Europe/Amsterdam": "netherlands, the netherlands, rotterdam, the hague",
+    "America/New_York": "boston, washington, philadelphia, miami, atlanta, new york city, nyc",
+    "America/Chicago": "houston, dallas, austin, new orleans",
+    "America/Los_Angeles": "california, san francisco, seattle, san diego, las vegas",
+    "America/Toronto": "ottawa",
+    "America/Sao_Paulo": "rio, rio de janeiro, brasilia",
+    "Africa/Johannesburg": "south africa, cape town, durban",
+}
+"""Large places that give no zone its name."""

@@ -114,6 +114,11 @@ def test_what_the_engine_withheld_counts_when_the_question_says_it_plainly():
             "list_directory: path",
         ),
         ("what time is it in Tokyo?", [("get_current_datetime", {"timezone": "Tokyo time"})], ""),
+        (
+            "what time is it in Quito?",
+            [("get_current_datetime", {"timezone": "Quito time"})],
+            "get_current_datetime: timezone",
+        ),
         ("read a.txt and b.txt", [("read_file", {"path": "a.txt b.txt"})], "not used: "),
     ],
 )

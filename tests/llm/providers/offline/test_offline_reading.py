@@ -32,10 +32,6 @@ def found(text, *shapes, orders=False):
         ("3 squared", "3 squared"),
         ("the square root of 81", "the square root of 81"),
         ("seven times eight", "7 times 8"),
-        ("multiply 14 by 6", "14 * 6"),
-        ("subtract 17 from 50", "50 - 17"),
-        ("half of 250", "250 / 2"),
-        ("the sum of 4, 8 and 15", "4 + 8 + 15"),
     ],
 )
 def test_a_sum_is_taken_whole(text, total):
@@ -113,11 +109,12 @@ def test_brackets_that_begin_unlike_json_are_left_alone():
     assert found("[x*x for x in y] and [see above]", Shape.JSON) == []
 
 
-def test_endless_brackets_are_read_in_no_time():
-    """Deep nesting neither overflows the stack nor takes long."""
+def test_endless_brackets_and_sums_are_read_in_no_time():
+    """Deep nesting neither overflows the stack nor takes long, nor do very many sums."""
     begin = time.monotonic()
     Question("[" * 20_000)
     Question("{'a':" * 5_000)
+    Question("half of the 1 + " * 1_200)
     assert time.monotonic() - begin < 30
 
 

@@ -6,11 +6,13 @@ from agentkit.llm.providers.offline.words import (
     idea,
     ideas,
     numbers_in,
+    places_in,
     plain,
     signed_numbers_in,
     spoken_numbers_in,
     stem,
     words,
+    zones_in,
 )
 
 
@@ -74,3 +76,29 @@ def test_numbers_in_words():
 def test_numbers_may_be_below_zero(text, numbers):
     """A minus before a number counts, a hyphen between two things does not."""
     assert signed_numbers_in(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "zones"),
+    [
+        ("what time is it in Tokyo?", ["Asia/Tokyo"]),
+        ("in new york right now", ["America/New_York"]),
+        ("London time", ["Europe/London"]),
+        ("Asia/Ho_Chi_Minh", ["Asia/Ho_Chi_Minh"]),
+        ("in Hanoi", ["Asia/Ho_Chi_Minh"]),
+        ("ở Hà Nội", ["Asia/Ho_Chi_Minh"]),
+        ("the time in UTC", ["UTC"]),
+        ("in San Francisco and in Paris", ["America/Los_Angeles", "Europe/Paris"]),
+        ("Tokyo drift", []),
+        ("in general, at the center, in time", []),
+    ],
+)
+def test_places_are_read_as_their_time_zones(text, zones):
+    """A place stands behind `in` or before `time`; a zone's own name stands anywhere."""
+    assert list(zones_in(text)) == zones
+
+
+def test_zones_are_said_as_places():
+    """What may be said for a zone, and for nothing else."""
+    assert {"asia/tokyo", "tokyo", "osaka", "japan"} - {*places_in("Asia/Tokyo")} == {"japan"}
+    assert list(places_in("a text / another")) == []

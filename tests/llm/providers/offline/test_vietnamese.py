@@ -54,8 +54,8 @@ def test_sums_in_words(text, written):
 @pytest.mark.parametrize(
     ("text", "tool", "arguments"),
     [
-        ("Bây giờ là mấy giờ?", "get_current_datetime", {}),
-        ("Hôm nay là thứ mấy?", "get_current_datetime", {}),
+        ("Bây giờ là mấy giờ?", "get_current_datetime", {"timezone": ()}),
+        ("Hôm nay là thứ mấy?", "get_current_datetime", {"timezone": ()}),
         ("Tính 25 * 48", "calculator", {"expression": ("25 * 48",)}),
         ("Đọc file README.md", "read_file", {"path": ("README.md",)}),
         ("Tra Wikipedia về Hồ Chí Minh", "wikipedia", {"query": ("Hồ Chí Minh",)}),
