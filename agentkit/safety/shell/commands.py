@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
 from agentkit.safety.shell import files, launchers
-from agentkit.safety.shell.knowledge.arguments import Argument, parsed
+from agentkit.safety.shell.knowledge.arguments import Argument, entry, parsed, perhaps_paths
 from agentkit.safety.shell.knowledge.tables import Rule, Spec, tables
 from agentkit.safety.shell.programs import inline, interpreters
 from agentkit.safety.shell.scope import (
@@ -33,8 +33,6 @@ _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
 _EVALUATING = "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete"
-_RUNNERS = {"poetry run", "uv run", "pdm run", "hatch run", "bundle exec", "pnpm exec", "npm exec", "conda run"}
-_FULL_NAME = {"-V", "--version", "--help"}
 
 
 def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -52,7 +50,7 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
         return
     if name not in tables().groups["talkers"]:
         spec = tables().specs.get(name)
-        for word in _not_only_written(name, words):
+        for word in perhaps_paths(name, words):
             yield from files.secrets(word, scope, listing=spec is not None and spec.paths == "list")
     yield from _by_rule(name, words, scope)
     yield from _told(name, words)
@@ -63,14 +61,8 @@ def _dynamic(words: list[Word]) -> Iterator[Finding]:
     yield from launchers.origin(words[0], words[0].source)
     why = "Which program it runs cannot be told before it runs."
     yield ask("dynamic-command", words[0].source, why, "Write the name of the program.")
-
-
-def _not_only_written(name: str, words: list[Word]) -> list[Word]:
-    """The arguments but those whose path is only written, which is judged on its own."""
-    groups = tables().groups
-    if name in groups["writers"]:
-        return []
-    return words[1:-1] if name in groups["copiers"] else words[1:]
+    if any(word.text == "-c" for word in words):
+        yield Command([Word("sh", words[0].source), *words[1:]])
 
 
 def _told(name: str, words: list[Word]) -> Iterator[Finding]:
@@ -90,9 +82,13 @@ def _told(name: str, words: list[Word]) -> Iterator[Finding]:
 def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
     known = tables()
     two = " ".join(word.text for word in words[:2])
-    yield from _run_by(words) if two in _RUNNERS else ()
+    yield from _run_by(words) if two in known.runners else ()
     if len(words) > 1 and two in known.languages:
         name, words = two, [words[0], Word("-e", words[1].source), *words[2:]]
+    elif len(words) > 1 and two in known.launchers:
+        name, words = two, [Word(two, words[0].source), *words[2:]]
+    if name in known.groups["carriers"]:
+        yield from launchers.suspected(words)
     if name in _SPECIAL:
         yield from _SPECIAL[name](words, scope)
     elif name in known.languages:
@@ -137,31 +133,18 @@ def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope
     return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress)
 
 
-def _spec(name: str, words: list[Word]) -> tuple[Spec, list[Word]] | None:
-    """The most special entry for a command, and the words after its name: "git stash list" before "git stash"."""
-    specs = tables().specs
-    general = specs.get(name)
-    rest = words[1:]
-    while general and general.paths == "subcommand" and rest and rest[0].text.startswith("-"):
-        rest = rest[2:] if rest[0].text in general.valued else rest[1:]
-    for count in (2, 1):
-        found = specs.get(" ".join([name, *(word.text for word in rest[:count])]))
-        if found and len(rest) >= count:
-            return found, rest[count:]
-    if general is None or general.paths == "subcommand":
-        return (Spec(), []) if general and all(word.text in _FULL_NAME for word in words[1:]) else None
-    return general, words[1:]
-
-
 def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
-    found = _spec(name, words)
+    found = entry(name, words)
     if found:
         yield from _by_arguments(*found, words, scope)
     elif "/" in name:
         yield from _own_program(words, scope)
+    elif len(words) == 2 and words[1].text in {"--version", "--help"} and re.fullmatch(r"[a-z][\w.+-]*", name):
+        yield reads(words[0].source)
     else:
         why = f"What {name} does is not known here."
         yield ask("unknown-command", words[0].source, why, "Use a common command, or ask for approval.")
+        yield from launchers.suspected(words)
 
 
 def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -234,10 +217,11 @@ _PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
 def _free(spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
     """What objects to the free arguments that are no text."""
     if spec.paths == "copy":
-        for word in targets[:-1]:
+        for word in targets[:-1] or targets:
             yield from files.read(word, scope)
-        for word in targets[-1:]:
+        for word in targets[1:][-1:] or [word for word in targets if not word.known]:
             yield from files.write(word, scope)
+            yield writes(word.source)
     elif spec.paths == "run":
         yield from launchers.run_arguments(targets, scope)
     elif spec.paths in _PATHS:
@@ -355,7 +339,21 @@ def _parallel(words: list[Word], scope: Scope) -> Iterator[Finding]:
     given = [word for word in words[end:] if not word.text.startswith(":::")] or [Word(UNKNOWN, words[0].source)]
     for finding in launchers.launched(tables().launchers["xargs"], words[:end], scope):
         yield Command([*finding.words, *given]) if isinstance(finding, Command) else finding
+        if isinstance(finding, Command) and " " in finding.words[0].text:
+            text = " ".join(word.text for word in finding.words)
+            yield from (Script(text.replace("{}", item.text), item.source) for item in given if item.known)
     yield ask("parallel", words[0].source, "It starts many processes at once.", "Use a loop.")
+
+
+def _head(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """head, which makes an end of a device that has none."""
+    few = re.fullmatch(r"-c ?\d{1,6} /dev/(zero|u?random)", " ".join(word.text for word in words[1:]))
+    yield from [reads(words[0].source)] if few else _by_spec("head", words, scope)
+
+
+def _fd(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    yield from launchers.fd(words)
+    yield from _by_spec("fd", words, scope)
 
 
 def _cd(words: list[Word], _scope: Scope) -> Iterator[Finding]:
@@ -379,7 +377,9 @@ _SPECIAL: dict[str, Callable[[list[Word], Scope], Iterator[Finding]]] = {
     **dict.fromkeys(("cd", "pushd", "popd"), _cd),
     "dd": _dd,
     "mv": _mv,
+    **dict.fromkeys(("fd", "fdfind"), _fd),
     "find": launchers.find,
+    "head": _head,
     "xargs": _xargs,
     "parallel": _parallel,
     "command": _command,

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _LOOP_ITEMS = 8
 _ENDLESS = re.compile(
     r"\s*(while\s+(true|:|\[{1,2}\s*1\s*\]{1,2}|\(\(\s*1\s*\)\)|echo\b[^;]*)|until\s+(false|\[\s*\]))\s*[;\n]"
-    r"|\s*for\s*\(\(\s*;\s*;"
+    r"|\s*for\s*\(\([^;]*;\s*;"
 )
-_BACKGROUND = re.compile(rb"&(?![&>\d])")
+_ENDS = re.compile(r"\b(break|wait|exit|return)\b")
 _BUILTINS = {
     *("cd", "pushd", "popd", "eval", "source", ".", "alias", "unalias", "trap", "exec", "command", "builtin", "set"),
     *("export", "declare", "local", "typeset", "readonly", "unset", "shift", "return", "exit", "mapfile", "getopts"),
@@ -187,10 +187,13 @@ def _operands(node: Node) -> tuple[list[Node], list[str]]:
 
 def loop(judge: Judge, node: Node, scope: Scope) -> Value:
     """A loop with while, until and for ((;;))."""
-    if _ENDLESS.match(source(node)):
-        judge.add(ask("endless", source(node)[:60], "It loops without end.", "Loop a number of times."))
-    elif _BACKGROUND.search(node.text or b"") and not re.match(r"while\s+(IFS=\S*\s+)?read\b", source(node)):
-        judge.add(ask("endless", source(node)[:60], "It may start processes without end.", "Loop over a list."))
+    text, beside = source(node), any(inner.type == "&" for inner in _descendants(node))
+    if _ENDLESS.match(text) and beside and not _ENDS.search(text):
+        judge.add(deny("fork-bomb", text, "it starts processes without end.", "Loop over a list."))
+    elif _ENDLESS.match(text):
+        judge.add(ask("endless", text[:60], "It loops without end.", "Loop a number of times."))
+    elif beside and not re.match(r"while\s+(IFS=\S*\s+)?read\b", text):
+        judge.add(ask("endless", text[:60], "It may start processes without end.", "Loop over a list."))
     for child in node.children if node.type == "c_style_for_statement" else ():
         if child.type in WORDS:
             judge.evaluate(child, substituted(judge, child, scope), scope)

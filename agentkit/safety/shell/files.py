@@ -6,6 +6,7 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from agentkit.decisions import Decision
@@ -81,6 +82,11 @@ def _matches(sample: str, pattern: str) -> bool:
     """As bash matches: part by part, a leading dot only when it is written."""
     pairs = zip(sample.split("/"), pattern.split("/"), strict=True)
     return all(fnmatch.fnmatchcase(a, b) and (not a.startswith(".") or b.startswith((".", "["))) for a, b in pairs)
+
+
+def perhaps_secret(word: Word, scope: Scope) -> bool:
+    """Whether a pattern, such as find takes, could match a secret."""
+    return _secret_glob(replace(word, glob=True), scope) is not None
 
 
 def secrets(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decision]:

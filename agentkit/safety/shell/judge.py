@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from agentkit.decisions import Decision, strictest
 from agentkit.levels import SafetyLevel
 from agentkit.safety.shell.knowledge.tables import Rule, tables
-from agentkit.safety.shell.scope import Scope, ask
+from agentkit.safety.shell.scope import Scope, ask, reads
 from agentkit.safety.shell.syntax import parsing
 from agentkit.safety.shell.walk import Walk
 
+_COMMENT = re.compile(r"\s*(#[^\n]*(\n\s*|$))+")
 _STRICTNESS = ("allow", "ask", "deny")
 
 
@@ -40,7 +42,10 @@ def judge_command(
 
 def _concluded(findings: list[Decision], command: str, *, contained: bool) -> Decision:
     """The strictest finding; of allowed ones, the one with the greatest harm, for all of them together."""
-    decision = strictest(findings or [ask("empty", command, "There is no command.", "Name a command.")])
+    if not findings:
+        only_said = _COMMENT.fullmatch(command)
+        return reads(command) if only_said else ask("empty", command, "There is no command.", "Name a command.")
+    decision = strictest(findings)
     if not decision.allowed:
         return replace(decision, egress=any(found.egress for found in findings))
     greatest = max(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from agentkit.safety import paths
 from agentkit.safety.shell import files
-from agentkit.safety.shell.knowledge.arguments import Argument, leading
+from agentkit.safety.shell.knowledge.arguments import Argument, leading, parsed
 from agentkit.safety.shell.knowledge.tables import Launcher, tables
 from agentkit.safety.shell.scope import (
     ANYTHING,
@@ -27,6 +29,10 @@ from agentkit.safety.shell.scope import (
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
 _ITEMS = 20
+_NAME_TESTS = {"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"}
+_ORDER = re.compile(r"\s*(!|(shell|spawn|exec|run-shell)\s)\s*")
+_MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
+_EACH = {"-x", "-X", "--exec", "--exec-batch"}
 _TRACES = re.compile(r"HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE")
 _LOADERS = re.compile(r"LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|BASH_FUNC.*")
 _DELICATE = re.compile(
@@ -42,6 +48,7 @@ _TAME_VALUES = (
         re.compile(r"(-(O\w?|g\d?|W[\w-]+|D\w+(=\w+)?|std=[\w+]+|fPIC|pedantic|pipe)\s*)*"),
     ),
     (re.compile(r"NODE_OPTIONS"), re.compile(r"--max-old-space-size=\d+")),
+    (re.compile(r"GOFLAGS"), re.compile(r"(-(mod=(mod|vendor|readonly)|count=\d+|race|v|short|tags=[\w,]+)\s*)*")),
 )
 _FINE = re.compile(
     r"PYTHON(DONTWRITEBYTECODE|UNBUFFERED|HASHSEED|UTF8|IOENCODING|OPTIMIZE|FAULTHANDLER|DEVMODE|ASYNCIODEBUG)|NODE_ENV"
@@ -67,7 +74,8 @@ def _is_tame(name: str, text: str, scope: Scope) -> bool:
     if name in {"PYTHONPATH", "NODE_PATH"} and _within(text, scope):
         return True
     tame = any(names.fullmatch(name) and values.fullmatch(text) for names, values in _TAME_VALUES)
-    return tame or bool(_FINE.fullmatch(name)) or text in {"cat", "less", "true", ""}
+    tame |= not name.endswith("PATH") and text in {"cat", "less", "true", ""}
+    return tame or bool(_FINE.fullmatch(name))
 
 
 def _within(text: str, scope: Scope) -> bool:
@@ -223,6 +231,7 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
         yield from files.read(root, scope)
         if any(word.text == "-delete" for word in words[start:]):
             yield from files.delete(root, scope)
+    yield from _chosen(words[start:], scope)
     for index, word in enumerate(words[start:], start):
         following = words[index + 1 : index + 2]
         if re.fullmatch(r"-(fprint0?|fls|fprintf)", word.text) and following:
@@ -232,6 +241,44 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
         elif word.text.startswith("-files0"):
             yield ask("unknown-path", word.source, "It looks where a file tells it to.")
     yield reads(words[0].source)
+
+
+def suspected(words: list[Word]) -> Iterator[Finding]:
+    """What a command may start that is not judged by itself: its last words, or a text after an option."""
+    names = tables().groups["suspects"]
+    for before, (index, word) in zip(words, enumerate(words[1:], 1), strict=False):
+        text = _ORDER.sub("", word.text)
+        if (text.split(None, 1) or [""])[0].rpartition("/")[2] not in names:
+            continue
+        if text == word.text and not re.search(r"\s", text):
+            yield Command(words[index:])
+        elif before.text.startswith("-") and not _MESSAGE.match(before.text):
+            yield Script(text, word.source)
+
+
+def fd(words: list[Word]) -> Iterator[Finding]:
+    """What fd starts for each path that it finds, by the words from its -x or -X on and those before."""
+    start = next((i for i, word in enumerate(words) if word.text in _EACH), len(words))
+    spec = tables().specs["fd"]
+    roots = [argument.word for argument in parsed(spec, words[1:start]) if argument.kind == "free"][spec.text :]
+    command = [replace(word, text=re.sub(r"\{(//?|/?\.)?\}", "{}", word.text)) for word in words[start + 1 :]]
+    given = [] if any("{}" in word.text for word in command) else [Word("{}", words[0].source)]
+    yield from _executed([*command, *given], roots or [Word(".", words[0].source)]) if command else ()
+
+
+def _chosen(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """What objects to the patterns by which find chooses what it hands to a command."""
+    if any(word.text.startswith(("-exec", "-ok")) for word in words):
+        for word in sought_names(words):
+            if files.perhaps_secret(word, scope):
+                yield ask("secret", word.source, "Its pattern could match files with keys.", "Name the files.")
+
+
+def sought_names(words: list[Word]) -> Iterator[Word]:
+    """The patterns by which find chooses files."""
+    for test, word in pairwise(words):
+        if test.text in _NAME_TESTS:
+            yield word
 
 
 def _executed(words: list[Word], roots: list[Word]) -> Iterator[Finding]:

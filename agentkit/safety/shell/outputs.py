@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from agentkit.safety import paths
-from agentkit.safety.shell.files import resolve
+from agentkit.safety.shell.files import perhaps_secret, resolve
 from agentkit.safety.shell.knowledge.tables import tables
+from agentkit.safety.shell.launchers import sought_names
 from agentkit.safety.shell.scope import A_FILE, NOTHING, PERHAPS_EMPTY, TAME, UNKNOWN, Scope, Value, Word
 from agentkit.safety.shell.syntax.words import ansi
 
@@ -78,6 +79,8 @@ def _is_named(name: str, words: list[Word], scope: Scope) -> bool:
     """Whether a command prints only numbers, dates and names inside the workspace."""
     pattern = _NAMERS.get(name)
     if not pattern or not re.fullmatch(pattern, _arguments(words[1:])):
+        return False
+    if name == "find" and any(perhaps_secret(word, scope) for word in sought_names(words)):
         return False
     return name == "date" or all(_within(word, scope) for word in words[1:])
 

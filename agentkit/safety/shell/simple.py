@@ -25,7 +25,7 @@ from agentkit.safety.shell.scope import (
     writes,
 )
 from agentkit.safety.shell.syntax import arithmetic
-from agentkit.safety.shell.syntax.words import source
+from agentkit.safety.shell.syntax.words import is_translation_mark, source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -61,7 +61,8 @@ def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word]) -> Value
             following += after
         else:
             parts = child.children if child.type == "command_name" else [child]
-            words += [word for part in parts for word in judge.expander(inner).words(part)]
+            expander = judge.expander(inner)
+            words += [word for part in parts if not is_translation_mark(part) for word in expander.words(part)]
     printed = judge.words([*words, *extra], inner)
     scope.adopt(inner)
     return _followed(judge, following, scope, printed)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MAX_STEPS = 400
 _MAX_DEPTH = 2 * parsing.MAX_DEPTH
 _HERE = {"eval", "source", "."}  # what they run is run in the same shell
-_HARMLESS_WRITERS = {"mkdir", "touch", "chmod", "rmdir"}  # what they make is empty, or as before
+_HARMLESS_WRITERS = {"mkdir", "touch", "chmod", "rmdir", "venv"}  # what they make is empty, or as before
 _BUILDERS = {"make", "gmake", "just", "rake", "ant", "gradle", "mvn", "ninja", "task", "docker", "gcc", "cmake"}
 _BEYOND = {"shell.too-deep", "shell.too-many", "shell.too-long"}
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
-from agentkit.safety.shell.knowledge.tables import Spec
+from agentkit.safety.shell.knowledge.tables import Spec, tables
 from agentkit.safety.shell.scope import Word
+
+_FULL_NAME = {"-V", "--version", "--help"}
+_WITH_FILE = {"-L"}  # whose text may hold a file's name
+_CHOOSING = {"--include", "-g", "--glob", "--iglob"}
+_SOUGHT = {"-e", "--regexp"}
+_NAME = re.compile(r"(?i)secrets?|credentials?")  # as good a name for a task, a branch or a test as for a file
 
 
 class Argument(NamedTuple):
@@ -83,3 +91,59 @@ def _short(spec: Spec, word: Word, rest: list[Word]) -> Iterator[Argument]:
 
 def _part(word: Word, text: str) -> Word:
     return Word(text, word.source, word.glob, word.origins)
+
+
+def entry(name: str, words: list[Word]) -> tuple[Spec, list[Word]] | None:
+    """The most special entry for a command and the words after its name: "git stash list" before "git stash"."""
+    specs = tables().specs
+    general = specs.get(name)
+    rest = words[1:]
+    if general is None or general.paths != "subcommand":
+        return (general, rest) if general else None
+    while rest and rest[0].text.startswith("-"):
+        rest = rest[2:] if rest[0].text in general.valued else rest[1:]
+    for count in (2, 1):
+        found = specs.get(" ".join([name, *(word.text for word in rest[:count])]))
+        if found and len(rest) >= count:
+            return found, rest[count:]
+    return (Spec(), []) if all(word.text in _FULL_NAME for word in words[1:]) else None
+
+
+def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
+    """The arguments that could name a file, but for those that are only written, which are judged on their own."""
+    known, rest = tables(), words[1:]
+    if name in known.groups["writers"]:
+        return []
+    if name in known.groups["copiers"]:
+        return rest[:-1]
+    if name == "find" or name in known.launchers:  # the command that it starts is judged on its own
+        inner = next((i for i, word in enumerate(rest) if word.text in known.groups["searchers"]), len(rest))
+        return rest[:inner]
+    found = entry(name, words) if rest else None
+    searching = name in known.groups["searchers"] or [word.text for word in words[:2]] == ["git", "grep"]
+    told = found and (searching or found[0].paths == "run")
+    if not found or not told:
+        return rest
+    texts = list(_texts(*found, searching=searching))
+    chosen = _chosen(*found) if searching else ()
+    return [*(word for word in rest if not (word.known and any(word is text for text in texts))), *chosen]
+
+
+def _chosen(spec: Spec, rest: list[Word]) -> Iterator[Word]:
+    """The patterns for the names of the files that are searched; they may match what they do not name."""
+    for argument in parsed(spec, rest):
+        if argument.flag in _CHOOSING and not argument.word.text.startswith("!"):
+            yield replace(argument.word, glob=True)
+
+
+def _texts(spec: Spec, rest: list[Word], *, searching: bool) -> Iterator[Word]:
+    """The arguments that name no file: what is sought, or a message and the name of a task, a branch or a test."""
+    arguments = list(parsed(spec, rest))
+    sought = _SOUGHT if searching else spec.pattern - _WITH_FILE
+    if not any(argument.flag in spec.instead for argument in arguments):
+        yield from [word for kind, word, _ in arguments if kind == "free"][: spec.text]
+    left_out = (word for _, word, flag in arguments if flag in _CHOOSING and word.text.startswith("!"))
+    yield from (*(word for _, word, flag in arguments if flag in sought), *left_out)
+    for word in rest:
+        if word.text.partition("=")[0] in sought or (not searching and _NAME.fullmatch(word.text)):
+            yield word

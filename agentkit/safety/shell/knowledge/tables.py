@@ -17,6 +17,8 @@ from agentkit.slotted import dataclass
 class Rule:
     """One objection: commands of these names whose arguments match `when` and not `unless` get the verdict.
 
+    The name "*" stands for every command, "@runs" for each that runs code of the workspace.
+
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
     written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
     """
@@ -119,6 +121,7 @@ class Tables:
     specs: dict[str, Spec]
     launchers: dict[str, Launcher]
     languages: dict[str, Language]
+    runners: frozenset[str]
     groups: dict[str, frozenset[str]]
     programs: tuple[ProgramRule, ...]
 
@@ -167,17 +170,25 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {name.strip(): _fields(row) for row in rows for name in row["names"].split(",")}
 
 
+def _groups_of(name: str, runners: set[str]) -> set[str]:
+    """The names by which rules may speak of a command: its own, and "@runs" if it runs code of the workspace."""
+    return {name, "@runs"} if name in runners else {name}
+
+
 @cache
 def tables() -> Tables:
     """The tables, loaded once."""
     data, rules = _load("commands.toml"), [_rule(row) for row in _load("rules.toml")["rules"]]
-    names = {name for rule in rules for name in rule.names}
+    specs = {name: Spec(**fields) for name, fields in _by_name(data["commands"]).items()}
+    runners = {name.split()[0] for name, spec in specs.items() if spec.effect == "runs"}
+    names = runners.union(*(rule.names for rule in rules))
     return Tables(
-        rules={name: tuple(rule for rule in rules if name in rule.names) for name in names},
+        rules={name: tuple(rule for rule in rules if rule.names & _groups_of(name, runners)) for name in names},
         every=tuple(rule for rule in rules if "*" in rule.names),
-        specs={name: Spec(**fields) for name, fields in _by_name(data["commands"]).items()},
+        specs=specs,
         launchers={name: Launcher(**_with_options(fields)) for name, fields in _by_name(data["launchers"]).items()},
         languages={name: Language(**_with_options(fields)) for name, fields in _by_name(data["languages"]).items()},
+        runners=frozenset(name.strip() for name in data["runners"].split(",")),
         groups={name: _split(text) for name, text in data["groups"].items()},
         programs=tuple(_program_rule(row) for row in data["programs"]),
     )

@@ -25,6 +25,7 @@ _NESTING = {
     *("negated_command", "concatenation", "redirected_statement", "parenthesized_expression", "array", "subscript"),
 }
 _CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNUSUAL = re.compile(r"[^\t\n -~]")
 # What is meant even where the text around it cannot be read.
 _MEANT: tuple[tuple[str, str, str], ...] = (
     (
@@ -60,11 +61,8 @@ def refusal(text: str) -> Decision | None:
     for mark, most in _MOST.items():
         if text.count(mark) > most:
             return ask("too-many", text[:80], f"It has more than {most} times {mark}.", "Run it in parts.")
-    for letter in text:
-        hidden = _CHARACTERS.match(letter) or (
-            letter > "\x7f" and unicodedata.category(letter) in {"Cf", "Zs", "Zl", "Zp"}
-        )
-        if hidden:
+    for letter in _UNUSUAL.findall(text):
+        if _CHARACTERS.match(letter) or unicodedata.category(letter) in {"Cf", "Zs", "Zl", "Zp"}:
             why = f"the character U+{ord(letter):04X} shows a text that is not the one that would run."
             return deny("hidden-character", letter, why, "Write the command in plain characters.")
     if not text.strip():

@@ -35,6 +35,13 @@ _A_PATH_OR_NOTHING = Value(UNKNOWN, frozenset({PERHAPS_EMPTY}))
 _MAX_WORDS = 64
 _MAX_TEXT = 10_000
 _MAX_RANGE = 100_000
+_SETTINGS = (  # variables that everybody may see: folders, and settings of tools
+    "OLDPWD TMPDIR EDITOR VISUAL PAGER BROWSER DISPLAY PYTHONPATH PYTHONHOME NODE_ENV NODE_PATH"
+    " JAVA_HOME GOPATH GOROOT GOBIN GOFLAGS CARGO_HOME RUSTUP_HOME CONDA_PREFIX CONDA_DEFAULT_ENV NVM_DIR ANDROID_HOME"
+    " LD_LIBRARY_PATH MANPATH CPATH LIBRARY_PATH PKG_CONFIG_PATH CC CXX CFLAGS CXXFLAGS LDFLAGS MAKEFLAGS DEBUG VERBOSE"
+    " XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR OMP_NUM_THREADS CUDA_VISIBLE_DEVICES FLASK_APP"
+    " FLASK_ENV DJANGO_SETTINGS_MODULE RAILS_ENV APP_ENV"
+)
 _ENVIRONMENT = {
     "IFS": Value(" \t\n"),
     "HOME": Value(HOME),
@@ -43,6 +50,7 @@ _ENVIRONMENT = {
     **dict.fromkeys(("HOSTNAME", "OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH_VERSION", "PIPESTATUS"), A_NAME),
     **dict.fromkeys(("USER", "LOGNAME", "LANG", "TERM", "COLUMNS", "LINES", "CI"), _A_NAME_OR_NOTHING),
     **dict.fromkeys(("SHELL", "VIRTUAL_ENV", "TZ", "LC_ALL"), _A_PATH_OR_NOTHING),
+    **dict.fromkeys(_SETTINGS.split(), ANYTHING),
     "!": _A_NAME_OR_NOTHING,
     "0": ANYTHING,
 }
@@ -146,6 +154,7 @@ class Expander:
             [
                 Value(_unescaped(piece)) if isinstance(piece, str) else self._raw(piece, quoted=quoted)
                 for piece in _children_and_gaps(node)
+                if isinstance(piece, str) or not is_translation_mark(piece)
             ]
         )
 
@@ -261,6 +270,12 @@ def substitutions(node: Node) -> Iterator[Node]:
             yield inner
         else:
             waiting.extend(reversed(inner.children))
+
+
+def is_translation_mark(node: Node) -> bool:
+    """Whether a node is the dollar of $"...", a text that bash may translate; the parser takes it for a word."""
+    following = node.next_sibling if node.type == "$" else None
+    return following is not None and following.type == "string" and following.start_byte == node.end_byte
 
 
 def source(node: Node) -> str:
