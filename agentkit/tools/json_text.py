@@ -21,10 +21,13 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 
 _FENCE = re.compile(r"\s*```\w*[ \t]*\r?\n")
 
+_HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_ESCAPE = re.compile(
     r"(?:\\\\)+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
+_MANY_DIGITS, _LARGE_EXPONENT = re.compile(r"[0-9.]{18}"), re.compile(r"[eE][+-]?[0-9]{3}")
+"""Where neither stands every number fits, and the parser reads it without asking, which takes half the time."""
 _LONE_CHARACTER = re.compile("[\ud800-\udfff]")
 
 _NOTES = {
@@ -104,11 +107,12 @@ class _Reader:
         self._remove_fence()
         self._check_depth()
         self._replace_surrogates()
+        is_long = _MANY_DIGITS.search(self._text) is not None
         try:
             data = json.loads(
                 self._text,
-                parse_float=self._float,
-                parse_int=self._integer,
+                parse_float=self._float if is_long or _LARGE_EXPONENT.search(self._text) else None,
+                parse_int=self._integer if is_long else None,
                 parse_constant=self._constant,
                 object_pairs_hook=self._object,
             )
@@ -144,7 +148,7 @@ class _Reader:
 
     def _replace_surrogates(self) -> None:
         """Halves of a pair are no characters: nothing could print or store them."""
-        if "\\u" in self._text:
+        if _HALF_ESCAPE.search(self._text):
             self._text = _LONE_ESCAPE.sub(self._whole_escape, self._text)
         found = _LONE_CHARACTER.search(self._text)
         if found:

@@ -104,13 +104,13 @@ def new_namespace(write: Callable[[str, str], object], shown: list[str]) -> dict
     from agentkit.sandbox.guard.facades.modules import Importer
     from agentkit.sandbox.guard.functions import Streams, make_builtins
     from agentkit.sandbox.guard.likeness import Boxed, opaque
-    from agentkit.sandbox.guard.substitutes import substitutes
+    from agentkit.sandbox.guard.substitutes import substitutes, system_facade
     from agentkit.sandbox.guard.syntax import expressions
 
     namespace: dict[str, Any] = {"__name__": MAIN, "__doc__": None}
     guard = Guard(namespace)
     streams = Streams(write)
-    importer = Importer(substitutes(guard, streams), guard.know)
+    importer = Importer(substitutes(guard, streams), guard.know, {"sys": system_facade(guard, streams)})
 
     def show(value: object) -> None:
         if value is not None:

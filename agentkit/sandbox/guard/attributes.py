@@ -56,7 +56,7 @@ class Guard:
         self._own_classes: set[type] = set()
         self._known_classes: set[type] = {NoneType, type(NotImplemented), type(Ellipsis)}
         self._standing: dict[type, type] = {}
-        self._settable: set[type] = {SimpleNamespace}
+        self._settable: dict[type, frozenset[str] | None] = {SimpleNamespace: None}
         self.type = TypeFunction(self.type_of)
         self._kinds: dict[type, Any] = {Attributes: dict, Kind: self.type, TypeFunction: self.type}
         self._readers = {
@@ -92,9 +92,9 @@ class Guard:
         """Say the replacement wherever a class would be named among the bases of another."""
         self._standing[original] = replacement
 
-    def let_set(self, kind: type) -> None:
-        """Let the program set attributes of objects of exactly this class."""
-        self._settable.add(kind)
+    def let_set(self, kind: type, names: frozenset[str] | None = None) -> None:
+        """Let the program set attributes of objects of exactly this class, or those names only."""
+        self._settable[kind] = names
 
     def is_own_class(self, kind: type) -> bool:
         """Whether the program wrote the class or one that it derives from."""
@@ -268,8 +268,7 @@ class Guard:
             return value
         if self.is_own(value) or issubclass(kind, BaseException):
             return value
-        hint = "what is printed is caught with contextlib.redirect_stdout" if kind.__name__ == "Facade" else OWN_HINT
-        raise RefusedAttribute(f"attributes of this {kind.__name__!r} cannot be set here", hint)
+        raise RefusedAttribute(f"attributes of this {kind.__name__!r} cannot be set here", OWN_HINT)
 
     def check_set(self, value: Any, name: str) -> None:
         """Refuse an attribute that must not be set, or deleted."""
@@ -278,6 +277,9 @@ class Guard:
         if not may_set(as_python_reads(name)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be set here", OWN_HINT)
         self.write(value)
+        names = self._settable.get(type(value))
+        if names is not None and name not in names:
+            raise RefusedAttribute(f"the attribute {name!r} of this {type(value).__name__!r} cannot be set here")
 
     # Classes
 

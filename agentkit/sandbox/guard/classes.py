@@ -25,11 +25,23 @@ def class_builder(guard: Guard) -> Callable[..., type]:
         )
         if not offered or guard.type in bases or any(issubclass(base, type) for base in resolved):
             raise Refused("metaclasses are not available here", "use a class decorator or __init_subclass__")
+        check_mixture(resolved)
         if metaclass is not None and metaclass is not guard.type:
             keywords["metaclass"] = likened(metaclass)
         return guard.own_class(builtins.__build_class__(body, name, *bases, **keywords))
 
     return build_class
+
+
+def check_mixture(bases: Iterable[type]) -> None:
+    """Refuse a text or an error that is also an object with a field of a delicate name, which would be read off it.
+
+    Annotations are looked at, as they stand before any subclass does, and a class may become a dataclass later.
+    """
+    kinds = {kind for base in bases for kind in base.__mro__}
+    if any(issubclass(kind, str | BaseException) for kind in kinds):
+        for kind in kinds:
+            check_fields(DELICATE.intersection(getattr(kind, "__annotations__", ())), plain=not is_plain(kind))
 
 
 def matchable(kind: Any, count: int) -> Any:

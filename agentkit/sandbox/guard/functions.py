@@ -165,9 +165,17 @@ def printing(guard: Guard, streams: Streams) -> Callable[..., None]:
         for name, given in (("sep", sep), ("end", end)):
             if not isinstance(given, str | None):
                 raise TypeError(f"{name} must be None or a string, not {type(given).__name__}")
-        text = str.join(" " if sep is None else sep, map(str, values)) + str.__str__("\n" if end is None else end)
         target = streams.stdout if file is None else file
-        guard.read(target, "write")(text)
+        write = guard.read(target, "write")
+        between, last = " " if sep is None else sep, "\n" if end is None else end
+        if type(target) is Stream:
+            write(str.join(between, map(str, values)) + str.__str__(last))
+        else:  # what the program wrote itself sees each piece, as it does from Python
+            for number, value in enumerate(values):
+                if number:
+                    write(between)
+                write(str(value))
+            write(last)
         if flush:
             guard.read(target, "flush")()
 

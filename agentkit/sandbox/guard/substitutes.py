@@ -1,13 +1,15 @@
 """What do facades hand out instead of functions that follow attribute names, or build what they are told?"""
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from agentkit.sandbox.guard.attributes import MAIN, Guard
 from agentkit.sandbox.guard.classes import check_fields, is_plain
 from agentkit.sandbox.guard.ending import Refused, RefusedCall, own_lines
 from agentkit.sandbox.guard.facades.enumerations import enumerations
+from agentkit.sandbox.guard.facades.modules import Facade
 from agentkit.sandbox.guard.functions import Streams, leave
 from agentkit.sandbox.guard.likeness import Kind, likened
 
@@ -18,6 +20,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
     """For each module that needs some: what makes its guarded names, when it is first imported."""
     return {
         "abc": _abc,
+        "ast": _ast,
         "contextlib": lambda: _contextlib(streams),
         "copy": lambda: _copy(guard),
         "dataclasses": lambda: Dataclasses(guard).names(),
@@ -30,6 +33,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "textwrap": lambda: _textwrap(guard),
         "traceback": lambda: _traceback(streams),
         "typing": lambda: _typing(guard),
+        "warnings": lambda: _warnings(streams),
     }
 
 
@@ -51,6 +55,18 @@ def _abc() -> dict[str, Any]:
     from abc import ABCMeta
 
     return {"ABCMeta": Kind(ABCMeta)}
+
+
+def _ast() -> dict[str, Any]:
+    import ast
+
+    def literal_eval(text: str, /) -> Any:
+        """The value of a literal: a text only, as a tree may hold objects of the program."""
+        if not isinstance(text, str):
+            raise TypeError(f"literal_eval() takes a text here, not a {type(text).__name__!r}")
+        return ast.literal_eval(str.__str__(text))
+
+    return {"literal_eval": literal_eval}
 
 
 def _contextlib(streams: Streams) -> dict[str, Any]:
@@ -209,14 +225,25 @@ class SingleDispatch:
 
         self._guard = guard
         self._function = singledispatch(function)
-        self.registry = self._function.registry
-        self.dispatch = self._function.dispatch
+        self._registered: dict[Any, Any] = {object: function}
         self.__name__ = guard.read(function, "__name__")
         self.__doc__ = guard.read(function, "__doc__")
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the implementation."""
         return self._function(*arguments, **keywords)
+
+    @property
+    def registry(self) -> Mapping[Any, Any]:
+        """The implementations by what they were registered for: a likeness stays one."""
+        return MappingProxyType(self._registered)
+
+    def dispatch(self, cls: Any) -> Any:
+        """The implementation for a class: a real one, as an object that poses as one would be shown others."""
+        kind = likened(cls) if isinstance(cls, Kind) else cls
+        if not issubclass(type(kind), type):
+            raise TypeError(f"dispatch() takes a class, not a {type(kind).__name__!r}")
+        return self._function.dispatch(kind)
 
     def register(self, cls: Any, function: Any = None) -> Any:
         """Add an implementation for a class, which may be told by the annotation of its first parameter."""
@@ -225,11 +252,11 @@ class SingleDispatch:
             if not classes or isinstance(classes[0], str):
                 raise RefusedCall("the class to register for is not known", "write @function.register(int)")
             return self.register(classes[0], cls)
-        if isinstance(cls, Kind):
-            cls = likened(cls)
         if function is None:
             return lambda given: self.register(cls, given)
-        return self._function.register(cls, function)
+        self._function.register(likened(cls) if isinstance(cls, Kind) else cls, function)
+        self._registered[cls] = function
+        return function
 
 
 def _operator(guard: Guard) -> dict[str, Any]:
@@ -258,11 +285,17 @@ def _pprint(streams: Streams) -> dict[str, Any]:
     import pprint as original
 
     class PrettyPrinter(original.PrettyPrinter):
-        """Prints where the program prints."""
+        """Prints where the program prints; Python's own stream is no attribute of it."""
+
+        def __init__(
+            self, indent: int = 1, width: int = 80, depth: int | None = None, stream: Any = None, **options: Any
+        ) -> None:
+            self._target = streams.stdout if stream is None else stream
+            super().__init__(indent, width, depth, self._target, **options)
 
         def pprint(self, value: Any) -> None:
             """Print one value."""
-            streams.stdout.write(self.pformat(value) + "\n")
+            self._target.write(self.pformat(value) + "\n")
 
     def pprint(value: Any, stream: Any = None, **options: Any) -> None:
         """Print one value, over several lines if it is long."""
@@ -286,9 +319,33 @@ def _sys(streams: Streams) -> dict[str, Any]:
         "argv": [""],
         "exit": leave,
         "setrecursionlimit": setrecursionlimit,
-        "stdout": streams.stdout,
-        "stderr": streams.stderr,
+        **vars(streams),
     }
+
+
+def system_facade(guard: Guard, streams: Streams) -> type[Facade]:
+    """The class of `sys`, whose `stdout` and `stderr` are where the program prints at that moment, and can be set."""
+
+    class SystemFacade(Facade):
+        """A facade with two names that live."""
+
+        def __init__(self, module: str, values: dict[str, Any]) -> None:
+            super().__init__(module, {name: value for name, value in values.items() if name not in vars(streams)})
+
+        def __getattr__(self, name: str) -> Any:
+            return vars(streams)[name] if name in vars(streams) else super().__getattr__(name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name in vars(streams):
+                setattr(streams, name, value)
+            else:
+                super().__setattr__(name, value)
+
+        def __delattr__(self, name: str) -> None:
+            super().__setattr__(name, None)
+
+    guard.let_set(SystemFacade, frozenset(vars(streams)))
+    return SystemFacade
 
 
 def _traceback(streams: Streams) -> dict[str, Any]:
@@ -307,6 +364,15 @@ def _traceback(streams: Streams) -> dict[str, Any]:
         streams.stderr.write(format_exc())
 
     return {"format_exc": format_exc, "print_exc": print_exc}
+
+
+def _warnings(streams: Streams) -> dict[str, Any]:
+    from agentkit.sandbox.guard.facades.warned import Warnings
+
+    def show(text: str) -> None:
+        streams.stderr.write(text)
+
+    return Warnings(show).names()
 
 
 def _typing(guard: Guard) -> dict[str, Any]:

@@ -193,6 +193,13 @@ def _round(number: Number, digits: Number = 0) -> Number:
     return round(number, places) if places else round(number)
 
 
+def _cube_root(number: Number) -> float:
+    """Exact where the root is whole, which the machine's own library may miss by the last digit."""
+    root = math.cbrt(number)
+    whole = round(root)
+    return float(whole) if whole**3 == number else root
+
+
 def _sign(number: Number) -> int:
     return (number > 0) - (number < 0)
 
@@ -270,7 +277,7 @@ FUNCTIONS: dict[str, Function] = {
     "float": Function(float),
     "round": Function(_round, 1, 2, "a number and how many decimal places, from -30 to 30"),
     "sqrt": Function(math.sqrt, domain=_NOT_NEGATIVE),
-    "cbrt": Function(math.cbrt),
+    "cbrt": Function(_cube_root),
     "isqrt": Function(_on_whole(math.isqrt), domain=_COUNTS),
     "hypot": Function(math.hypot, 2, None, _ANY),
     "pow": Function(_modular_power, 2, 3, "a result among the real numbers, and whole numbers when there are three"),

@@ -17,6 +17,7 @@ LISTS = {
     "__future__": "annotations",
     "abc": "ABC ABCMeta abstractmethod abstractproperty abstractclassmethod abstractstaticmethod",
     "array": "array typecodes",
+    "ast": "literal_eval",
     "base64": """b64encode b64decode standard_b64encode standard_b64decode urlsafe_b64encode urlsafe_b64decode
         b32encode b32decode b32hexencode b32hexdecode b16encode b16decode a85encode a85decode b85encode b85decode
         encodebytes decodebytes""",
@@ -48,6 +49,7 @@ LISTS = {
     "difflib": """Differ IS_CHARACTER_JUNK IS_LINE_JUNK Match SequenceMatcher context_diff get_close_matches ndiff
         restore unified_diff""",
     "enum": "CONFORM EJECT Enum Flag FlagBoundary IntEnum IntFlag KEEP STRICT StrEnum auto unique",
+    "fnmatch": "filter fnmatch fnmatchcase translate",
     "fractions": "Fraction",
     "functools": """cache cached_property cmp_to_key lru_cache partial partialmethod reduce singledispatch
         total_ordering update_wrapper wraps""",
@@ -58,6 +60,8 @@ LISTS = {
     "hmac": "HMAC compare_digest digest new",
     "html": "escape unescape",
     "io": "BytesIO SEEK_CUR SEEK_END SEEK_SET StringIO UnsupportedOperation",
+    "ipaddress": """AddressValueError IPv4Address IPv4Interface IPv4Network IPv6Address IPv6Interface IPv6Network
+        NetmaskValueError collapse_addresses ip_address ip_interface ip_network summarize_address_range""",
     "itertools": """accumulate batched chain combinations combinations_with_replacement compress count cycle dropwhile
         filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest""",
     "json": "JSONDecodeError JSONDecoder JSONEncoder decoder dump dumps load loads",
@@ -81,6 +85,7 @@ LISTS = {
     "re": """A ASCII DOTALL I IGNORECASE M MULTILINE Match NOFLAG Pattern PatternError RegexFlag S U UNICODE VERBOSE X
         compile error escape findall finditer fullmatch match purge search split sub subn""",
     "secrets": "SystemRandom choice compare_digest randbelow randbits token_bytes token_hex token_urlsafe",
+    "shlex": "join quote split",
     "statistics": """NormalDist StatisticsError correlation covariance fmean geometric_mean harmonic_mean kde
         linear_regression mean median median_grouped median_high median_low mode multimode pstdev pvariance quantiles
         stdev variance""",
@@ -112,6 +117,7 @@ LISTS = {
     "urllib.parse": """parse_qs parse_qsl quote quote_plus unquote unquote_plus urldefrag urlencode urljoin urlparse
         urlsplit urlunparse urlunsplit""",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid4 uuid5",
+    "warnings": "catch_warnings filterwarnings resetwarnings simplefilter warn",
     "zlib": "adler32 compress crc32 decompress error",
     "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
 }
@@ -120,8 +126,8 @@ TABLE = {module: tuple(names.split()) for module, names in LISTS.items()}
 ROOTS = {module.partition(".")[0] for module in TABLE} | {"_strptime", "copyreg", "encodings", "locale", "warnings"}
 # Left out where the modules are named, so that the text stays short.
 LESS_USED = words(
-    """abc array bisect binascii cmath colorsys difflib graphlib heapq hmac html keyword numbers pprint queue secrets
-    struct traceback types unicodedata uuid zlib"""
+    """abc array ast bisect binascii cmath colorsys difflib fnmatch graphlib heapq hmac html ipaddress keyword numbers
+    pprint queue secrets shlex struct traceback types unicodedata uuid warnings zlib"""
 )
 available_modules = tuple(sorted(module for module in TABLE if not module.startswith("_")))
 
@@ -141,7 +147,6 @@ HINTS = {
     "asyncio": "write plain functions and call them in turn",
     "logging": "use print",
     "timeit": "use time.perf_counter",
-    "ast": "read values with json.loads, int or float",
     "unittest": "use assert",
     "argparse": "write the values into variables",
     "inspect": "the code can only look at its own objects, with type, dir, vars and hasattr",
@@ -160,7 +165,7 @@ class Facade:
         offered = ", ".join(TABLE[module])
         raise RefusedAttribute(f"module {module!r} has no {name!r} here", f"available: {offered}")
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
+    def __setattr__(self, name: str, value: object) -> None:
         raise RefusedAttribute(f"{name!r} of module {vars(self)['__name__']!r} cannot be set")
 
     def __repr__(self) -> str:
@@ -190,9 +195,18 @@ def import_for_python(name: str, *rest: Any) -> Any:
 class Importer:
     """The facades of one run, each made when it is first asked for."""
 
-    def __init__(self, substitutes: dict[str, Callable[[], dict[str, Any]]], made: Callable[[Any], object]) -> None:
-        """`substitutes` makes a module's guarded replacements; `made` hears of each value that is handed out."""
+    def __init__(
+        self,
+        substitutes: dict[str, Callable[[], dict[str, Any]]],
+        made: Callable[[Any], object],
+        kinds: dict[str, type[Facade]] | None = None,
+    ) -> None:
+        """`substitutes` makes a module's guarded replacements; `made` hears of each value that is handed out.
+
+        `kinds` are the classes of facades that are more than frozen.
+        """
         self._substitutes = substitutes
+        self._kinds = kinds or {}
         self._made = made
         self._facades: dict[str, Facade] = {}
 
@@ -218,7 +232,7 @@ class Importer:
         values = {name: value for name, value in values.items() if name in TABLE[module]}
         for value in values.values():
             self._made(value)
-        return Facade(module, values)
+        return self._kinds.get(module, Facade)(module, values)
 
     def import_module(self, module: str, alias: str) -> Facade:
         """`import a.b` gives a, `import a.b as alias` gives b."""
@@ -229,7 +243,7 @@ class Importer:
         """`from module import name`."""
         if f"{module}.{name}" in TABLE:
             return self.facade(f"{module}.{name}")
-        offered = vars(self.facade(module))
-        if name not in offered or name not in TABLE[module]:
+        offered = self.facade(module)
+        if name not in TABLE[module] or not hasattr(offered, name):
             raise RefusedImport(f"module {module!r} has no {name!r} here", "available: " + ", ".join(TABLE[module]))
-        return offered[name]
+        return getattr(offered, name)
