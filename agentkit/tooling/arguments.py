@@ -11,13 +11,15 @@ from typing import Any, cast
 
 from agentkit.errors import BadArguments
 from agentkit.tooling.meaning import values
-from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN
+from agentkit.tooling.meaning.grouping import regrouped
+from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN
 from agentkit.tooling.meaning.spelling import read_json
 from agentkit.tooling.strict import Schema, admits_null
 
 _MOST_TEXT = 1_000
 _MOST_SENTENCES = 5
 _MOST_SHOWN = 80
+_MOST_REFERENCES = 100
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MOST_SHOWN
 
@@ -113,19 +115,32 @@ def repaired(
     for path, what, _ in faults:
         if path:
             reasons.setdefault(path, []).append(what)
+    is_misnamed = any(len(path) == 1 and whats in ([MISSING], [UNKNOWN]) for path, whats in reasons.items())
+    whole = regrouped(arguments, schema) if is_misnamed and schema else None
+    if whole is not None:
+        return whole
     for path, whats in reasons.items():
-        value: Any = functools.reduce(_inside, path, cast("Any", arguments))
-        around, last = path[:-1], path[-1]
-        if whats in ([MISSING], [UNKNOWN]):
-            changes.update(_renamed(arguments, path, schema or {}))
-        elif value is None and isinstance(last, str) and (around or last in optional):
-            changes[path] = _DROPPED
-        elif value is not _ABSENT:
-            may_drop = last in optional or (bool(around) and _is_optional(path, schema or {}))
-            new = _meant(value, whats, path, schema or {}, may_drop=may_drop)
-            if new is not values.UNCLEAR:
-                changes[path] = new
+        changes.update(_repairs(arguments, path, whats, optional, schema or {}))
     return _changed(arguments, changes) if changes else None
+
+
+def _repairs(
+    arguments: dict[str, Any], path: Place, whats: Sequence[str], optional: Sequence[str], schema: Schema
+) -> dict[Place, Any]:
+    """What to put at a place where something is wrong, and at others for its sake."""
+    value: Any = functools.reduce(_inside, path, cast("Any", arguments))
+    around, last = path[:-1], path[-1]
+    if whats in ([MISSING], [UNKNOWN]):
+        return _renamed(arguments, path, schema)
+    if any(what.startswith(KEY) for what in whats):
+        return _with_key_meant(arguments, path, schema)
+    if value is None and isinstance(last, str) and (around or last in optional):
+        return {path: _DROPPED}
+    if value is _ABSENT:
+        return {}
+    may_drop = last in optional or (bool(around) and _is_optional(path, schema))
+    new = _meant(value, whats, path, schema, may_drop=may_drop)
+    return {} if new is values.UNCLEAR else {path: new}
 
 
 def _renamed(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Place, Any]:
@@ -144,6 +159,14 @@ def _renamed(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Pla
         return {}
     old, new = (other, last) if is_missing else (last, other)
     return {(*around, old): _DROPPED, (*around, new): container[old]}
+
+
+def _with_key_meant(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Place, Any]:
+    """A key of an object that stands for one of those it may have."""
+    *around, last = path
+    container = functools.reduce(_inside, around, cast("Any", arguments))
+    new = values.key_meant(str(last), values.nodes_at(schema, around), schema)
+    return {} if new is None or new in container else {path: _DROPPED, (*around, new): container[last]}
 
 
 def _is_optional(path: Place, schema: Schema) -> bool:
@@ -182,29 +205,54 @@ def checked_against(schema: Schema, arguments: str | Mapping[str, Any] | None, t
     """The arguments, if they fit a JSON schema as far as can be told cheaply.
 
     That is: they are an object, what is required is there, no unknown names when additionalProperties is false,
-    and outermost types and enums. A null for an optional parameter that may not be null counts as not given.
+    and outermost types and choices. A null for an optional parameter that may not be null counts as not given.
     Raises BadArguments.
     """
     properties: Mapping[str, Any] = schema.get("properties", {})
     required = schema.get("required", ())
     given = {
         name: value
-        for name, value in read_arguments(arguments).items()
+        for name, value in _by_its_names(read_arguments(arguments), schema, properties).items()
         if value is not None or name in required or admits_null(properties.get(name, {}))
     }
     closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     sentences = [missing([name], properties.get(name)) for name in required if name not in given]
     sentences += [unknown(name, tool_name, list(properties)) for name in given if closed and name not in properties]
-    for name in filter(properties.__contains__, given):
-        given[name] = _converted(given[name], properties[name])
-        if not _fits(given[name], properties[name]):
-            new = values.meant(given[name], values.nodes_at(schema, [name]), schema)
-            given[name] = new if new is not values.UNCLEAR and _fits(new, properties[name]) else given[name]
-        if not _fits(given[name], properties[name]):
+    for name in filter(properties.__contains__, list(given)):
+        value = _fitting(given[name], name, schema)
+        if value is _DROPPED and name not in required:
+            del given[name]
+        elif value is _ABSENT or value is _DROPPED:
             sentences.append(wrong([name], f"should be {expected(properties[name])}", given[name]))
+        else:
+            given[name] = value
     if sentences:
         raise complaint(sentences)
     return given
+
+
+def _by_its_names(given: dict[str, Any], schema: Schema, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the names in the schema, where these are meant in other letters."""
+    if given.keys() <= properties.keys():
+        return given
+    given = regrouped(given, schema) or given
+    unknown_names = given.keys() - properties.keys()
+    new = {name: values.same_name(name, properties.keys() - given.keys()) or name for name in unknown_names}
+    is_clear = len({*new.values()}) == len(new)
+    return {new.get(name, name): value for name, value in given.items()} if is_clear else given
+
+
+def _fitting(value: Any, name: str, schema: Schema) -> Any:
+    """The value, or what it stands for, that fits the parameter; _ABSENT, or _DROPPED for a null, when nothing does."""
+    asked = schema["properties"][name]
+    value = _converted(value, asked)
+    if _fits(value, asked, schema):
+        return value
+    nodes = values.nodes_at(schema, [name])
+    if isinstance(value, str) and values.is_null(value):
+        return None if any(map(admits_null, nodes)) else _DROPPED
+    new = values.meant(value, nodes, schema)
+    return new if new is not values.UNCLEAR and _fits(new, asked, schema) else _ABSENT
 
 
 def _cut(text: str, length: int = _MOST_SHOWN) -> str:
@@ -307,13 +355,28 @@ def _kinds(schema: Schema) -> list[str]:
     return [kinds] if isinstance(kinds, str) else [kind for kind in kinds if isinstance(kind, str)]
 
 
-def _fits(value: Any, schema: Any) -> bool:
+def _fits(value: Any, schema: Any, root: Schema, known: dict[str, bool] | None = None) -> bool:
+    """Whether a value fits, as far as can be told cheaply. `known` holds what is known of references, each once."""
     if not isinstance(schema, dict):
         return schema is not False
-    known = [_TYPES[kind] for kind in _kinds(schema) if kind in _TYPES]
-    if known and not any(fits(value) for fits in known):
+    types = [_TYPES[kind] for kind in _kinds(schema) if kind in _TYPES]
+    if types and not any(fits(value) for fits in types):
         return False
-    return "enum" not in schema or value in schema["enum"]
+    if ("enum" in schema and value not in schema["enum"]) or ("const" in schema and value != schema["const"]):
+        return False
+    known = {} if known is None else known
+    others = schema.get("anyOf", schema.get("oneOf"))
+    if others and not any(_fits(value, other, root, known) for other in others):
+        return False
+    return "$ref" not in schema or _fits_reference(value, schema["$ref"], root, known)
+
+
+def _fits_reference(value: Any, reference: str, root: Schema, known: dict[str, bool]) -> bool:
+    if reference not in known:
+        known[reference] = True  # as far as it refers to itself, or to more than can be followed
+        if len(known) <= _MOST_REFERENCES:
+            known[reference] = _fits(value, values.referred(reference, root), root, known)
+    return known[reference]
 
 
 def _converted(value: Any, schema: Any) -> Any:

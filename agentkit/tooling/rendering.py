@@ -12,6 +12,8 @@ import math
 import numbers
 import re
 import sys
+import types
+from collections import UserString
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
 from itertools import islice
 from typing import Any
@@ -301,11 +303,18 @@ def _bytes_as_text(value: bytes) -> str:
 def _object_as_data(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if hasattr(value, "isoformat"):
+    kind = type(value)  # which has what an object may only pretend to have
+    if hasattr(kind, "isoformat"):
         return str(value.isoformat())
-    if hasattr(value, "model_dump") and not isinstance(value, type):
+    if hasattr(kind, "model_dump"):
         return _simplified(_dumped(value))
-    return text_of(value)
+    has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
+    return text_of(value) if has_text and kind is not types.SimpleNamespace else _attributes(value) or text_of(value)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The public attributes of an object, whose text says no more than its address."""
+    return {name: inner for name, inner in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
 
 
 def _dumped(model: Any) -> Any:
@@ -337,7 +346,7 @@ def _json(tree: Any) -> str:
 
 _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (enum.Enum, lambda member: _simplified(member.value)),
-    (str, str),
+    (str | UserString, str),
     (numbers.Integral, _number),
     (numbers.Real, _real),
     (Mapping, lambda mapping: mapping),
@@ -345,5 +354,6 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (bytes | bytearray | memoryview, lambda value: _bytes_as_text(bytes(value))),
     (Sequence, lambda items: items),
     (Set, _as_list),
+    (BaseException, lambda error: f"{type(error).__name__}: {text_of(error)}"),
     (ValuesView, list),
 )

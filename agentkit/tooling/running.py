@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import inspect
+import io
 import os
 import queue
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +26,8 @@ GRACE_SECONDS = 1.0
 IDLE_SECONDS = 10.0
 """How long a thread without work waits for some before it ends."""
 
+_MOST_VALUES = 100_000
+_WHOLE = frozenset({str, dict, list, int, float, bool, type(None)})
 _THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
 _COROUTINE_STOPPED = "it was cancelled"
 _COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be at work"
@@ -42,8 +47,10 @@ def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async
     """The value of `function()`, awaited when it is awaitable, from code that cannot await.
 
     A function with a time limit runs in a daemon thread that does nothing else meanwhile, one without in the caller's
-    thread; coroutines run on one event loop in the background. Context variables are the caller's. Raises ToolTimeout.
+    thread; coroutines run on one event loop in the background. Context variables are the caller's. What is yielded
+    comes as a list, of the first 100,000 values. Raises ToolTimeout.
     """
+    function = functools.partial(_in_full, function)
     in_thread = timeout_seconds is not None and not is_async
     value = _call_in_thread(function, timeout_seconds) if in_thread else function()
     return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
@@ -53,10 +60,41 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
     """The value of `function()`, awaited when it is awaitable, without blocking the event loop.
 
     A coroutine runs on the caller's event loop and is cancelled at its timeout or with its caller; any other
-    function runs in a daemon thread that does nothing else meanwhile. Raises ToolTimeout.
+    function runs in a daemon thread that does nothing else meanwhile. What is yielded comes as a list, of the first
+    100,000 values. Raises ToolTimeout.
     """
+    function = functools.partial(_in_full, function)
     value = function() if is_async else await _acall_in_thread(function, timeout_seconds)
     return await _within(value, timeout_seconds) if inspect.isawaitable(value) else value
+
+
+def _in_full(function: Callable[[], Any]) -> Any:
+    """The value of `function()`, or what awaits it; values that come one by one as a list."""
+    value = function()
+    if type(value) in _WHOLE:
+        return value
+    if inspect.isawaitable(value):
+        return _awaited_in_full(value)
+    return _taken(value) if isinstance(value, AsyncIterator) else _all_of(value)
+
+
+async def _awaited_in_full(awaitable: Awaitable[Any]) -> Any:
+    value = await awaitable
+    return await _taken(value) if isinstance(value, AsyncIterator) else _all_of(value)
+
+
+def _all_of(value: Any) -> Any:
+    is_one_by_one = isinstance(value, Iterator) and not isinstance(value, io.IOBase)
+    return list(islice(value, _MOST_VALUES)) if is_one_by_one else value
+
+
+async def _taken(values: AsyncIterator[Any]) -> list[Any]:
+    taken: list[Any] = []
+    async for value in values:
+        taken.append(value)
+        if len(taken) == _MOST_VALUES:
+            break
+    return taken
 
 
 def _nothing() -> None:

@@ -15,20 +15,28 @@ from typing import (
 from agentkit.errors import BadArguments, ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.functions import signature as reflection
-from agentkit.tooling.functions.hints import readable
+from agentkit.tooling.functions.hints import Reading, readable
 from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
 from agentkit.tooling.functions.schemas import generator
 from agentkit.tooling.functions.signature import Parameter
 from agentkit.tooling.functions.spreading import gathered, is_spread, spread
-from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN, first_sentence, reason, untold
+from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN, first_sentence, reason, untold
 from agentkit.tooling.meaning.spelling import as_json
-from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
+from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied, usual
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 Arguments = str | Mapping[str, Any] | None
 T = TypeVar("T")
+
+
+class Bound(dict[str, Any]):
+    """The arguments of a Python call by their names, and beside them others that no model is asked for."""
+
+    def __init__(self, asked: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+        super().__init__(asked)
+        self.others = others
 
 
 class Parameters(Protocol):
@@ -53,7 +61,7 @@ class Parameters(Protocol):
         """The keyword arguments ready to call. Raises BadArguments."""
         ...
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """The keyword arguments of a Python call. Raises TypeError."""
         ...
 
@@ -66,7 +74,8 @@ class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
 
     Plain annotations are read here; richer ones by pydantic, at once, so that what cannot be read is refused when
-    the tool is made. `without_first` leaves out the instance of a method that has none yet. Raises ConfigError.
+    the tool is made, unless it has a default: then no model is asked for it. `without_first` leaves out the instance
+    of a method that has none yet. Raises ConfigError.
     """
 
     def __init__(self, function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> None:
@@ -78,6 +87,8 @@ class FunctionParameters:
         self._parameters = reflection.parameters_of(self._signature, function, tool_name)
         self._plain = plain_forms(self._parameters)
         self._built = self._rich_parameters() if self._plain is None else None
+        if self._built is not None:
+            self._parameters = self._built.parameters
 
     def __reduce__(self) -> tuple[Any, ...]:
         read = functools.partial(FunctionParameters, without_first=self._without_first)
@@ -92,7 +103,7 @@ class FunctionParameters:
 
     @functools.cached_property
     def _documentation(self) -> reflection.Documentation:
-        return reflection.documentation_of(self._function)
+        return reflection.documentation_of(self._function, [parameter.name for parameter in self._parameters])
 
     @property
     def description(self) -> str:
@@ -122,14 +133,16 @@ class FunctionParameters:
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
         return self._rich.check(given) if checked is None else checked
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """The keyword arguments of a Python call, defaults included, values as they are. Raises TypeError."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self._tool_name}() {error}") from None
+        asked = {parameter.name for parameter in self._parameters}
+        others = {name: value for name, value in bound.arguments.items() if name not in asked}
         bound.apply_defaults()
-        return bound.arguments
+        return Bound({name: value for name, value in bound.arguments.items() if name in asked}, others)
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """The call of the function with checked arguments, after what is given by place beside them."""
@@ -143,25 +156,27 @@ class GivenParameters:
     def __init__(self, schema: Mapping[str, Any], tool_name: str) -> None:
         self.description, self._tool_name = "", tool_name
         try:
-            copied = json.loads(json.dumps(schema, allow_nan=False))
+            copied = usual(json.loads(json.dumps(schema, allow_nan=False)))
             refuse_malformed(copied)
-            self.json_schema: Schema = {"type": "object", "properties": {}, **copied}
+            described: Schema = {"type": "object", "properties": {}, **copied}
+            is_object = described["type"] == "object" or "object" in list(described["type"])
+            self.json_schema: Schema = {**described, "type": "object"}
             # A null inside an inner object would reach the function: none of its properties may be optional.
             self.strict_schema = strict(tidied(self.json_schema), nested_nulls=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"Tool {tool_name!r}: its schema is no JSON schema ({error}).") from error
-        if self.json_schema["type"] != "object":
+        if not is_object:
             raise ConfigError(f"Tool {tool_name!r}: its schema must be of type 'object'.")
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call. Raises BadArguments."""
         return reading.checked_against(self.json_schema, arguments, self._tool_name)
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """The keyword arguments of a Python call. Raises TypeError when some are not given by name."""
         if args:
             raise TypeError(f"{self._tool_name}() takes its arguments by name")
-        return dict(kwargs)
+        return Bound(kwargs, {})
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """The call of the function with checked arguments, after what is given by place beside them."""
@@ -173,8 +188,9 @@ class _RichParameters:
 
     def __init__(self, parameters: Sequence[Parameter], tool_name: str, names: Mapping[str, Any]) -> None:
         self._tool_name = tool_name
-        self._fields = {f"agentkit_parameter_{index}": parameter for index, parameter in enumerate(parameters)}
-        self._model, self._schema = _built_or_refused(self._fields, tool_name, names)
+        fields = {f"agentkit_parameter_{index}": parameter for index, parameter in enumerate(parameters)}
+        self._fields, self._model, self._schema = _built_or_refused(fields, tool_name, names)
+        self.parameters = tuple(self._fields.values())
         self._has_unions = has_unions(self._schema)
         self._properties = self._schema.get("properties", {})
         required = self._schema.get("required", ())
@@ -261,9 +277,10 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     from pydantic import ConfigDict, Field, create_model
     from pydantic.json_schema import GenerateJsonSchema
 
+    annotations = Reading(names, lambda text: Field(description=text), {})
     definitions: dict[str, Any] = {
         field: (
-            readable(parameter.hint, {}),
+            readable(parameter.hint, annotations),
             Field() if parameter.required else parameter.default,
         )
         for field, parameter in fields.items()
@@ -285,18 +302,33 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
 
 def _built_or_refused(
     fields: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]
-) -> tuple[type[BaseModel], Schema]:
+) -> tuple[Mapping[str, Parameter], type[BaseModel], Schema]:
+    """The model and schema of the fields that JSON can give; a field that has a default may be another."""
     try:
-        return _built(fields, names)
+        return fields, *_built(fields, names)
     except Exception as error:
-        if len(fields) > 1:
-            for field, parameter in fields.items():
-                _built_or_refused({field: parameter}, tool_name, names)
+        if len(fields) != 1:
+            kept = {field: fields[field] for field in fields if _is_read({field: fields[field]}, tool_name, names)}
+            if kept.keys() < fields.keys():
+                return _built_or_refused(kept, tool_name, names)
+        elif _is_without_json(error) and not next(iter(fields.values())).required:
+            return {}, *_built({}, names)
         told = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
         raise ConfigError(
             f"Tool {tool_name!r}: {told} cannot be read from JSON ({first_sentence(error)}); "
-            "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models."
+            "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models, or give it a default."
         ) from error
+
+
+def _is_read(field: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]) -> bool:
+    return bool(_built_or_refused(field, tool_name, names)[0])
+
+
+def _is_without_json(error: Exception) -> bool:
+    """Whether a type is fine in itself, but nothing in JSON can be a value of it: a function, or any class."""
+    from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+
+    return isinstance(error, PydanticInvalidForJsonSchema | PydanticSchemaGenerationError)
 
 
 def fresh(schema: Schema) -> Schema:
@@ -327,7 +359,9 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
             continue
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])
-        faults.append((path, reason(each["type"], each["msg"]), each["input"]))
+        told = reason(each["type"], each["msg"])
+        is_about_key = each["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
+        faults.append((path, f"{KEY} {told}" if is_about_key else told, each["input"]))
     return faults
 
 

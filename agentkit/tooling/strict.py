@@ -11,6 +11,9 @@ Schema = dict[str, Any]
 PYTHON = "agentkit-python"
 """The keyword by which an untidied schema keeps the name and the Python value of each of its choices."""
 
+SUMMED = "agentkit-summed"
+"""The keyword by which an untidied schema says that its choices may be added up."""
+
 _NAMED = ("properties", "$defs", "patternProperties")
 _LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
@@ -25,7 +28,7 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("description", "pattern", "format", "$ref"), str),
     "type": (str, list),
 }
-_UNREADABLE = {"title", "discriminator", PYTHON}
+_UNREADABLE = {"title", "discriminator", PYTHON, SUMMED}
 _KEPT = {
     *("type", "description", "enum", "properties", "items", "anyOf", "pattern"),
     *("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"),
@@ -33,6 +36,20 @@ _KEPT = {
 _LEFT_OUT = {"default", "examples", "minLength", "maxLength", "deprecated", "readOnly", "writeOnly", "required"}
 _READ_ELSEWHERE = {"format", "const", "oneOf", "additionalProperties", "$defs", "$ref", "$schema"}
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+
+
+_JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+_TYPES = {
+    **dict(zip(_JSON_TYPES, _JSON_TYPES, strict=True)),
+    **dict.fromkeys(("float", "double"), "number"),
+    **dict.fromkeys(("list", "tuple"), "array"),
+    **dict.fromkeys(("dict", "map"), "object"),
+    "str": "string",
+    "int": "integer",
+    "bool": "boolean",
+    "none": "null",
+}
+"""Types by the names that JSON schema has for them, and by those that other languages have."""
 
 
 class _NotStrict(Exception):
@@ -45,6 +62,34 @@ def tidied(schema: Schema) -> Schema:
     Only recursive definitions stay in `$defs`.
     """
     return _inlined(_rebuilt(schema, _without_noise))
+
+
+def usual(schema: Any) -> Any:
+    """A schema from somewhere, with what others write otherwise: `dict` or `OBJECT`, null for nothing, listed items."""
+    if isinstance(schema, list):
+        return list(map(usual, schema))
+    if not isinstance(schema, dict):
+        return schema
+    new = {key: value for key, value in schema.items() if value is not None or key not in _SHAPES}
+    for key in new.keys() & {*_NAMED, "definitions"}:
+        if isinstance(new[key], dict):
+            new[key] = {name: usual(inner) for name, inner in new[key].items()}
+    new.update({key: usual(new[key]) for key in new.keys() & {*_LISTED, *_SINGLE}})
+    if isinstance(new.get("items"), list):
+        new["prefixItems"] = new.pop("items")
+    return _with_usual_type(new)
+
+
+def _with_usual_type(schema: Schema) -> Schema:
+    kind = schema.get("type")
+    kinds = [_TYPES.get(each.lower(), each) if isinstance(each, str) else each for each in _listed(kind)]
+    if kind == "any":
+        return {key: schema[key] for key in schema if key != "type"}
+    return {**schema, "type": kinds if isinstance(kind, list) else kinds[0]} if "type" in schema else schema
+
+
+def _listed(kind: Any) -> list[Any]:
+    return kind if isinstance(kind, list) else [kind]
 
 
 def refuse_malformed(schema: Any) -> None:
@@ -129,11 +174,14 @@ def _without_noise(schema: Schema) -> Schema:
 
 
 def _names_of_choices(schema: Schema) -> str:
-    """What numbers and the like stand for, when they are the values of an enum."""
+    """What numbers and the like stand for, when they are the values of an enum, or flags that may be added up."""
+    python = schema.get(PYTHON, [])
+    if SUMMED in schema:
+        return ", ".join(f"{flag.value} = {name}" for name, flag in python[:_MOST_NAMED]) + "; or a sum of these"
     written = schema.get("enum", [schema.get("const")])
-    if PYTHON not in schema or all(isinstance(each, str) for each in written):
+    if not python or all(isinstance(each, str) for each in written):
         return ""
-    named = [f"{each} = {name}" for each, (name, _) in zip(written, schema[PYTHON], strict=True) if name]
+    named = [f"{each} = {name}" for each, (name, _) in zip(written, python, strict=True) if name]
     return ", ".join(named[:_MOST_NAMED])
 
 

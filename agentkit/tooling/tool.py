@@ -109,7 +109,6 @@ class Tool(reflection.Portable, Generic[P, R]):
             __wrapped__=bare,
             **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
         )
-        reflection.refuse_generators(bare, self.name)
         _check_parameters(lambda: self._parameters, may_bind=may_bind)
 
     @classmethod
@@ -165,12 +164,13 @@ class Tool(reflection.Portable, Generic[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's own value; of a denied call what `when_denied` makes of it, or else it raises Blocked."""
         if self._judge is not None:
-            arguments, decision = self.decide(self._parameters.bind(args[self.lacks_instance :], kwargs))
+            bound = self._parameters.bind(args[self.lacks_instance :], kwargs)
+            arguments, decision = self.decide(bound)
             if decision.denied:
                 refused: R = _denied(arguments, decision, self._when_denied)
                 return refused
             judged: Callable[..., R] = self.function
-            return self._parameters.call(judged, arguments, args[: self.lacks_instance])()
+            return self._parameters.call(judged, {**arguments, **bound.others}, args[: self.lacks_instance])()
         return self.function(*args, **kwargs)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:

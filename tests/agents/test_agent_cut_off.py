@@ -5,6 +5,7 @@ import copy
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_copy_of_a_session_whose_run_was_cut_off(session):
 
     def lend() -> object:
         """Lend something that cannot be copied."""
-        return (number for number in range(3))
+        return threading.Lock()
 
     agent = Agent("helper", [lend], llm=ScriptedLLM(call("lend"), "Done."), session=session)
     cut_off_at(ToolCallFinished, agent, "stream")

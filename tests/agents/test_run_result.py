@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import threading
 from multiprocessing import Pipe
 
 import pytest
@@ -93,7 +94,7 @@ def test_result_with_values_that_cannot_be_copied():
 
     def lend() -> object:
         """Lend something."""
-        return (number for number in range(3))
+        return threading.Lock()
 
     result = Agent("helper", [lend], llm=ScriptedLLM(call("lend"), "Done.")).run("go")
     travelled = pickle.loads(pickle.dumps(result))

@@ -51,7 +51,7 @@ def test_arguments_come_in_many_forms(arguments: Any, read: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("{a: 1}", r"not valid JSON: Expecting property name .* at character 1, near \"\{a: 1\}\""),
+        ("{a: b}", r"not valid JSON: Expecting property name .* at character 1, near \"\{a: b\}\""),
         ('{"a": 1', "not valid JSON: .* at character 7"),
         ("[1]", r"must be a JSON object of names and values; got \[1\]"),
         ("7", "must be a JSON object of names and values; got 7"),
@@ -218,7 +218,7 @@ SCHEMA: dict[str, Any] = {
         ({"text": "a", "nothing": None}, {"nothing": None}),
         ({"text": "a", "mode": "fast"}, {"mode": "fast"}),
         ({"text": "a", "either": 5}, {"either": 5}),
-        ({"text": "a", "free": [1]}, {"free": [1]}),
+        ({"text": "a", "free": {"x": 1}}, {"free": {"x": 1}}),
         ({"text": "a", "any": None}, {"any": None}),
         ({"text": "a", "file-name": "x"}, {"file-name": "x"}),
         ({"text": "a", "odd": 1}, {"odd": 1}),
@@ -246,6 +246,7 @@ def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], che
         ({"text": "a", "mode": "faster"}, 'Argument \'mode\' should be "fast" or "slow"; got "faster".'),
         ({"text": "a", "either": []}, "Argument 'either' should be text or a whole number; got []."),
         ({"text": "a", "none": 1}, "Argument 'none' should be any value; got 1."),
+        ({"text": "a", "free": [1]}, "Argument 'free' should be text or an object; got [1]."),
     ],
 )
 def test_what_does_not_fit_a_given_schema_is_explained(given: dict[str, Any], told: str) -> None:

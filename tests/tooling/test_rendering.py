@@ -13,6 +13,7 @@ import json
 import pathlib
 import time
 import tracemalloc
+import types
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -92,6 +93,20 @@ class Unprintable:
         raise RuntimeError("no text")
 
 
+class Holding:
+    """An object whose text is its address."""
+
+    def __init__(self, kept: object) -> None:
+        self.kept, self._own = kept, "its own"
+
+
+class Evasive:
+    """An object that answers no question about what it has."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"nothing is called {name}")
+
+
 class Name(str):
     """Text of a type of its own."""
 
@@ -163,7 +178,11 @@ class Squares(collections.abc.Mapping[int, int]):
         (2**70, 2**70),
         ([2**20_000], ["(a whole number of 20,001 bits)"]),
         ([Unprintable()], ["(Unprintable, whose text cannot be had: RuntimeError)"]),
-        ([ValueError("bad")], ["bad"]),
+        ([ValueError("bad"), KeyError()], ["ValueError: bad", "KeyError: "]),
+        ([types.SimpleNamespace(a=1, _b=2)], [{"a": 1}]),
+        ([Holding(1)], [{"kept": 1}]),
+        ([Evasive()], lambda found: "Evasive object" in found[0]),
+        ([collections.UserString("text")], ["text"]),
         ([int], ["<class 'int'>"]),
         (["\ud800x", "\ud83d\ude00"], ["\ufffdx", "😀"]),
         ({1: 1, None: 2, 1.5: 4}, {"1": 1, "null": 2, "1.5": 4}),

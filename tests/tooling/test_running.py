@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import itertools
 import multiprocessing
 import os
 import queue
@@ -13,8 +14,9 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -427,3 +429,57 @@ def test_asynchronous_generators_keep_working_inside_a_tool() -> None:
             return value
 
     assert running.call(use, LONG, is_async=True) == 5
+
+
+def count(stop: int) -> Iterator[int]:
+    """Count."""
+    yield from range(stop)
+
+
+async def count_slowly(stop: int) -> AsyncIterator[int]:
+    """Count."""
+    for number in range(stop):
+        await asyncio.sleep(0)
+        yield number
+
+
+async def hand_out(values: Any) -> Any:
+    """Give what was given."""
+    return values
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async"),
+    [
+        (partial(count, 3), False),
+        (partial(count_slowly, 3), True),
+        (partial(count_slowly, 3), False),
+        (lambda: map(int, "012"), False),
+        (lambda: hand_out(count(3)), True),
+        (lambda: hand_out(count_slowly(3)), True),
+    ],
+)
+def test_what_is_yielded_comes_as_a_list(function: Any, *, is_async: bool) -> None:
+    """Values that come one by one are taken within the time limit, and given together."""
+    for seconds in (None, LONG):
+        assert running.call(function, seconds, is_async=is_async) == [0, 1, 2]
+        assert asyncio.run(running.acall(function, seconds, is_async=is_async)) == [0, 1, 2]
+
+
+def test_an_open_file_is_not_read(tmp_path: Path) -> None:
+    """A file gives its lines one by one, but is more than these."""
+    place = tmp_path / "a.txt"
+    place.write_text("a\nb\n", "utf-8")
+    with running.call(place.open, LONG) as file:
+        assert file.read() == "a\nb\n"
+
+
+def test_who_never_stops_yielding_is_stopped() -> None:
+    """Of endless values the first 100,000 are given."""
+
+    async def endless() -> AsyncIterator[int]:
+        while True:
+            yield 1
+
+    assert len(running.call(itertools.count, LONG)) == 100_000
+    assert len(running.call(endless, LONG, is_async=True)) == 100_000

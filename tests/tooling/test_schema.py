@@ -19,6 +19,8 @@ import pytest
 import typing_extensions
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, field_validator
 
+from agentkit import Decision, Tool
+from agentkit.decisions import Verdict
 from agentkit.errors import BadArguments, ConfigError
 from agentkit.tooling.schema import FunctionParameters, GivenParameters
 
@@ -448,7 +450,7 @@ def test_local_types_can_refer_to_one_another() -> None:
         (str, {"a": 1}, "Argument 'value' should be a valid string; got {'a': 1}."),
         (Point, 5, "Argument 'value' should be an object; got 5."),
         (Cat, "cat", "Argument 'value' should be an object; got \"cat\"."),
-        (list[int], "1, 2", "Argument 'value' should be a list; got \"1, 2\"."),
+        (list[str], "1, 2", "Argument 'value' should be a list; got \"1, 2\"."),
         (list[Point], [{"x": 1}, {"y": 2}], "Argument 'value[1].x' is missing."),
         (tuple[int, str], [1], "Argument 'value[1]' is missing."),
         (Point, {"x": 1, "z": 2}, "Argument 'value.z' is not a known name; got 2."),
@@ -594,7 +596,7 @@ for _ in range(2_000):
         [],
         "object",
         {"type": "string"},
-        {"type": ["object", "null"]},
+        {"type": ["array", "null"]},
         {"properties": []},
         {"properties": {"a": "string"}},
         {"properties": {"a": {"type": 5}}},
@@ -616,11 +618,75 @@ def test_a_schema_that_is_none_is_refused(schema: Any) -> None:
 
 
 def test_schemas_of_older_drafts_are_taken_without_strict_mode() -> None:
-    """Lists of item schemas and unknown keywords are passed on as they are."""
+    """Lists of item schemas are put as they are today, and unknown keywords are passed on as they are."""
     schema = {"properties": {"a": {"type": "array", "items": [{"type": "string"}]}, "b": True}, "definitions": {}}
     found = GivenParameters(schema, "demo")
-    assert found.json_schema["properties"] == schema["properties"]
+    assert found.json_schema["properties"] == {"a": {"type": "array", "prefixItems": [{"type": "string"}]}, "b": True}
+    assert found.json_schema["definitions"] == {}
     assert found.strict_schema is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "checked"),
+    [
+        ({"$ref": "#/$defs/Row"}, '{"x": 1}', {"x": 1}),
+        ({"$ref": "#/definitions/Row"}, '{"x": 1}', {"x": 1}),
+        ({"$ref": "#/nowhere/Row"}, "anything", "anything"),
+        ({"$ref": "elsewhere.json"}, "anything", "anything"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "1,000", 1000),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "null", None),
+        ({"type": ["integer", "null"]}, "None", None),
+        ({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}, "a", ["a"]),
+        ({"type": "array"}, "a", ["a"]),
+        ({"type": "boolean"}, "False", False),
+        ({"type": "boolean"}, "yes", True),
+        ({"const": "q"}, "Q", "q"),
+        ({"anyOf": [{"type": "integer"}]}, "many", None),
+        ({"const": "q"}, "r", None),
+        ({"$ref": "#/$defs/Row"}, "no object", None),
+        ({"type": "integer"}, "null", None),
+    ],
+)
+def test_a_given_schema_is_understood_as_deep_as_its_parameters(schema: Any, given: Any, checked: Any) -> None:
+    """Unions, references and single choices are read like types; what fits none of them is refused."""
+    row = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    whole = {"properties": {"value": schema}, "required": ["value"], "$defs": {"Row": row}, "definitions": {"Row": row}}
+    found = GivenParameters(whole, "demo")
+    if checked is None and "null" not in str(schema):
+        with pytest.raises(BadArguments, match="Argument 'value' should be"):
+            found.check({"value": given})
+    else:
+        assert found.check({"value": given}) == {"value": checked}
+
+
+def test_a_schema_that_refers_to_itself_is_read_once() -> None:
+    """However often and however far the parts of a schema refer to each other, each is looked at once."""
+    many = {f"P{place}": {"anyOf": [{"$ref": f"#/$defs/P{place + 1}"}] * 10} for place in range(40)}
+    loop = {"Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}] * 10}}
+    last = {"Q0": {"anyOf": [{"$ref": "#/$defs/Q1"}] * 10}, "Q1": {"type": "integer"}}
+    wide = {f"W{place}": {"type": "integer"} for place in range(150)}
+    wide["Wide"] = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in wide]}
+    for name, fits in (("P0", True), ("Loop", True), ("Q0", False), ("Wide", True)):
+        whole = {"properties": {"value": {"$ref": f"#/$defs/{name}"}}, "$defs": {**many, **loop, **last, **wide}}
+        found = GivenParameters(whole, "demo")
+        if fits:
+            assert found.check({"value": "x"}) == {"value": "x"}
+        else:
+            with pytest.raises(BadArguments, match="Argument 'value' should be"):
+                found.check({"value": "x"})
+
+
+def test_a_null_in_words_leaves_out_what_need_not_be_given() -> None:
+    """A text that says null where there can be neither text nor null means that nothing was given."""
+    found = GivenParameters({"properties": {"count": {"type": "integer"}}}, "demo")
+    assert found.check({"count": "null"}) == {}
+
+
+def test_names_of_a_given_schema_are_known_in_other_letters() -> None:
+    """`startDate` is understood for `start_date`; two that could be meant for one are neither."""
+    found = GivenParameters({"properties": {"start_date": {"type": "string"}}}, "demo")
+    assert found.check({"startDate": "today", "other": 1}) == {"start_date": "today", "other": 1}
+    assert found.check({"startDate": "a", "StartDate": "b"}) == {"startDate": "a", "StartDate": "b"}
 
 
 def test_older_spellings_of_annotations_are_understood() -> None:
@@ -657,3 +723,41 @@ def test_a_class_variable_is_no_parameter() -> None:
     """An annotation that only a class body may have is refused as such."""
     with pytest.raises(ConfigError, match=r"parameter .value. of type .*ClassVar.* cannot be read from JSON .it is no"):
         parameters(typing.ClassVar[int])
+
+
+def keeps_its_own(a: int, key: Callable[[int], int] = abs, printer: type(print) = print, b: int = 2) -> int:
+    """Take what a model may give, and what only a program can."""
+    return key(a) * b
+
+
+def test_what_json_cannot_give_keeps_its_default() -> None:
+    """A parameter of a type that no JSON has is not asked for when it has a default; a program may give it."""
+    made = Tool(keeps_its_own)
+    assert list(made.parameters["properties"]) == ["a", "b"]
+    assert made.invoke({"a": -3}).value == 6
+    assert made.invoke({"a": -3, "key": "abs"}).status == "failed"
+    assert made(-3, key=lambda number: number) == -6
+
+
+def test_a_judge_hears_only_what_a_model_may_give() -> None:
+    """A program's own arguments reach the function past the judge, who could not read them."""
+    heard: list[Any] = []
+
+    def judge(arguments: Mapping[str, Any]) -> Decision:
+        heard.append(dict(arguments))
+        return Decision(Verdict.ALLOW, "heard", "Heard.")
+
+    made = Tool(keeps_its_own, judge=judge)
+    assert made(-3, key=lambda number: number) == -6
+    assert made(-3) == 6
+    assert heard == [{"a": -3, "b": 2}] * 2
+
+
+def test_a_function_of_nothing_that_json_can_give_takes_no_arguments() -> None:
+    """When only defaults are left, a model calls the tool without arguments."""
+
+    def demo(key: Callable[[int], int] = abs) -> int:
+        return key(-1)
+
+    assert Tool(demo).parameters["properties"] == {}
+    assert Tool(demo).invoke({}).value == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentkit.tooling.strict import admits_null, strict, tidied
+from agentkit.tooling.strict import admits_null, refuse_malformed, strict, tidied, usual
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 CLOSED_POINT = {**POINT, "additionalProperties": False}
@@ -229,3 +229,42 @@ def test_definitions_that_would_explode_stay_where_they_are() -> None:
     }
     schema = {"properties": {"d": {"$ref": "#/$defs/D0"}}, "$defs": {**definitions, "D30": {"type": "string"}}}
     assert tidied(schema) == schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "read"),
+    [
+        (
+            {"type": "dict", "properties": {"a": {"type": "float"}}},
+            {"type": "object", "properties": {"a": {"type": "number"}}},
+        ),
+        (
+            {"type": "OBJECT", "properties": {"type": {"type": "STRING"}}},
+            {"type": "object", "properties": {"type": {"type": "string"}}},
+        ),
+        (
+            {"type": "object", "properties": None, "required": None, "default": None},
+            {"type": "object", "default": None},
+        ),
+        ({"type": "any", "description": "d"}, {"description": "d"}),
+        ({"type": ["INTEGER", "null"]}, {"type": ["integer", "null"]}),
+        ({"items": [{"type": "str"}, True]}, {"prefixItems": [{"type": "string"}, True]}),
+        (
+            {"anyOf": [{"type": "int"}], "not": {"type": "bool"}},
+            {"anyOf": [{"type": "integer"}], "not": {"type": "boolean"}},
+        ),
+        ({"definitions": {"P": {"type": "list"}}, "$defs": []}, {"definitions": {"P": {"type": "array"}}, "$defs": []}),
+        ({"type": "gibberish"}, {"type": "gibberish"}),
+        ({"type": 5}, {"type": 5}),
+        ("no schema", "no schema"),
+    ],
+)
+def test_schemas_that_others_write_otherwise_are_read(schema: Any, read: Any) -> None:
+    """Types by the names of other languages, null for nothing, and lists of items are put as JSON schema has them."""
+    assert usual(schema) == read
+
+
+def test_what_is_usual_already_stays_as_it_is() -> None:
+    """A JSON schema is not changed."""
+    assert usual(CLOSED_POINT) == CLOSED_POINT
+    refuse_malformed(usual(CLOSED_POINT))

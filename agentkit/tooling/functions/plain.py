@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -58,8 +59,8 @@ def _enum(kind: type[Enum]) -> Plain | None:
 
 
 def _annotated(args: tuple[Any, ...]) -> Plain | None:
-    only_text = all(isinstance(extra, str) for extra in args[1:])
-    return plain(args[0]) if only_text else None
+    inner = plain(args[0]) if all(isinstance(extra, str) for extra in args[1:]) else None
+    return replace(inner, schema={**inner.schema, "description": args[1]}) if inner and args[1] else inner
 
 
 def _literal(choices: tuple[Any, ...]) -> Plain | None:

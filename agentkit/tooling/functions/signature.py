@@ -8,23 +8,26 @@ import pkgutil
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import field
-from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
 
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
-from agentkit.tooling.functions import sections, spreading
+from agentkit.tooling.functions import hints, sections, spreading
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""
 
 _BUILTIN_TYPES = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
-_UNRESOLVABLE = (NameError, AttributeError, SyntaxError, TypeError, ValueError, LookupError)
+UNRESOLVABLE = (NameError, AttributeError, SyntaxError, TypeError, ValueError, LookupError)
+"""What goes wrong where an annotation is no type, or names what is not known here."""
+
 _SECTIONS = {
-    "numpydoc": r"(?m)^[ \t]*(Parameters|Returns|Yields|Raises|Examples|Notes)[ \t]*\n[ \t]*-{3,}[ \t]*$",
-    "rest": r"(?m)^[ \t]*:(param|type|returns?|rtype|raises?)\b[^:\n]*:",
+    "numpydoc": r"(?m)^[ \t]*((Other )?Parameters|Attributes|Returns|Yields|Raises|Examples|Notes)[ \t]*\n"
+    r"[ \t]*-{3,}[ \t]*$",
+    "rest": r"(?m)^[ \t]*:(param(?:eter)?|arg(?:ument)?|key(?:word)?|attribute|type|returns?|rtype|raises?)\b[^:\n]*:",
     "epydoc": r"(?m)^[ \t]*@(param|type|returns?|rtype|raises?)\b[^:\n]*:",
 }
 
@@ -91,15 +94,9 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def is_asynchronous(function: Callable[..., Any]) -> bool:
-    """Whether calling the function gives a coroutine."""
-    return inspect.iscoroutinefunction(_code_bearer(function))
-
-
-def refuse_generators(function: Callable[..., Any], tool_name: str) -> None:
-    """Raise ConfigError for a function that yields: a model is told one value."""
+    """Whether calling the function gives a coroutine, or values to be awaited one by one."""
     function = _code_bearer(function)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"Tool {tool_name!r} yields its values one by one; let it return them in a list.")
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def is_defined_in_class(function: Callable[..., Any]) -> bool:
@@ -137,24 +134,31 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     Raises ConfigError, caused by a NameError when an annotation names something unknown.
     """
     names = _module_names(function)
-    hints = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-    for name, hint in hints.items():
+    annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    for name, hint in annotations.items():
         if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in names:
-            hints[name] = _BUILTIN_TYPES[hint]
+            annotations[name] = _BUILTIN_TYPES[hint]
         elif _has_forward_reference(hint):
-            hints[name] = _resolved(hint, name, function, tool_name)
+            annotations[name] = _resolved(hint, name, function, tool_name)
     return tuple(
-        Parameter(name, *spreading.asked(signature.parameters[name], Any if hint is REQUIRED else hint), _text_of(hint))
-        for name, hint in hints.items()
+        Parameter(
+            name, *spreading.asked(signature.parameters[name], Any if hint is REQUIRED else hint), hints.text_of(hint)
+        )
+        for name, hint in annotations.items()
     )
 
 
-def documentation_of(function: Callable[..., Any]) -> Documentation:
-    """What the docstring says, read as Google, NumPy, reST or Epytext when it has sections of that style."""
-    docstring = inspect.cleandoc(_docstring(function)).strip()
+def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) -> Documentation:
+    """What the docstring says of the function and its parameters, of these names."""
+    return documented(_docstring(function), names)
+
+
+def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
+    """What a docstring says, read as Google, NumPy, reST or Epytext when it has sections of that style."""
+    docstring = sections.usual(inspect.cleandoc(docstring.replace("\r\n", "\n")).strip())
     style = next((style for style, pattern in _SECTIONS.items() if re.search(pattern, docstring)), None)
     if style is None:
-        return Documentation(*sections.described(docstring))
+        return Documentation(*sections.described(docstring, names))
     from docstring_parser import DocstringStyle, ParseError, parse
 
     try:
@@ -175,7 +179,7 @@ def names_around(function: Callable[..., Any]) -> dict[str, Any]:
     These are the locals of whatever code of its module is running just now: a function around it, a class body.
     """
     names = _module_names(function)
-    found: dict[str, Any] = {}
+    found = _own_names(function)
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_globals is names:
@@ -184,8 +188,19 @@ def names_around(function: Callable[..., Any]) -> dict[str, Any]:
     return {**names, **found}
 
 
+def _own_names(function: Callable[..., Any]) -> dict[str, Any]:
+    """The names of the class that a method was taken from, and of the type parameters of both."""
+    function = innermost(function)
+    owner = getattr(function, "__self__", None)
+    kind = owner if isinstance(owner, type) else type(owner)
+    lines = reversed(kind.__mro__[:-1]) if owner is not None and not inspect.ismodule(owner) else ()
+    inherited = {name: value for each in lines for name, value in vars(each).items()}
+    generic = [*getattr(kind, "__type_params__", ()), *getattr(function, "__type_params__", ())]
+    return {**inherited, **{each.__name__: each for each in generic}}
+
+
 def _module_names(function: Callable[..., Any]) -> dict[str, Any]:
-    return getattr(inspect.unwrap(_code_bearer(function)), "__globals__", {})
+    return getattr(inspect.unwrap(_code_bearer(inspect.unwrap(innermost(function)))), "__globals__", {})
 
 
 def _resolved(hint: Any, name: str, function: Callable[..., Any], tool_name: str) -> Any:
@@ -200,7 +215,7 @@ def _resolved(hint: Any, name: str, function: Callable[..., Any], tool_name: str
             f"Tool {tool_name!r}: the annotation {hint!r} of parameter {name!r} cannot be resolved ({error}); "
             "define or import that name before the tool, and not under TYPE_CHECKING."
         ) from error
-    except _UNRESOLVABLE as error:
+    except UNRESOLVABLE as error:
         raise ConfigError(
             f"Tool {tool_name!r}: the annotation {hint!r} of parameter {name!r} is no type ({error})."
         ) from error
@@ -211,13 +226,6 @@ def _has_forward_reference(hint: Any) -> bool:
         return True
     arguments = () if isinstance(hint, type) or get_origin(hint) is Literal else get_args(hint)
     return any(map(_has_forward_reference, arguments))
-
-
-def _text_of(hint: Any) -> str:
-    if get_origin(hint) is not Annotated:
-        return ""
-    texts = (getattr(extra, "documentation", extra) for extra in get_args(hint)[1:])  # typing_extensions.Doc has one
-    return next((text for text in texts if isinstance(text, str)), "")
 
 
 def _partials(function: Any) -> Iterator[functools.partial[Any]]:
@@ -237,6 +245,7 @@ def _code_bearer(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _docstring(function: Callable[..., Any]) -> str:
     function = innermost(function)
-    if not inspect.isroutine(function):
-        return type(function).__call__.__doc__ or type(function).__doc__ or ""
-    return function.__doc__ or ""
+    if inspect.isroutine(function):
+        return inspect.getdoc(function) or ""
+    own = getattr(function, "__dict__", {}).get("__doc__")
+    return own or type(function).__call__.__doc__ or type(function).__doc__ or ""

@@ -6,8 +6,9 @@ A model gives a list for `*values` and an object for `**options`, both of which 
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Mapping
-from typing import Any, Unpack, get_args, get_origin
+from typing import Annotated, Any, ParamSpecArgs, ParamSpecKwargs, TypeVarTuple, Unpack, get_args, get_origin
 
 _BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
 _BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
@@ -16,13 +17,37 @@ _BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
 def asked(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """The annotation and the default of what a model is asked to give for a parameter."""
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        return list[hint], ()
+        return _asked_by_place(hint)
     if parameter.kind is not _BY_ANY_NAME:
         return hint, parameter.default
     if get_origin(hint) is Unpack:
         (fields,) = get_args(hint)
         return fields, parameter.empty if getattr(fields, "__required_keys__", ()) else {}
-    return dict[str, hint], {}
+    return types.GenericAlias(dict, (str, Any if isinstance(hint, ParamSpecKwargs) else hint)), {}
+
+
+def _asked_by_place(hint: Any) -> tuple[Any, Any]:
+    """What is asked for `*values`, whose annotation is that of each, or of all: `*tuple[int, str]`."""
+    if getattr(hint, "__unpacked__", False):
+        whole: Any = types.GenericAlias(tuple, get_args(hint))
+    elif get_origin(hint) is Unpack:
+        (whole,) = get_args(hint)
+    else:
+        return _list_of(Any if isinstance(hint, ParamSpecArgs) else _without_text(hint)), ()
+    places = get_args(whole)
+    if isinstance(whole, TypeVarTuple) or not places:
+        return _list_of(Any), ()
+    return (_list_of(places[0]), ()) if places[-1] is Ellipsis else (whole, inspect.Parameter.empty)
+
+
+def _list_of(hint: Any) -> Any:
+    return types.GenericAlias(list, (hint,))
+
+
+def _without_text(hint: Any) -> Any:
+    """An annotation of each value without the text beside it, which is said of all."""
+    is_said = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
+    return get_args(hint)[0] if is_said else hint
 
 
 def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
@@ -44,4 +69,5 @@ def spread(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[
     """What is given by place, and what by name, of arguments that were checked."""
     bound = signature.bind_partial()
     bound.arguments.update(arguments)
+    bound.apply_defaults()  # of what no model is asked for, and others may follow by place
     return bound.args, bound.kwargs

@@ -8,6 +8,9 @@ from typing import Any
 MISSING, UNKNOWN = "is missing", "is not a known name"
 """What is wrong with a name that should be there, or should not."""
 
+KEY = "has a name that"
+"""How begins what is wrong with the name of an entry itself."""
+
 _DATE = "should be a date such as 2026-12-24"
 _MOMENT = "should be a date and time such as 2026-12-24T15:30:00"
 _REASONS = {

@@ -9,7 +9,8 @@ from typing import Any
 _FENCE = re.compile(r"```\w*[ \t\r]*\n")
 _FOREIGN = re.compile(
     r"""(?P<double>"(?:[^"\\]|\\.)*+(?:"|\\?\Z)) | '(?P<single>(?:[^'\\]|\\.)*+)(?:'|\\?\Z) | (?P<comma>,)(?=\s*[}\])])
-    | (?P<word>\b(?:True|False|None)\b) | (?P<bracket>[()])""",
+    | (?P<word>\b(?:True|False|None)\b) | (?P<name>(?<![\w$.+-])[\w$-]++(?=\s*:)) | (?P<bracket>[()])
+    | (?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))""",
     re.DOTALL | re.VERBOSE,
 )
 _WORDS = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
@@ -21,10 +22,11 @@ _decode = json.JSONDecoder(strict=False).decode
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON text; also of one that has line breaks in strings, a fence around it, or Python's spelling.
+    """The value of a JSON text; also of one that has line breaks in strings, a fence around it, or a foreign spelling.
 
-    Python's are single quotes, `True`, `False`, `None`, tuples, and commas before a closing bracket. Nothing is added:
-    a text that breaks off is refused. Raises what `json.loads` raises.
+    Python's are single quotes, `True`, `False`, `None`, tuples, and commas before a closing bracket; JavaScript's are
+    names without quotes, and remarks. Nothing is added: a text that breaks off is refused. Raises what `json.loads`
+    raises.
     """
     try:
         return _decode(text)
@@ -64,7 +66,9 @@ def _mended(text: str) -> str | None:
 def _translated(found: re.Match[str]) -> str:
     if found["single"] is not None:
         return f'"{_ESCAPED.sub(_reescaped, found["single"])}"'
-    return found["double"] or ("" if found["comma"] else _WORDS[found[0]])
+    if found["name"] is not None:
+        return f'"{found["name"]}"'
+    return found["double"] or ("" if found["comma"] or found["remark"] else _WORDS[found[0]])
 
 
 def _reescaped(found: re.Match[str]) -> str:

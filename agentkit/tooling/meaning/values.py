@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentkit.tooling.meaning.moments import moment
+from agentkit.tooling.meaning.moments import moment, seconds
+from agentkit.tooling.meaning.numbers import entries, number, numbers
 from agentkit.tooling.meaning.spelling import read_json
-from agentkit.tooling.strict import PYTHON, Schema
+from agentkit.tooling.strict import PYTHON, SUMMED, Schema
 
 UNCLEAR = object()
 """What is meant when that cannot be told."""
 
 _MOST_NODES = 100
-_REFERENCE = "#/$defs/"
-_NULLS = frozenset({"null", "none", ""})
+_NULLS = frozenset({"null", "none", "nil", "undefined", "n/a", ""})
 _PARTED = frozenset({"anyOf", "oneOf", "$ref"})
-_NUMBER = re.compile(r"\s*\d+(\.\d+)?\s*")
+_QUALIFIED = re.compile(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
 
 
 def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
@@ -37,8 +39,26 @@ def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
         if isinstance(node, dict):
             found.append(node)
             waiting += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
-            waiting.append(root.get("$defs", {}).get(str(node.get("$ref", "")).removeprefix(_REFERENCE)))
+            waiting.append(referred(str(node.get("$ref", "")), root))
     return found
+
+
+def referred(reference: str, root: Any) -> Any:
+    """What a reference such as `#/$defs/Name` names in the root; None when it names nothing there."""
+    here, *steps = reference.split("/")
+    if here != "#":
+        return None
+    for step in steps:
+        root = root.get(step) if isinstance(root, dict) else None
+    return root
+
+
+def key_meant(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:
+    """The key of an object that was meant by one that its `propertyNames` refuse."""
+    names = parted([node["propertyNames"] for node in nodes if "propertyNames" in node], root)
+    found = _choice(key, names)
+    written = [str(each) for node in names for each, _, python in _choices(node) if python is found]
+    return written[0] if found is not UNCLEAR and written else None
 
 
 def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
@@ -47,7 +67,7 @@ def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     Lists and objects that were written as text are read, choices are found by their name or in other letters, dates
     in other notations, and a value alone is a list of one where only a list will do.
     """
-    for reader in (_structure, _choice, _moment, _text):
+    for reader in (_structure, _choice, _sum, _number, _truth, _moment, _text):
         found = reader(value, nodes)
         if found is not UNCLEAR:
             return found
@@ -98,7 +118,7 @@ def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
             return exact[0]
     if not isinstance(value, str):
         return UNCLEAR
-    spellings = {_plain(value), _plain(value.rpartition(".")[2])}
+    spellings = {_plain(value), _plain(_unqualified(value))}
     named = [python for written, name, python in choices if name and _plain(name) in spellings]
     spelled = [python for written, _, python in choices if isinstance(written, str) and _plain(written) in spellings]
     found = spelled or named
@@ -109,8 +129,49 @@ def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
 def _choices(node: Schema) -> list[tuple[Any, str, Any]]:
     """Each choice of a node: as it is written in JSON, its name, and its value for the validator."""
     written = node["enum"] if "enum" in node else [node["const"]] if "const" in node else []
-    python = node.get(PYTHON, [("", each) for each in written])
+    python = node.get(PYTHON, [("", each) for each in written]) if SUMMED not in node else []
     return [(each, name, value) for each, (name, value) in zip(written, python, strict=True)]
+
+
+def _unqualified(text: str) -> str:
+    """The name of a choice, out of `Color.RED` or `<Color.RED: 1>`."""
+    found = _QUALIFIED.fullmatch(text)
+    return found["name"] if found else text
+
+
+def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
+    """Flags by their names: `R|W`, `R, W` or a list of them."""
+    flags = {_plain(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
+    parts = re.split(r"[|,;+]", value) if isinstance(value, str) else value
+    if not flags or not isinstance(parts, list) or not parts:
+        return UNCLEAR
+    found = [flags.get(_plain(_unqualified(str(part)))) for part in parts]
+    return UNCLEAR if None in found else functools.reduce(operator.or_, found)
+
+
+def _number(value: Any, nodes: Sequence[Schema]) -> Any:
+    """A number in groups of digits or with an exponent; as text where a text may be a number too, which is exact."""
+    kinds = _kinds(nodes)
+    written = number(value) if isinstance(value, str) and kinds & {"integer", "number"} else None
+    if written is None or (written == value and "string" in kinds):
+        return UNCLEAR
+    if "string" in kinds:
+        return written
+    found = float(written)
+    if found.is_integer() and "integer" in kinds:
+        return int(written) if written.lstrip("-").isdigit() else int(found)
+    return found if "number" in kinds else UNCLEAR
+
+
+def _truth(value: Any, nodes: Sequence[Schema]) -> Any:
+    word = value.strip().lower() if isinstance(value, str) and "boolean" in _kinds(nodes) else ""
+    return _WORDS.get(word, UNCLEAR)
+
+
+def _kinds(nodes: Iterable[Schema]) -> set[Any]:
+    """The types of the values of these schemas."""
+    kinds = (node.get("type") for node in nodes)
+    return {each for kind in kinds for each in (kind if isinstance(kind, list) else [kind])}
 
 
 def _moment(value: Any, nodes: Sequence[Schema]) -> Any:
@@ -121,8 +182,8 @@ def _moment(value: Any, nodes: Sequence[Schema]) -> Any:
             found = moment(value, form)
             if found is not None and found != value:
                 return found
-        if form == "duration" and _NUMBER.fullmatch(value):
-            return float(value)
+        if form == "duration" and (length := seconds(value)) is not None:
+            return length
     return UNCLEAR
 
 
@@ -133,17 +194,28 @@ def _text(value: Any, nodes: Sequence[Schema]) -> Any:
 
 
 def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
-    """A list of one, of what could be an entry: a text with commas may be several."""
-    lists = [node for node in nodes if node.get("type") == "array" and "items" in node]
-    others = {str(node.get("type", "null")) for node in nodes} - {"array", "null"}
+    """A list of one, of what could be an entry; of several where commas part what can be no text."""
+    lists = [node for node in nodes if "array" in _kinds([node]) and "prefixItems" not in node]
+    others = _kinds(nodes) - {"array", "null", None}
     if not lists or others or isinstance(value, list | tuple) or is_null(value):
         return UNCLEAR
-    entries = [node for node in parted([node["items"] for node in lists], root) if not _PARTED & node.keys()]
-    kinds = {str(node.get("type", "any")) for node in entries}
+    inner = [node for node in parted([node.get("items", {}) for node in lists], root) if not _PARTED & node.keys()]
+    kinds = {kind or "any" for kind in _kinds(inner)}
     if isinstance(value, dict):
         return [value] if "object" in kinds else UNCLEAR
-    is_clear = not isinstance(value, str) or not re.search(r"[,;\n]|^\s*[\[{(]", value)
-    return [value] if is_clear and kinds != {"object"} else UNCLEAR
+    if isinstance(value, str) and re.search(r"[,;\n]|^\s*[\[{(]", value):
+        return _several(value, inner, kinds)
+    return [value] if kinds != {"object"} else UNCLEAR
+
+
+def _several(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
+    """The numbers or choices that a text lists."""
+    if kinds <= {"integer", "number"}:
+        return numbers(text) or UNCLEAR
+    written = [each for node in nodes for each, _, _ in _choices(node)]
+    parts = entries(text)
+    is_clear = written and all(part in written or _choice(part, nodes) is not UNCLEAR for part in parts)
+    return parts if is_clear else UNCLEAR
 
 
 def _read(value: Any) -> Any:
@@ -152,10 +224,13 @@ def _read(value: Any) -> Any:
     try:
         return read_json(value)
     except (ValueError, RecursionError):
-        return _WORDS.get(value.strip().lower(), UNCLEAR)
+        return {"true": True, "false": False}.get(value.strip().lower(), UNCLEAR)
 
 
-_WORDS: Mapping[str, bool] = {"true": True, "false": False}
+_WORDS: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+}
 
 
 def _plain(text: str) -> str:

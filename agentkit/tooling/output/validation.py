@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.functions.hints import readable
+from agentkit.tooling.functions.hints import Reading, readable
 from agentkit.tooling.functions.schemas import generator
 from agentkit.tooling.meaning.reasons import first_sentence, reason
 from agentkit.tooling.output.faults import Fault, Misfit, discriminated, placed
@@ -93,10 +93,11 @@ def _refuse_what_is_no_type(kind: Any) -> None:
 
 
 def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
-    from pydantic import TypeAdapter
+    from pydantic import Field, TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
-    adapter: TypeAdapter[Any] = TypeAdapter(readable(kind, {}))
+    annotations = Reading({}, lambda text: Field(description=text), {})
+    adapter: TypeAdapter[Any] = TypeAdapter(readable(kind, annotations))
     schema = tidied(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
     if is_lazy(adapter.core_schema):
         raise TypeError("a generator can be read only once; let it be a list")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import enum
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from agentkit.errors import ConfigError
 from agentkit.tooling.output.validation import Validator
@@ -28,6 +30,13 @@ Bare = enum.Enum("Bare", {"ONE": 1.5})
 
 
 Renamed = enum.Enum("Renamed", {"RED": "red", "CRIMSON": "red"})
+
+
+class Access(enum.Flag):
+    """What may be done."""
+
+    READ = 1
+    WRITE = 2
 
 
 class Nothing(enum.Enum):
@@ -105,3 +114,82 @@ def test_named_tuples_have_a_strict_form() -> None:
 def test_answers_have_the_same_schemas() -> None:
     """What a typed answer may be is described as a parameter is."""
     assert Validator(list[Level]).schema["items"] == schema_of(Level)
+
+
+def test_flags_are_numbers_that_may_be_added_up() -> None:
+    """A flag or several are asked for as one number, whose parts have names."""
+    told = "What may be done. 1 = READ, 2 = WRITE; or a sum of these"
+    assert schema_of(Access) == {"type": "integer", "minimum": 0, "description": told}
+
+
+@dataclass
+class Described:
+    """Somebody.
+
+    Args:
+        name: What to call them.
+        age: In years.
+    """
+
+    name: str
+    age: int = 0
+
+
+class Listed(NamedTuple):
+    """Somebody.
+
+    Attributes:
+        name: What to call them.
+        age: In years.
+    """
+
+    name: str
+    age: int = 0
+
+
+class Beside(TypedDict):
+    """Somebody."""
+
+    name: Annotated[str, "What to call them."]
+    age: Annotated[int, "In years."]
+
+
+class Modelled(BaseModel):
+    """Somebody.
+
+    Parameters
+    ----------
+    name : str
+        What is not told.
+    years : int
+        In years.
+    """
+
+    name: str = Field(description="What to call them.")
+    years: int = Field(alias="age")
+
+
+@pytest.mark.parametrize("kind", [Described, Listed, Beside, Modelled])
+def test_fields_are_described_by_their_class(kind: Any) -> None:
+    """Texts beside the types of fields, and those in the docstring of their class, are told where they belong."""
+    schema = schema_of(kind)
+    texts = {name: inner["description"] for name, inner in schema["properties"].items()}
+    assert texts == {"name": "What to call them.", "age": "In years."}
+    assert schema.get("description", "Somebody.") == "Somebody."
+
+
+def test_fields_of_classes_from_elsewhere_are_described_as_far_as_they_can_be_read() -> None:
+    """A class whose annotations name what is known only where it was made still says what it can."""
+
+    class Inner(BaseModel):
+        """What is inside."""
+
+        count: int
+
+    class Outer(BaseModel):
+        """What is outside."""
+
+        inner: Inner
+        name: Annotated[str, "A name."] = ""
+
+    assert list(schema_of(Outer)["properties"]) == ["inner", "name"]

@@ -6,7 +6,8 @@ import inspect
 
 import pytest
 
-from agentkit.tooling.functions.sections import described
+from agentkit.tooling.functions.sections import described, usual
+from agentkit.tooling.functions.signature import documented
 
 STYLES = {
     "google": """
@@ -107,3 +108,34 @@ def test_a_heading_without_entries_describes_nothing() -> None:
     assert described("Do.\n\nArgs:\n    whatever you like") == ("Do.", {})
     assert described("Do.\n\nArgs:\nwhatever you like") == ("Do.", {})
     assert described("Do.\n\nArgs:") == ("Do.", {})
+
+
+OWN = {
+    "capitals": "Search.\n\nARGS:\n    query: What.\n    limit: How many.",
+    "another word": "Search.\n\nInputs:\n    query: What.\n    limit: How many.\n\nReturns:\n    It.",
+    "German": "Search.\n\nParameter:\n    query: What.\n    limit: How many.",
+    "Chinese": "Search.\n\n\u53c2\u6570\uff1a\n    query\uff1aWhat.\n    limit\uff1aHow many.",
+    "bold": "Search.\n\n**Tham s\u1ed1:**\n\n- `query`: What.\n- `limit`: How many.",
+    "types": "Search.\n\nArgs:\n    query <str>: What.\n    limit [int]: How many.",
+    "ruled": "Search.\n\nArgs:\n-----\n    query: What.\n    limit: How many.",
+    "doubly ruled": "Search.\n\nParameters\n==========\nquery : str\n    What.\nlimit : int\n    How many.",
+    "ruled too short": "Search.\n\nParameters:\n---\nquery : str\n    What.\nlimit : int\n    How many.",
+    "other parameters": "Search.\n\nOther Parameters\n---\nquery : str\n    What.\nlimit : int\n    How many.",
+    "argument": "Search.\n\n:argument query: What.\n:keyword limit: How many.",
+    "without a colon": "Search.\n\n@param query What.\n@param limit How many.",
+    "another system": "Search.\r\n\r\nArgs:\r\n    query: What.\r\n    limit: How many.\r\n",
+}
+
+
+@pytest.mark.parametrize("docstring", OWN.values(), ids=OWN)
+def test_headings_are_known_by_what_stands_below_them(docstring: str) -> None:
+    """Whatever a heading is called, and however it is ruled, it is one when the parameters stand below it."""
+    found = documented(docstring, ["query", "limit"])
+    assert (found.text, dict(found.parameters)) == ("Search.", {"query": "What.", "limit": "How many."})
+
+
+def test_a_line_that_ends_with_a_colon_is_no_heading_of_other_names() -> None:
+    """Lists in a text stay in it."""
+    docstring = "Search in these:\n    books: All of them.\n    query\n\nReturns:\n    It."
+    assert described(docstring, ["query"]) == ("Search in these:\n    books: All of them.\n    query", {})
+    assert usual("a --- b @ c") == "a --- b @ c"

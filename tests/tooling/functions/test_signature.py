@@ -202,17 +202,6 @@ def test_local_names_are_found_where_the_tool_is_made() -> None:
     assert [parameter.hint for parameter in Body.found] == [Local, list[int]]
 
 
-@pytest.mark.parametrize("make", [lambda: (yield 1), None])
-def test_functions_that_yield_are_refused(make: Any) -> None:
-    """A model is told one value, so a generator is refused."""
-
-    async def stream() -> Any:
-        yield 1
-
-    with pytest.raises(ConfigError, match="'demo' yields its values one by one; let it return them in a list"):
-        reflection.refuse_generators(make or stream, "demo")
-
-
 def test_whether_a_function_lacks_its_instance() -> None:
     """A function written in a class body with a first parameter `self` or `cls` still lacks its instance."""
     assert reflection.takes_instance(Caller.method)

@@ -3,12 +3,15 @@
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, ParamSpec, TypedDict, TypeVarTuple, Unpack
 
 import pytest
 
 from agentkit import Decision, Tool
 from agentkit.decisions import Verdict
+
+Types = TypeVarTuple("Types")
+Params = ParamSpec("Params")
 
 
 def by_place(first: int, /, second: int = 2) -> str:
@@ -175,3 +178,72 @@ def test_awaiting_is_the_same() -> None:
         return sum(values)
 
     assert asyncio.run(Tool(total).ainvoke({"values": [1, 2, 3]})).value == 6
+
+
+def of_one_type(*values: *tuple[int, ...]) -> list[int]:
+    """Take numbers."""
+    return list(values)
+
+
+def of_places(*values: *tuple[int, str]) -> list[Any]:
+    """Take a number and a text."""
+    return list(values)
+
+
+def of_older_places(*values) -> list[int]:
+    """Take numbers."""
+    return list(values)
+
+
+of_older_places.__annotations__["values"] = Unpack[tuple[int, ...]]
+
+
+def of_any_types(*values: *Types) -> list[Any]:
+    """Take values of any types."""
+    return list(values)
+
+
+def of_another(*args: Params.args, **kwargs: Params.kwargs) -> list[Any]:
+    """Take what another function takes."""
+    return [*args, kwargs]
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "value"),
+    [
+        (of_one_type, {"values": ["1", 2]}, [1, 2]),
+        (of_one_type, {}, []),
+        (of_older_places, {"values": ["1", 2]}, [1, 2]),
+        (of_places, {"values": ["1", "a"]}, [1, "a"]),
+        (of_any_types, {"values": [1, "a"]}, [1, "a"]),
+        (of_another, {"args": [1], "kwargs": {"a": "b"}}, [1, {"a": "b"}]),
+    ],
+)
+def test_the_types_of_any_number_of_values_may_be_said_of_all(
+    function: Callable[..., Any], given: dict[str, Any], value: Any
+) -> None:
+    """`*values: *tuple[int, str]`, type variables and the parameters of another function are understood."""
+    result = Tool(function).invoke(given)
+    assert (result.status, result.value) == ("ok", value)
+
+
+def test_places_that_are_counted_must_all_be_given() -> None:
+    """A list with a place too few is refused, and so is none."""
+    for given in ({}, {"values": [1]}):
+        assert Tool(of_places).invoke(given).status == "failed"
+
+
+def test_what_no_model_is_asked_for_leaves_its_place() -> None:
+    """A parameter that JSON cannot give keeps its default, also between others that are given by place."""
+
+    def compute(first: int, /, key: Callable[[int], int] = abs, second: int = 0) -> int:
+        """Compute."""
+        return key(first) + second
+
+    def place(first: int, key: Callable[[int], int] = abs, second: int = 0, /) -> int:
+        """Compute."""
+        return key(first) + second
+
+    for function in (compute, place):
+        assert list(Tool(function).parameters["properties"]) == ["first", "second"]
+        assert Tool(function).invoke({"first": -1, "second": 2}).value == 3

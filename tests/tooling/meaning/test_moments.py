@@ -35,7 +35,8 @@ def test_a_moment_is_read_in_usual_notations(form: str, text: str, iso: str) -> 
     ("form", "text"),
     [
         ("date", "05/06/2026"),
-        ("date", "24.12.2026"),
+        ("date", "31.11.2026"),
+        ("date", "24.13.2026"),
         ("date", "tomorrow"),
         ("date", "2026"),
         ("date", "2026/13/01"),

@@ -25,6 +25,8 @@ from agentkit.tooling.meaning.spelling import read_json
         ('```json\n{"a": 1}\n```', {"a": 1}),
         ("  ```\n[1]```\n", [1]),
         ("```json\n{'a': 1}\n```", {"a": 1}),
+        ('{a: 1, b-c: "d: e", 7: [{$f: "//g"}]}', {"a": 1, "b-c": "d: e", "7": [{"$f": "//g"}]}),
+        ('{"a": 1, // the first\n "b": /* the second */ 2}', {"a": 1, "b": 2}),
     ],
 )
 def test_what_is_nearly_json_is_read(text: str, value: Any) -> None:
@@ -40,7 +42,10 @@ def test_what_is_nearly_json_is_read(text: str, value: Any) -> None:
         "{'a': 'cut",
         "hello",
         "'a'",
-        "{a: 1}",
+        "{a: b}",
+        "{a: 1: 2}",
+        '{"a": 12:30}',
+        '{"a": 1 // never ends',
         '{"a": 1} {"a": 2}',
         "{'a': Truer}",
         "```\nx\n```",
@@ -71,6 +76,11 @@ def test_a_long_text_that_is_no_json_is_refused_soon() -> None:
         "{'" + "\\'" * 100_000,
         "{'" + "\\'" * 100_000 + "\\",
         "{" + ", " * 100_000,
+        "{" + "$" * 200_000,
+        "{" + "a-" * 100_000,
+        "{" + "a " * 100_000,
+        "{" + "/*" * 100_000,
+        "{" + "//" * 100_000,
     ],
     ids=lambda text: text[:12],
 )

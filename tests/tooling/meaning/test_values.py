@@ -10,6 +10,7 @@ import types
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, AnyStr, Literal, LiteralString, NamedTuple
 
@@ -105,7 +106,7 @@ Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
 Nest = TypeAliasType("Nest", "list[Nest]")
 NAMES: dict[str, Any] = {
     **{each.__name__: each for each in (Color, Level, Access, Corner, Twins, Guest, Tree, Cat, Dog, Strict, Pair)},
-    **{each.__name__: each for each in (date, datetime, time, timedelta, Collection, Sequence, Field, TzInfo)},
+    **{each.__name__: each for each in (date, datetime, time, timedelta, Collection, Decimal, Sequence, Field, TzInfo)},
     "Pet": Pet,
     "Nest": Nest,
     "Json": Json,
