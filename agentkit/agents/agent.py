@@ -6,26 +6,23 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, TypedDict, TypeVar, Unpack, overload
 
 from agentkit.agents import settings, team
+from agentkit.agents.facing.conversing import Conversing
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.runner import Runner, Worker
+from agentkit.agents.runner import Worker
 from agentkit.agents.running.plan import Lead
 from agentkit.agents.running.room import Room
-from agentkit.agents.settings import Prompt, checked_listener
-from agentkit.errors import ConfigError
+from agentkit.agents.settings import Prompt
 from agentkit.events import Event
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
-from agentkit.llm.wire.chat import encode_message
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
-from agentkit.messages import Message, without_extra
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.policy import Policy
 from agentkit.tooling.tool import Tool
-from agentkit.tooling.toolset import Toolset
 from agentkit.tracing.listening import Listener
 from agentkit.usage import NO_USAGE, Limits
 from agentkit.workspace.workspace import Workspace
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Saved = RunResult[Any] | str | None
 """A run to go on with: its result, the text of it, or its id in the session; None for the session's newest."""
-
-_Kind = TypeVar("_Kind", bound=Event)
 
 
 class AgentOptions(TypedDict, total=False):
@@ -61,7 +56,7 @@ class AgentOptions(TypedDict, total=False):
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
-class Agent(Runner, Generic[T]):
+class Agent(Conversing, Generic[T]):
     """Answers prompts with a model and tools, and remembers the conversation.
 
     Any number of runs may go on at the same time, in threads or on event loops. Each begins with the history as it is
@@ -97,9 +92,9 @@ class Agent(Runner, Generic[T]):
     @overload
     def __init__(
         self: Agent[str],
-        name: str,
-        tools: Iterable[Any] | Callable[..., Any] = (),
-        instruction: str = ...,
+        name: str = ...,
+        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        instruction: str | None = ...,
         max_iterations: int = ...,
         *,
         output_type: None = None,
@@ -108,9 +103,9 @@ class Agent(Runner, Generic[T]):
     @overload
     def __init__(
         self,
-        name: str,
-        tools: Iterable[Any] | Callable[..., Any] = (),
-        instruction: str = ...,
+        name: str = ...,
+        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        instruction: str | None = ...,
         max_iterations: int = ...,
         *,
         output_type: type[T],
@@ -119,9 +114,9 @@ class Agent(Runner, Generic[T]):
     @overload
     def __init__(
         self: Agent[Any],
-        name: str,
-        tools: Iterable[Any] | Callable[..., Any] = (),
-        instruction: str = ...,
+        name: str = ...,
+        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        instruction: str | None = ...,
         max_iterations: int = ...,
         *,
         output_type: Any,
@@ -129,9 +124,9 @@ class Agent(Runner, Generic[T]):
     ) -> None: ...
     def __init__(
         self,
-        name: str,
-        tools: Iterable[Any] | Callable[..., Any] = (),
-        instruction: str = "You are a helpful assistant.",
+        name: str = "agent",
+        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        instruction: str | None = settings.DEFAULT_INSTRUCTION,
         max_iterations: int = 10,
         *,
         llm: LLM | None = None,
@@ -154,16 +149,15 @@ class Agent(Runner, Generic[T]):
         settings.check(name=name, instruction=instruction, max_iterations=max_iterations, llm=llm, model=model)
         settings.check(policy=policy, approve=approve, listeners=listeners, limits=limits, session=session)
         settings.check(workspace=workspace, dry_run=dry_run)
-        self.name, self.instruction, self.max_iterations = name, instruction, max_iterations
-        self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
-        self.policy = settings.policy_from(SafetyLevel.of(safety), policy)
-        self.approve, self.limits, self.dry_run = approve, settings.limits_from(limits), dry_run
-        self.handoffs, self.workspace = handoffs, settings.workspace_from(workspace)
-        self.listeners = [checked_listener(listener) for listener in listeners]
-        self._answers = settings.rules_from(output_type, checks)
-        self._room = Room(settings.window_from(window))
-        self._llm, self._model, self._session = settings.llm_from(llm, model), model, session
-        self._grants, self._usage, self._lock = Grants(), NO_USAGE, threading.Lock()
+        own = vars(self)  # set at once, as all of it was checked above
+        own["name"], own["max_iterations"], own["approve"], own["dry_run"] = name, max_iterations, approve, dry_run
+        own["instruction"], own["tools"] = settings.instruction_from(instruction), settings.tools_from(tools)
+        own["policy"] = settings.policy_from(SafetyLevel.of(safety), policy)
+        own["limits"], own["workspace"] = settings.limits_from(limits), settings.workspace_from(workspace)
+        own["leads"], own["listeners"] = settings.leads_from(handoffs), settings.listeners_from(listeners)
+        own["_answers"], own["_room"] = settings.rules_from(output_type, checks), Room(settings.window_from(window))
+        own["_llm"], own["_model"], own["_session"] = settings.llm_from(llm, model, name), model, session
+        own["_grants"], own["_usage"], own["_lock"] = Grants(), NO_USAGE, threading.Lock()
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:
@@ -176,30 +170,44 @@ class Agent(Runner, Generic[T]):
 
         return Agent(**read_manifesto(path, tools).arguments(options))
 
-    def __call__(self, prompt: Prompt) -> str:
+    def __call__(self, prompt: Prompt, *, limits: Limits | None = None, **unknown: Never) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, when there is none."""
-        result = self.run(prompt).raise_for_status()
+        settings.refuse_of_run("__call__", unknown)
+        result = self.run(prompt, limits=limits).raise_for_status()
         return self._answers.encode(result.output)
 
-    def run(self, prompt: Prompt | Resumption) -> RunResult[T]:
-        """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised."""
-        return result_in(list(self.events(prompt)))
+    def run(self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never) -> RunResult[T]:
+        """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised.
 
-    async def arun(self, prompt: Prompt | Resumption) -> RunResult[T]:
+        `limits` are this run's, in the place of the agent's.
+        """
+        settings.refuse_of_run("run", unknown)
+        return result_in(list(self.events(prompt, limits=limits)))
+
+    async def arun(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never
+    ) -> RunResult[T]:
         """Like `run`, awaiting."""
-        return result_in([event async for event in self.aevents(prompt)])
+        settings.refuse_of_run("arun", unknown)
+        return result_in([event async for event in self.aevents(prompt, limits=limits)])
 
-    def stream(self, prompt: Prompt | Resumption) -> Generator[Event | RunFinished[T], None, None]:
+    def stream(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never
+    ) -> Generator[Event | RunFinished[T], None, None]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
 
         Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, cuts
         the run off: what was done is kept in the history, and `resume` goes on with it.
         """
-        return self.events(prompt, streaming=True)
+        settings.refuse_of_run("stream", unknown)
+        return self.events(prompt, streaming=True, limits=limits)
 
-    def astream(self, prompt: Prompt | Resumption) -> AsyncGenerator[Event | RunFinished[T], None]:
+    def astream(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never
+    ) -> AsyncGenerator[Event | RunFinished[T], None]:
         """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
-        return self.aevents(prompt, streaming=True)
+        settings.refuse_of_run("astream", unknown)
+        return self.aevents(prompt, streaming=True, limits=limits)
 
     def resume(
         self,
@@ -230,8 +238,9 @@ class Agent(Runner, Generic[T]):
         """Like `resume`, awaiting."""
         return await self.arun(Resumption(saved, answers, limits, agents))
 
-    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool[[str], str]:
+    def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], str]:
         """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""
+        settings.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = Worker(self)
         return team.agent_tool(self, worker, worker.acall, name, description)
 
@@ -276,33 +285,6 @@ class Agent(Runner, Generic[T]):
         from agentkit.agents.many.mapping import Many
 
         return await Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()
-
-    def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
-        """Call `listener` with every event of that kind, in every run from now on. Raises ConfigError."""
-        if not (isinstance(kind, type) and issubclass(kind, Event)):
-            raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
-        checked_listener(listener)
-
-        def heard(event: Event) -> None:
-            if isinstance(event, kind):
-                listener(event)
-
-        self.listeners.append(heard)
-        return listener
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        """The conversation so far as plain dictionaries in the chat format, without the instruction. A copy."""
-        return [encode_message(without_extra(message)) for message in self.messages]
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The conversation so far as typed messages."""
-        return self.session.messages
-
-    def reset(self) -> None:
-        """Forget the conversation; a stored one is kept, and begins anew."""
-        self.session = self.session.anew()
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

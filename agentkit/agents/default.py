@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
+from functools import cache
+from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunFinished
-from agentkit.agents.settings import Prompt
+from agentkit.agents.settings import Prompt, content_from
+from agentkit.agents.words.explaining import explained
 from agentkit.events import Event
 from agentkit.llm.client import LLM
 from agentkit.llm.detect import PROVIDERS
 from agentkit.usage import Usage
 
 
+@explained("CHAT")
 class QuickAgent:
     """One-line chat: `agent("hi")`.
 
@@ -47,7 +51,7 @@ class QuickAgent:
         NoProvider when no provider is named, ModelError when there is no answer.
         """
         chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
-        return self._prepared(system_prompt, chosen)(message)
+        return self._prepared(message, system_prompt, chosen)(message)
 
     def stream(
         self,
@@ -61,7 +65,7 @@ class QuickAgent:
     ) -> Generator[Event | RunFinished[str], None, None]:
         """The answer as events while it is written; the last is RunFinished. Takes what a call takes."""
         chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
-        return self._prepared(system_prompt, chosen).stream(message)
+        return self._prepared(message, system_prompt, chosen).stream(message)
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -77,9 +81,9 @@ class QuickAgent:
         """Forget the conversation."""
         self._agent.reset()
 
-    def _prepared(self, system_prompt: str | None, chosen: dict[str, Any]) -> Agent[str]:
-        if "tools" in chosen:
-            raise TypeError('agent() is for chat and has no tools; make one that has: Agent("helper", tools=...)')
+    def _prepared(self, message: Prompt, system_prompt: str | None, chosen: dict[str, Any]) -> Agent[str]:
+        _refuse_unknown(chosen)
+        content_from(message)
         with self._lock:
             given = {name: value for name, value in chosen.items() if value is not None}
             options = _merged(self._options, given)
@@ -101,6 +105,21 @@ class QuickAgent:
 _CREDENTIALS = {"api_key", "azure_token_provider"}
 _PLACE = ("provider", "base_url", "azure_endpoint")
 _OF_A_PLACE = {*_PLACE, "model", "api_key", "azure_api_version", "azure_token_provider", "protocol"}
+
+
+@cache
+def _taken() -> tuple[str, ...]:
+    """What a call takes beside its message."""
+    return ("system_prompt", *signature(LLM).parameters)
+
+
+def _refuse_unknown(chosen: dict[str, Any]) -> None:
+    """Raise TypeError for an argument that a call does not take, with the one that was probably meant."""
+    unknown = [name for name in chosen if name not in _taken()]
+    if unknown:
+        from agentkit.agents.words.arguments import CHATTING, refuse
+
+        refuse("agent", unknown, _taken(), CHATTING)
 
 
 def _host(llm: LLM) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Generic, TypeVar, cast
 
+from agentkit.agents.words.explaining import explained
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, RunError, SessionError
 from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
@@ -71,6 +72,7 @@ class Resumption:
         return saved.run_id, Progress.of(saved.milestones), saved.history
 
 
+@explained("RESULT")
 @dataclass(frozen=True, slots=True)
 class RunResult(Generic[T]):
     """A run from its prompt to its end, whatever the end was.

@@ -37,6 +37,9 @@ from agentkit.tracing.listening import Listener
 from agentkit.usage import NO_USAGE, Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
+Work = Prompt | Resumption
+"""What a run begins with: a prompt, or the run to go on with."""
+
 
 class Runner(Lead):
     """What an agent is made of, and how its runs begin and are heard."""
@@ -166,31 +169,35 @@ class Runner(Lead):
         return Plan(self, self.name, self.instruction, specs, bench, lambda: self.llm, rules, room, approve)
 
     def events(
-        self, prompt: Prompt | Resumption, *, streaming: bool = False, session: Session | None = None
+        self, prompt: Work, *, streaming: bool = False, session: Session | None = None, limits: Limits | None = None
     ) -> Generator[Event, None, None]:
         """The events of a run in the agent's own conversation or another, each kept and heard before it is told.
 
-        With `streaming` there are those of each piece of text, too. What cannot be run is said at once: raises
-        ConfigError for what is no prompt, and NoProvider when there is nobody to ask.
+        With `streaming` there are those of each piece of text, too. `limits` take the place of the agent's. What cannot
+        be run is said at once: raises ConfigError for what is no prompt or are no limits, and NoProvider when there is
+        nobody to ask.
         """
-        self._check(prompt)
-        return self._told(prompt, session or self.session, streaming=streaming)
+        self._check(prompt, limits)
+        return self._told(prompt, session or self.session, limits, streaming=streaming)
 
     def aevents(
-        self, prompt: Prompt | Resumption, *, streaming: bool = False, session: Session | None = None
+        self, prompt: Work, *, streaming: bool = False, session: Session | None = None, limits: Limits | None = None
     ) -> AsyncGenerator[Event, None]:
         """Like `events`, awaiting."""
-        self._check(prompt)
-        return self._atold(prompt, session or self.session, streaming=streaming)
+        self._check(prompt, limits)
+        return self._atold(prompt, session or self.session, limits, streaming=streaming)
 
-    def _check(self, prompt: Prompt | Resumption) -> None:
-        """Raise ConfigError for what is no prompt, and NoProvider when there is nobody to ask."""
+    def _check(self, prompt: Work, limits: Limits | None) -> None:
+        """Raise ConfigError for what is no prompt or are no limits, and NoProvider when there is nobody to ask."""
         if not isinstance(prompt, Resumption):
             settings.content_from(prompt)
+        settings.check(limits=limits)
         _ = self.llm
 
-    def _told(self, prompt: Prompt | Resumption, session: Session, *, streaming: bool) -> Generator[Event, None, None]:
-        run, loop, steps = self._begun(prompt, session)
+    def _told(
+        self, prompt: Work, session: Session, limits: Limits | None, *, streaming: bool
+    ) -> Generator[Event, None, None]:
+        run, loop, steps = self._begun(prompt, session, limits)
         growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, session)
         try:
             with hearing.to_the_end(), closing(drive(hearing.attached(steps), streaming=streaming)) as events:
@@ -202,9 +209,9 @@ class Runner(Lead):
             run.close()
 
     async def _atold(
-        self, prompt: Prompt | Resumption, session: Session, *, streaming: bool
+        self, prompt: Work, session: Session, limits: Limits | None, *, streaming: bool
     ) -> AsyncGenerator[Event, None]:
-        run, loop, steps = self._begun(prompt, session)
+        run, loop, steps = self._begun(prompt, session, limits)
         growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, session)
         try:
             with hearing.to_the_end():
@@ -216,7 +223,7 @@ class Runner(Lead):
         finally:
             run.close()
 
-    def _begun(self, prompt: Prompt | Resumption, session: Session) -> tuple[SessionRun, Loop, Steps]:
+    def _begun(self, prompt: Work, session: Session, limits: Limits | None) -> tuple[SessionRun, Loop, Steps]:
         """A run that is about to begin or to go on: where it is kept, its loop, and the loop's steps."""
         lineage = LINEAGE.get()
         if lineage.depth > MOST_DEPTH:
@@ -232,7 +239,7 @@ class Runner(Lead):
                 known = [*settings.checked_leads("agents", prompt.agents), *prompt.returned]
                 plan = self._led_by(run.progress, replace(plan, known=tuple(known)), known)
                 plan = with_answers(plan, prompt.answers, run.progress.waiting)
-                loop = Loop(plan, run, self._budget(prompt.limits, lineage), self)
+                loop = Loop(plan, run, self._budget(limits or prompt.limits, lineage), self)
                 check_waiting(run.progress.steps.values(), loop.asking.bench())
                 lineage.note(labels_of([*run.history, *run.progress.messages]))
                 return run, loop, loop.resume()
@@ -240,7 +247,7 @@ class Runner(Lead):
         with _left_on_error(run):
             plan = self._plan(run.new_record_id(), lineage, is_new=True)
             lineage.note(labels_of(run.history))
-            loop = Loop(plan, run, self._budget(None, lineage), self)
+            loop = Loop(plan, run, self._budget(limits, lineage), self)
             return run, loop, loop.begin(content)
 
     def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.plan import Lead
+from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
+from agentkit.llm.detect import PROVIDERS
+from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
-from agentkit.messages import Content, Image
+from agentkit.messages import AssistantMessage, Content, Image, Message, SystemMessage, ToolMessage, without_extra
 from agentkit.safety.policy import Policy
+from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Limits
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
@@ -29,14 +34,21 @@ _SEVERAL = (tuple, list, Iterable)
 
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
-    "instruction": (lambda value: isinstance(value, str), "a text"),
+    "instruction": (
+        lambda value: isinstance(value, str),
+        "a text; lines are joined with '\\n'.join(...), and one that changes is set as agent.instruction before a run",
+    ),
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
     "dry_run": (lambda value: isinstance(value, bool), "True or False"),
     "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),
     "model": (lambda value: isinstance(value, str), "a model's name; an LLM goes into llm="),
     "policy": (lambda value: isinstance(value, Policy), "a Policy; a level goes into safety="),
-    "approve": (callable, "a function from an ApprovalRequest to True or False"),
+    "approve": (
+        callable,
+        "a function from an ApprovalRequest to True or False, e.g. approve=lambda request: True; "
+        "what need not be asked says safety= or policy=",
+    ),
     "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
     "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),
     "workspace": (lambda value: isinstance(value, str | Path | Workspace), "the path of a folder, or a Workspace"),
@@ -44,40 +56,33 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """What each argument of Agent must be, as a test and in words."""
 
 _UNSAID = {
-    **dict.fromkeys(("llm", "model", "policy", "approve", "limits", "session", "workspace")),
+    **dict.fromkeys(("instruction", "llm", "model", "policy", "approve", "limits", "session", "workspace")),
     "listeners": (),
     "dry_run": False,
 }
 """What stands for nothing said, which is always right."""
 
 
-_LIMITS, _WINDOW, _RULES = Limits(), Window(), AnswerRules()
+DEFAULT_INSTRUCTION = "You are a helpful assistant."
+
+_TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerRules()
 """What holds where nothing is said: one for all agents, as they never change."""
 
 
-_MEANT = {
-    **dict.fromkeys(("instructions", "system", "system_prompt", "prompt"), "instruction="),
-    **dict.fromkeys(("max_turns", "max_steps", "max_iter"), "max_iterations="),
-    **dict.fromkeys(("api_key", "base_url", "provider", "temperature", "max_tokens"), "llm=LLM({0}=...)"),
-    **dict.fromkeys(("output_schema", "result_type", "response_format", "response_model"), "output_type="),
-    **dict.fromkeys(("timeout", "timeout_seconds", "max_seconds"), "limits=Limits(seconds=...)"),
-    **dict.fromkeys(("max_cost", "budget", "cost_limit"), "limits=Limits(cost=...)"),
-    **dict.fromkeys(("guardrails", "input_guardrails", "output_guardrails", "validators"), "checks="),
-    **dict.fromkeys(("callbacks", "callback_handler", "hooks", "tracer", "verbose"), "listeners="),
-    **dict.fromkeys(("memory", "history", "db", "session_id"), "session="),
-}
-"""What other toolkits call an argument, and what it is here."""
-
-
-def refuse_unknown(given: Iterable[str], takes: Iterable[str]) -> None:
+def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an argument that Agent does not take, with the one that was probably meant."""
-    for name in given:
-        import difflib
+    if given:
+        from agentkit.agents.words.arguments import refuse
 
-        close = difflib.get_close_matches(name, takes, n=1)
-        meant = _MEANT.get(name, f"{close[0]}=" if close else "").format(name)
-        hint = f"Did you mean {meant}?" if meant else f"It takes: {', '.join(takes)}."
-        raise TypeError(f"Agent() takes no argument {name}=. {hint}")
+        refuse("Agent", given, takes)
+
+
+def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = ("prompt", "limits")) -> None:
+    """The same of what runs an agent."""
+    if given:
+        from agentkit.agents.words.arguments import RUNNING, refuse
+
+        refuse(f"Agent.{function}", given, takes, RUNNING)
 
 
 def check(**arguments: object) -> None:
@@ -95,10 +100,29 @@ def workspace_from(given: str | Path | Workspace | None) -> Workspace:
     return given if isinstance(given, Workspace) else Workspace(given, journal=Journal.of_this_machine())
 
 
-def llm_from(llm: LLM | None, model: str | None) -> LLM | None:
-    """The client that was given, if any. Raises ConfigError when a model was given beside it."""
+def instruction_from(given: str | None) -> str:
+    """The standing order that is meant."""
+    return DEFAULT_INSTRUCTION if given is None else given
+
+
+def tools_from(given: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
+    """The tools that are meant. Raises ConfigError for what cannot be a tool."""
+    if given is None:
+        return _TOOLS
+    return given if isinstance(given, Toolset) else Toolset(given)
+
+
+def listeners_from(given: Iterable[_Value]) -> list[_Value]:
+    """The listeners that are meant, in a list of the agent's own. Raises ConfigError."""
+    return [checked_listener(listener) for listener in given]
+
+
+def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
+    """The client that was given, if any. Raises ConfigError for a model beside it, or in the place of the name."""
     if llm is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
+    if llm is None and model is None and name.partition(":")[0] in PROVIDERS and ":" in name:
+        raise ConfigError(f"The first argument is what the agent is called. Write Agent(model={name!r}).")
     return llm
 
 
@@ -166,5 +190,57 @@ def content_from(prompt: Prompt) -> Content:
         return prompt
     parts = (prompt,) if isinstance(prompt, Image) else prompt
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, str | Image) for part in parts):
-        raise ConfigError(f"A prompt is a text, an Image, or a list of these. Got {prompt!r:.200}.")
+        is_said = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
+        hint = " A conversation is set with agent.history = [...], and its last text is the prompt." if is_said else ""
+        raise ConfigError(f"A prompt is a text, an Image, or a list of these.{hint} Got {prompt!r:.200}.")
     return tuple(parts)
+
+
+def _is_message(part: object) -> bool:
+    return isinstance(part, Mapping | Message)
+
+
+def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: Toolset) -> list[Message]:
+    """A conversation that was kept elsewhere, with labels on what tools have said. Raises ConfigError for none."""
+    if isinstance(messages, str | Mapping):
+        raise ConfigError(f"A history is a list of messages. Got {messages!r:.200}.")
+    try:
+        said = typed_messages(messages)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"This is no history: {error}.") from error
+    if any(isinstance(message, SystemMessage) for message in said):
+        raise ConfigError("The standing order is no part of a history: leave out system messages, set instruction=.")
+    called = {
+        call.id: call.name for message in said if isinstance(message, AssistantMessage) for call in message.tool_calls
+    }
+    return [_labelled(message, called, tools) for message in said]
+
+
+def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Message:
+    """The message without what only one provider knows; of a tool, with its name, and what it may hold."""
+    if not isinstance(message, ToolMessage):
+        return without_extra(message)
+    name = message.name or called.get(message.call_id, "")
+    labels = message.labels or (tools.find(name).labels if name in tools.names else frozenset(Label))
+    return replace(message, name=name, labels=labels)
+
+
+_MADE: Mapping[str, Callable[[Any], Any]] = {
+    "instruction": instruction_from,
+    "tools": tools_from,
+    "policy": lambda given: policy_from(SafetyLevel.NETWORK, given),
+    "limits": limits_from,
+    "workspace": workspace_from,
+    "listeners": listeners_from,
+}
+"""What is made of a value that is given for an attribute."""
+
+SETTABLE = frozenset({"name", "max_iterations", "approve", "dry_run", "leads", *_MADE})
+"""The attributes of an agent that hold what was set."""
+
+
+def attribute(name: str, value: object) -> object:
+    """A value for an attribute, as Agent would make it of its argument. Raises ConfigError."""
+    if name in _TAKES:
+        check(**{name: value})
+    return _MADE[name](value) if name in _MADE else value

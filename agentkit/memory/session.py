@@ -30,6 +30,8 @@ class Session:
     """
 
     def __init__(self, name: str = "", store: Store | None = None) -> None:
+        if store is not None and not isinstance(store, Store):
+            raise SessionError(f"A session's store is one of agentkit.memory. Write Session.open({store!r}, {name!r}).")
         self.name = name if store is None else checked_name(name)
         self.store = store
         self._lock = threading.RLock()

@@ -21,7 +21,10 @@ async def asynchronous(*arguments):
     [
         ({"name": [add]}, "name= takes a text"),
         ({"name": None}, "name= takes a text"),
-        ({"instruction": None}, "instruction= takes a text"),
+        ({"instruction": 5}, "instruction= takes a text"),
+        ({"instruction": ["Be brief.", "Be kind."]}, r"instruction= takes a text; lines are joined"),
+        ({"instruction": lambda: "Be brief."}, "one that changes is set as agent.instruction before a run"),
+        ({"name": "openai:gpt-5"}, r"is called. Write Agent\(model='openai:gpt-5'\)"),
         ({"tools": "web"}, "tools= takes tools.*'web'"),
         ({"tools": ["web"]}, "tools= takes tools.*'web'"),
         ({"tools": 5}, "tools= takes tools"),
@@ -57,6 +60,20 @@ def test_wrong_arguments_are_told(arguments, told):
     """A wrong argument raises ConfigError, which says what was meant."""
     with pytest.raises(ConfigError, match=told):
         Agent(**{"name": "helper", **arguments})
+
+
+def test_nothing_need_be_said():
+    """An agent can be made without any argument; None in the place of tools and instruction says nothing either."""
+    plain, silent = Agent(), Agent("agent", None, None)
+    assert (plain.name, plain.tools.names, plain.instruction) == ("agent", (), "You are a helpful assistant.")
+    assert (silent.name, silent.tools, silent.instruction) == (plain.name, plain.tools, plain.instruction)
+
+
+@pytest.mark.parametrize("name", ["openai:gpt-5", "ollama:qwen3"])
+def test_agent_may_be_called_like_a_model(name):
+    """An agent whose model is said may have a model's name for its own."""
+    assert Agent(name, llm=ScriptedLLM()).name == name
+    assert Agent(name, model="gpt-5").name == name
 
 
 def test_complaints_are_short():

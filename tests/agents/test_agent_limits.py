@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from agentkit import LLM, Agent, LimitExceeded, Limits, SafetyLevel
+from agentkit import LLM, Agent, ConfigError, LimitExceeded, Limits, SafetyLevel
 from agentkit.agents.result import RunFinished
 from agentkit.agents.running.drivers import until
 from agentkit.errors import Unreachable
@@ -608,3 +608,48 @@ def test_repetition_can_be_allowed():
     llm = ScriptedLLM(*[call("look")] * 12, "Done.")
     agent = Agent("helper", [look], max_iterations=20, llm=llm, limits=Limits(repeated_calls=None))
     assert agent.run("go").status == "done"
+
+
+# The limits of one run, in the place of the agent's.
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_limits_of_one_run(way):
+    """Limits given with a prompt hold for that run alone, in the place of the agent's."""
+    helper = Agent("helper", tools=[add], llm=ScriptedLLM(*calls(1), "So far.", *calls(2), "Done."))
+
+    async def awaited(prompt, **limits):
+        if way == "arun":
+            return await helper.arun(prompt, **limits)
+        return [event async for event in helper.astream(prompt, **limits)][-1].result
+
+    def run(prompt, **limits):
+        if way.startswith("a"):
+            return asyncio.run(awaited(prompt, **limits))
+        return helper.run(prompt, **limits) if way == "run" else list(helper.stream(prompt, **limits))[-1].result
+
+    short = run("Add.", limits=Limits(iterations=1))
+    assert (short.status, short.limit, short.output) == ("limit", "iterations", "So far.")
+    assert run("Add.").status == "done"
+
+
+def test_limits_of_one_call():
+    """A call takes them, too, and raises when one is met."""
+    helper = Agent("helper", tools=[add], llm=ScriptedLLM(*calls(1), "So far."))
+    with pytest.raises(LimitExceeded):
+        helper("Add.", limits=Limits(iterations=1))
+
+
+def test_limits_given_with_a_run_to_go_on_with():
+    """A run that goes on takes the limits given with it before those that it was left with."""
+    helper = Agent("helper", tools=[add], max_iterations=1, llm=ScriptedLLM(*calls(1), "So far.", *calls(2), "Done."))
+    left = helper.run("Add.").resumption(limits=Limits(iterations=1))
+    assert helper.run(left, limits=Limits(iterations=5)).output == "Done."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_limits_of_one_run_are_checked(way):
+    """What are no limits is told before anything is asked."""
+    helper = Agent("helper", llm=ScriptedLLM())
+    with pytest.raises(ConfigError, match=r"limits= takes Limits\(...\). Got 5"):
+        _ = asyncio.run(helper.arun("Hi!", limits=5)) if way == "arun" else getattr(helper, way)("Hi!", limits=5)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import agentkit
-from agentkit import NoProvider, RunFinished
+from agentkit import ConfigError, NoProvider, RunFinished
 from agentkit.agents.default import QuickAgent
 from agentkit.errors import Unauthorized
 from agentkit.events import TextDelta
@@ -191,3 +191,11 @@ def test_a_key_stays_with_the_server_it_was_given_for(agent, monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", second.base_url)
         agent("q")
         assert key_of(second.requests[0]) != "sk-first"
+
+
+def test_what_is_no_message_is_told_before_anything_else(agent, monkeypatch):
+    """What is no message is an error of its own, also where no provider is named."""
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigError, match=r"A prompt is a text, an Image, or a list of these\. Got 3"):
+        agent(3)

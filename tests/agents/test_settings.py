@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, agent, core_tools
+from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, core_tools
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, agent, core_to
         ({"max_turns": 3}, "Did you mean max_iterations=?"),
         ({"temperature": 0}, "Did you mean llm=LLM(temperature=...)?"),
         ({"timeout": 5}, "Did you mean limits=Limits(seconds=...)?"),
-        ({"guardrails": []}, "Did you mean checks=?"),
+        ({"guardrails": []}, "Did you mean checks=[function]?"),
         ({"saftey": "SYSTEM"}, "Did you mean safety=?"),
         ({"xyz": 1}, "It takes: name, tools, instruction, max_iterations, llm, model,"),
     ],
@@ -62,9 +62,3 @@ def test_what_is_no_text_is_refused(name):
     with pytest.raises(ConfigError, match=r"are texts, as in LLM\(model=.*Got int") as raised:
         LLM(**{name: 123456789})
     assert "123456789" not in str(raised.value)
-
-
-def test_one_line_chat_says_that_it_has_no_tools():
-    """Tools given to the one-line agent are answered with how an agent with tools is made."""
-    with pytest.raises(TypeError, match=r'agent\(\) is for chat and has no tools; .* Agent\("helper", tools=...\)'):
-        agent("Hi!", tools=core_tools)

@@ -56,6 +56,12 @@ def session(any_place):
         session.store.close()
 
 
+def test_place_in_the_place_of_a_store_is_told():
+    """A file given where a store stands is answered with how a session is opened."""
+    with pytest.raises(SessionError, match=r"Write Session.open\('trips.db', 'trip'\)"):
+        Session("trip", "trips.db")
+
+
 def tell(run, *milestones):
     """Let things happen in a run, as its loop and its driver do."""
     for milestone in milestones:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,12 +47,12 @@ def config() -> None:
 def show_paths() -> None:
     """Show where the files of settings are."""
     from agentkit.cli.display import clean
-    from agentkit.cli.settings.files import project_file
+    from agentkit.cli.settings.files import current_folder, project_file
     from agentkit.config import settings_file
 
     own = settings_file()
     click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (not there; agentkit init writes it)'}"))
-    project = project_file(Path.cwd())
+    project = project_file(current_folder())
     told = "none" if project is None else f"{project.path}{_trust_told(project)}"
     click.echo(clean(f"project  {told}"))
 
@@ -87,11 +86,11 @@ def trust_project() -> None:
 
     It holds until the file changes.
     """
-    from agentkit.cli.settings.files import project_file
+    from agentkit.cli.settings.files import current_folder, project_file
     from agentkit.cli.settings.trust import trust
     from agentkit.cli.terminal import tell
 
-    project = project_file(Path.cwd())
+    project = project_file(current_folder())
     if project is None:
         raise ConfigError("There is no project file here or above. To write one: agentkit init --project")
     trust(project)
@@ -102,11 +101,11 @@ def trust_project() -> None:
 @click.option("--project", is_flag=True, help="Write agentkit.toml in this folder instead of your own file.")
 def init(*, project: bool) -> None:
     """Write a commented file of settings: your own, or this project's. One that is there stays as it is."""
-    from agentkit.cli.settings.files import PROJECT_FILE
+    from agentkit.cli.settings.files import PROJECT_FILE, current_folder
     from agentkit.cli.terminal import tell
     from agentkit.config import settings_file
 
-    path = Path.cwd() / PROJECT_FILE if project else settings_file()
+    path = current_folder() / PROJECT_FILE if project else settings_file()
     where, system = (_OF_PROJECT, "") if project else (_OWN, ", system")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -27,6 +27,14 @@ class File:
     content: bytes = field(default=b"", repr=False)
 
 
+def current_folder() -> Path:
+    """The folder that a command works in. Raises ConfigError when it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError("The current folder was removed. Change into one that is there.") from None
+
+
 def user_file(path: Path) -> File:
     """The user's own settings, none when there is no such file. Raises ConfigError."""
     return _read(path) or File(path, {})
@@ -61,7 +69,7 @@ def _read(path: Path) -> File | None:
 
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # services have /dev/null for a home
         return None
     except OSError as error:
         raise ConfigError(

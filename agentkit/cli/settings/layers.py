@@ -7,7 +7,7 @@ from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentkit.cli.settings.files import File, project_file, user_file
+from agentkit.cli.settings.files import File, current_folder, project_file, user_file
 from agentkit.cli.settings.keys import KEYS, LIMIT_NAMES
 from agentkit.cli.settings.trust import is_trusted
 from agentkit.config import environment, settings_file
@@ -114,7 +114,7 @@ class Settings:
 def settings_here(flags: Mapping[str, Any] | None = None) -> Settings:
     """The settings that hold in the current folder; `flags` are what the command line says. Raises ConfigError."""
     own = user_file(settings_file())
-    project = project_file(Path.cwd())
+    project = project_file(current_folder())
     notes: list[str] = []
     below = [Layer(str(own.path), own.values), Layer(DEFAULT, _DEFAULTS)]
     if project is not None:

@@ -1,16 +1,33 @@
 """What do files of settings say, and which are found?"""
 
 import os
+from pathlib import Path
 
 import pytest
 
-from agentkit.cli.settings.files import project_file, user_file
+from agentkit.cli.settings.files import current_folder, project_file, user_file
 from agentkit.errors import ConfigError
 
 
 def test_no_file_says_nothing(tmp_path):
     """A user file that is not there sets nothing."""
     assert user_file(tmp_path / "config.toml").values == {}
+
+
+def test_home_that_is_no_folder_says_nothing():
+    """A service whose home is /dev/null has no settings of its own."""
+    assert user_file(Path("/dev/null/.config/agentkit/config.toml")).values == {}
+
+
+def test_folder_that_was_removed_is_told(tmp_path, monkeypatch):
+    """A command in a folder that is gone says so."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    assert current_folder() == gone
+    gone.rmdir()
+    with pytest.raises(ConfigError, match=r"The current folder was removed\. Change into one that is there"):
+        current_folder()
 
 
 def test_the_nearest_project_file_counts(tmp_path):

@@ -1,0 +1,1 @@
+"""How does an agent meet those who use it?"""

@@ -1,0 +1,76 @@
+"""What may be read from an agent, and set on it? Its conversation, its listeners, attributes that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from agentkit.agents import settings
+from agentkit.agents.runner import Runner
+from agentkit.agents.settings import checked_listener
+from agentkit.agents.words.explaining import explained, no_such
+from agentkit.errors import ConfigError
+from agentkit.events import Event
+from agentkit.llm.wire.chat import encode_message
+from agentkit.memory.session import Session
+from agentkit.messages import Message, without_extra
+
+_Kind = TypeVar("_Kind", bound=Event)
+
+
+@explained("AGENT")
+class Conversing(Runner):
+    """An agent's conversation, and who hears of it. What is set is checked as if the agent was made with it."""
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The conversation so far as plain dictionaries in the chat format, without the instruction. A copy.
+
+        Set it to go on with a conversation that was kept elsewhere: a list of such dictionaries, or typed messages.
+        What was said before is forgotten as by `reset`. Of a tool's result that comes without labels, those of the tool
+        are held to be true; of an unknown tool's, that it may hold private data and text of strangers. Raises
+        ConfigError for what is no message, and SessionError when a tool call has not exactly one result.
+        """
+        return [encode_message(without_extra(message)) for message in self.messages]
+
+    @history.setter
+    def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
+        said = settings.conversation_from(messages, self.tools)
+        Session().append(said)  # what is no conversation is told before the one that is there is put away
+        self.reset()
+        self.session.append(said)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation so far as typed messages."""
+        return self.session.messages
+
+    def reset(self) -> None:
+        """Forget the conversation; a stored one is kept, and begins anew."""
+        self.session = self.session.anew()
+
+    def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
+        """Call `listener` with every event of that kind, in every run from now on. Raises ConfigError."""
+        if not (isinstance(kind, type) and issubclass(kind, Event)):
+            raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
+        checked_listener(listener)
+
+        def heard(event: Event) -> None:
+            if isinstance(event, kind):
+                listener(event)
+
+        self.listeners.append(heard)
+        return listener
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set what an agent has. Raises ConfigError for a wrong value, AttributeError for what would change nothing."""
+        if name in settings.SETTABLE:
+            value = settings.attribute(name, value)
+        elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
+            raise no_such(self, name, "AGENT")
+        object.__setattr__(self, name, value)
+
+    @property
+    def _has_own_attributes(self) -> bool:
+        """Whether this is an agent of a user's own class, which may have more attributes than ours."""
+        return not type(self).__module__.startswith("agentkit.")

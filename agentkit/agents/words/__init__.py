@@ -1,0 +1,1 @@
+"""What is a word of another toolkit called here?"""

@@ -1,0 +1,131 @@
+"""What is an argument of another toolkit called here? Read only where somebody has written one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+_ALIKE = 0.75
+"""How alike two names must be for one to be a slip of the other: `deps_type` is none of `output_type`."""
+
+_KNOWS = (
+    "What a tool needs to know it holds itself: give a method of an object, a closure or a functools.partial; "
+    "what changes with each call goes into a contextvars.ContextVar."
+)
+_REMEMBERS = "An agent remembers its conversation by itself: agent.reset() forgets it, window= bounds what is read."
+_SILENT = "Nothing is printed or sent anywhere unless you say so; listeners= hear what happens."
+_CHECKED = "checks=[function]"
+_SETTING = "llm=LLM(settings={{'{0}': ...}})"
+_HISTORY = "A conversation is set on the agent: agent.history = [...], a list of messages."
+_STREAM = "A streamed run is agent.stream(prompt), which gives events; the text is in TextDelta."
+_ISOLATED = "run_python and run_shell run isolated by themselves, with no files, no network and a list of modules."
+
+MAKING: Mapping[str, str] = {
+    **dict.fromkeys(("instructions", "system", "system_prompt", "system_message", "prompt"), "instruction="),
+    **dict.fromkeys(("role", "goal", "backstory", "persona", "prompt_templates"), "instruction="),
+    **dict.fromkeys(
+        ("description", "handoff_description"),
+        "An agent is described by its instruction; as_tool(description=...) says otherwise.",
+    ),
+    **dict.fromkeys(("max_turns", "max_steps", "max_iter"), "max_iterations="),
+    **dict.fromkeys(("tool_call_limit", "max_tool_calls"), "limits=Limits(tool_calls=...)"),
+    **dict.fromkeys(("timeout", "timeout_seconds", "max_seconds", "max_time"), "limits=Limits(seconds=...)"),
+    **dict.fromkeys(("max_cost", "budget", "cost_limit", "max_budget_usd"), "limits=Limits(cost=...)"),
+    **dict.fromkeys(("usage_limits", "token_limit", "max_total_tokens"), "limits=Limits(total_tokens=...)"),
+    **dict.fromkeys(("api_key", "base_url", "provider", "temperature", "max_tokens"), "llm=LLM({0}=...)"),
+    **dict.fromkeys(("reasoning_effort", "max_retries"), "llm=LLM({0}=...)"),
+    **dict.fromkeys(("retries", "retry_strategy"), "llm=LLM(max_retries=...)"),
+    **dict.fromkeys(("top_p", "seed", "stop", "tool_choice", "parallel_tool_calls"), _SETTING),
+    **dict.fromkeys(("model_settings", "model_kwargs", "client", "reasoning"), "llm=LLM(...)"),
+    **dict.fromkeys(("model_id", "model_name", "llm_model"), "model="),
+    **dict.fromkeys(("toolsets", "functions", "toolkits", "plugins", "capabilities"), "tools="),
+    **dict.fromkeys(("allowed_tools", "include_tools"), "tools=default_tools.only('calculator', ...)"),
+    "add_base_tools": "tools=default_tools",
+    "mcp_servers": "tools=[MCPServer(...)], of agentkit.mcp",
+    **dict.fromkeys(("knowledge", "retriever"), "tools=[Knowledge(...)], of agentkit.knowledge"),
+    **dict.fromkeys(("tool_timeout",), "@tool(timeout_seconds=...)"),
+    **dict.fromkeys(("tool_use_behavior", "return_direct"), "@tool(ends_run=True)"),
+    **dict.fromkeys(
+        ("managed_agents", "agents", "members", "team", "sub_agents", "subagents"),
+        "tools=[other_agent], or handoffs=[other_agent]",
+    ),
+    **dict.fromkeys(("output_schema", "result_type", "response_format", "response_model"), "output_type="),
+    **dict.fromkeys(("structured_output_model", "output_model", "schema", "structured_output"), "output_type="),
+    **dict.fromkeys(("guardrails", "input_guardrails", "output_guardrails", "validators"), _CHECKED),
+    **dict.fromkeys(("final_answer_checks", "output_validators", "pre_hooks", "post_hooks"), _CHECKED),
+    **dict.fromkeys(("callbacks", "callback_handler", "hooks", "tracer", "event_stream_handler"), "listeners="),
+    **dict.fromkeys(("step_callbacks", "step_callback", "middleware", "tool_hooks", "instrument"), "listeners="),
+    **dict.fromkeys(("verbose", "verbosity_level", "debug", "debug_mode", "telemetry", "markdown"), _SILENT),
+    **dict.fromkeys(
+        ("human_input", "requires_approval", "needs_approval", "interrupt_on", "permission_mode"),
+        "approve=function is asked; what it is asked about say safety= and policy=.",
+    ),
+    **dict.fromkeys(("memory", "db", "storage", "session_manager", "checkpointer"), "session="),
+    **dict.fromkeys(("session_id", "user_id", "thread_id", "conversation_id"), "session="),
+    **dict.fromkeys(("history", "messages", "message_history"), _HISTORY),
+    **dict.fromkeys(("add_history_to_context", "num_history_runs", "num_history_messages"), _REMEMBERS),
+    **dict.fromkeys(("conversation_manager", "context_manager", "compaction"), "window="),
+    **dict.fromkeys(("deps", "deps_type", "context", "dependencies", "context_type"), _KNOWS),
+    **dict.fromkeys(("state", "session_state", "agent_state"), _KNOWS),
+    **dict.fromkeys(("stream", "stream_outputs", "stream_events"), _STREAM),
+    **dict.fromkeys(("cwd", "root", "root_dir", "working_directory"), "workspace="),
+    **dict.fromkeys(("executor_type", "executor", "sandbox", "additional_authorized_imports"), _ISOLATED),
+}
+"""What other toolkits call an argument of an agent, and what it is here: an argument, or a sentence."""
+
+_ONE_RUN = "That is the agent's, not a run's. To differ: other = agent.within(Session()), then set other.{0}."
+
+RUNNING: Mapping[str, str] = {
+    **dict.fromkeys(("message", "input", "task", "user_prompt", "question", "messages"), "the prompt, given first"),
+    **dict.fromkeys(("max_turns", "max_steps", "max_iterations"), "limits=Limits(iterations=...)"),
+    **dict.fromkeys(("usage_limits", "max_tokens", "token_limit"), "limits=Limits(total_tokens=...)"),
+    **dict.fromkeys(("timeout", "timeout_seconds"), "limits=Limits(seconds=...)"),
+    **dict.fromkeys(("cost_limit", "max_cost"), "limits=Limits(cost=...)"),
+    **dict.fromkeys(("images", "attachments", "image"), "a list as prompt, [text, Image.read('cat.png')]"),
+    **dict.fromkeys(("session", "session_id", "conversation_id", "user_id"), "agent.within(Session.open(...))"),
+    **dict.fromkeys(("thread_id", "config"), "agent.within(Session.open(...))"),
+    **dict.fromkeys(("message_history", "history"), _HISTORY),
+    "reset": _REMEMBERS,
+    **dict.fromkeys(("deps", "context", "dependencies", "additional_args"), _KNOWS),
+    **dict.fromkeys(("invocation_state", "session_state", "metadata"), _KNOWS),
+    **dict.fromkeys(("stream", "stream_mode", "stream_events"), _STREAM),
+    **dict.fromkeys(
+        ("output_type", "structured_output_model", "output_schema", "response_model"),
+        "The type of answers is the agent's: Agent(output_type=...). LLM().extract(text, type) takes it each time.",
+    ),
+    **dict.fromkeys(("tools", "instruction", "approve"), _ONE_RUN),
+    **dict.fromkeys(("instructions", "system_prompt"), _ONE_RUN.format("instruction")),
+    **dict.fromkeys(("model", "temperature", "model_settings", "llm"), _ONE_RUN.format("llm")),
+    **dict.fromkeys(("hooks", "callbacks", "callback_handler", "event_stream_handler"), "agent.on(kind, function)"),
+    "run_config": "A run takes limits=; all else is said of the agent.",
+    "tool_name": "name=",
+    "tool_description": "description=",
+}
+"""The same of the arguments of a run, and of `as_tool`."""
+
+CHATTING: Mapping[str, str] = {
+    "tools": "It is for chat and has no tools; make an agent that has: Agent('helper', tools=...).",
+    **dict.fromkeys(("instruction", "instructions", "system", "system_message", "prompt"), "system_prompt="),
+    **dict.fromkeys(("session", "session_id", "history", "memory"), "Agent(session='...'), an agent of your own"),
+    **dict.fromkeys(("output_type", "response_format", "response_model", "schema"), "LLM().extract(text, type)"),
+    **dict.fromkeys(("top_p", "seed", "stop"), "settings={{'{0}': ...}}"),
+    **dict.fromkeys(("stream", "stream_events"), "agent.stream(message)"),
+    **dict.fromkeys(("limits", "max_iterations", "max_turns", "approve", "safety"), "Agent(...), an agent of your own"),
+    "llm": "model=, provider= or base_url=",
+    "timeout": "timeout_seconds=",
+}
+"""The same of the arguments of `agent("…")`, which are those of LLM beside `system_prompt`."""
+
+
+def refuse(function: str, given: Iterable[str], takes: Sequence[str], meant: Mapping[str, str] = MAKING) -> None:
+    """Raise TypeError for the first argument, which is not taken, with what was probably meant."""
+    for name in given:
+        raise TypeError(f"{function}() takes no argument {name}=. {_hint(name, takes, meant)}")
+
+
+def _hint(name: str, takes: Sequence[str], meant: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(name, takes, n=1, cutoff=_ALIKE)
+    known = meant.get(name, f"{close[0]}=" if close else "").format(name)
+    if not known:
+        return f"It takes: {', '.join(takes)}."
+    return known if known.endswith(".") else f"Did you mean {known}?"
