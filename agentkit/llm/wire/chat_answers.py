@@ -150,6 +150,8 @@ def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
 
 def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
     """The token counts, wherever a server puts them; empty when it does not."""
+    if "usage" not in data and "x_groq" not in data and (choice is None or "usage" not in choice):
+        return {}
     for home in (data, choice, data.get("x_groq")):
         figures = home.get("usage") if isinstance(home, dict) else None
         if figures and isinstance(figures, dict):
@@ -291,9 +293,10 @@ class ChatReader:
     def _feed_text(self, delta: Mapping[str, Any]) -> list[Event]:
         events: list[Event] = []
         thought, said = self._thoughts.part(reading.text_of(delta.get("content")))
-        if reasoning := self._reasoning.add(_reasoning(delta) + thought):
+        thought = _reasoning(delta) + thought
+        if thought and (reasoning := self._reasoning.add(thought)):
             events.append(ReasoningDelta(reasoning))
-        if text := self._text.add(said):
+        if said and (text := self._text.add(said)):
             events.append(TextDelta(text))
         if refusal := delta.get("refusal"):
             self._refusal.add(reading.text_of(refusal))

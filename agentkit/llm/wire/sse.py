@@ -112,6 +112,9 @@ class EventStream:
         raise BadResponse(f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}")
 
     def _end_event(self) -> dict[str, Any] | None:
+        if not self._unfinished:
+            self._is_error = self._is_idle = False
+            return None
         found = self._object() if any(self._unfinished) else None
         if self._is_idle:
             self._unfinished.clear()
