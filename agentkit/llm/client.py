@@ -214,7 +214,7 @@ class LLM(Configured):
         if isinstance(messages, Request) and not (tools or settings or self._settings or output_schema is not None):
             return messages
         said = chosen(settings)
-        specs = tuple(tool if isinstance(tool, ToolSpec) else tool.spec for tool in tools)
+        specs = tuple(map(_spec, tools))
         schema = _output_schema(output_schema) if isinstance(output_schema, Mapping) else output_schema
         asked = messages if isinstance(messages, Request) else Request(typed_messages(messages, self._rereading.read))
         return Request(
@@ -227,6 +227,15 @@ class LLM(Configured):
 
     def __repr__(self) -> str:
         return f"LLM(provider={self.provider!r}, model={self.model!r})"
+
+
+def _spec(tool: ToolSpec | HasSpec) -> ToolSpec:
+    """What a model is told of a tool. Raises ConfigError for what is none, such as a plain function."""
+    spec: object = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
+    if isinstance(spec, ToolSpec):
+        return spec
+    hint = f"Write Tool({getattr(tool, '__name__', 'function')})." if callable(tool) else "Give a list of tools."
+    raise ConfigError(f"tools= takes tools, as from Tool(function), and no {type(tool).__name__}. {hint}")
 
 
 def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> Provider:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -160,11 +161,22 @@ def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
 
 def _nothing_found(values: Values) -> str:
     half = _half_azure(values)
+    model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
+    if _SERVICE.match(model):
+        name = model.partition(":")[0]
+        return (
+            f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}). Known: "
+            f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=."
+        )
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
         "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key. "
         f"{_offline_way()}"
     )
+
+
+_SERVICE = re.compile(r"(?!ft:)[a-z][a-z_-]+:")
+"""How a model's name begins that names its provider; `qwen3:8b` and the fine-tuned `ft:gpt-4o` name none."""
 
 
 def _offline_way() -> str:

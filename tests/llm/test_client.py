@@ -148,7 +148,7 @@ def test_settings_of_the_llm_and_of_the_call(ask):
             server
         ).items()
         assert "top_p" not in body_of(server)
-        ask(llm, temperature=0, tool_choice="none")
+        ask(llm, tools=[WEATHER], temperature=0, tool_choice="none")
         assert (body_of(server)["temperature"], body_of(server)["tool_choice"]) == (0, "none")
 
 
@@ -156,7 +156,8 @@ def test_settings_in_the_other_protocol(ask):
     """Settings have one name in both protocols, and are entered beside what is there already."""
     with FakeServer("Hi") as server:
         llm = connect(server, protocol="responses", max_tokens=9, reasoning_effort="low")
-        ask(llm, reasoning={"summary": "auto"}, include=["message.output_text.logprobs"], tool_choice="auto", user="u")
+        settings = {"include": ["message.output_text.logprobs"], "tool_choice": "auto", "user": "u"}
+        ask(llm, tools=[WEATHER], reasoning={"summary": "auto"}, **settings)
         body = body_of(server)
     assert (body["max_output_tokens"], body["tool_choice"], body["user"]) == (9, "auto", "u")
     assert body["reasoning"] == {"effort": "low", "summary": "auto"}
@@ -335,3 +336,11 @@ def test_the_offline_model_needs_no_key():
     """The offline model is chosen by its name, runs on this machine, and is at home nowhere else."""
     described = LLM("offline").describe()
     assert (described.provider, described.endpoint, described.api_version) == ("offline", "this machine", None)
+
+
+@pytest.mark.parametrize(("tool", "hint"), [(len, "Write Tool(len)."), ("len", "no str.")])
+def test_what_is_no_tool_is_refused(tool, hint):
+    """A function must be made a tool first, which gives it a schema; the error says how."""
+    with pytest.raises(ConfigError, match="takes tools") as caught:
+        LLM(model="m", base_url="http://127.0.0.1:9/v1").request_of("Hi", tools=[tool])
+    assert hint in str(caught.value)

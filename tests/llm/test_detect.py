@@ -147,6 +147,13 @@ FAILURES = {
         {},
         ["No API key found", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT", "offline"],
     ),
+    "a provider that is none": (
+        {"model": "anthropic:claude-x"},
+        {},
+        ["No provider here is called 'anthropic'", "ollama", "base_url="],
+    ),
+    "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
+    "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),
     "azure's key alone": (
         {},
         {"AZURE_OPENAI_API_KEY": "k"},

@@ -32,6 +32,8 @@ def refusal(text, parameter=None, status=400, code=None):
         ("gpt-6", "responses", {"tools": [TOOL]}, {"tools": [TOOL]}),
         ("gpt-4.1", "responses", {"include": ["x"]}, {}),
         ("gpt-5", "responses", {"include": ["x"]}, {"include": ["x"]}),
+        ("any", "chat", {"tool_choice": "required", "parallel_tool_calls": False, "seed": 1}, {"seed": 1}),
+        ("any", "chat", {"tool_choice": "none", "tools": [TOOL]}, {"tool_choice": "none", "tools": [TOOL]}),
     ],
 )
 def test_what_is_known_of_families(model, protocol, body, sent):

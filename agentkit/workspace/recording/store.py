@@ -24,6 +24,10 @@ _MOST_NOTE_BYTES = 10_000_000
 _YOUNG_SECONDS = 3_600
 
 
+_NOT_THERE = (FileNotFoundError, NotADirectoryError)
+"""What says that there is no file: services have /dev/null for a home."""
+
+
 class Store(Protocol):
     """An ordered list of notes, each with contents. What was added is never changed."""
 
@@ -110,13 +114,13 @@ class FileStore:
         """The notes in order, up to the first that was not written to its end. Raises ToolError for what is no file."""
         if self._is_missing():
             return
-        with contextlib.suppress(FileNotFoundError), self._open("rb") as file:
+        with contextlib.suppress(*_NOT_THERE), self._open("rb") as file:
             while (read := _next(file)) is not None:
                 yield read
 
     def mend(self) -> None:
         """Cut off a note that was not written to its end, so that others can follow."""
-        with contextlib.suppress(FileNotFoundError), self._open("r+b") as file:
+        with contextlib.suppress(*_NOT_THERE), self._open("r+b") as file:
             _lock(file.fileno())  # what another process is writing just now is not torn
             end = 0
             while _next(file) is not None:
@@ -128,7 +132,7 @@ class FileStore:
         try:
             os.lstat(self._place)
         except OSError as error:
-            return isinstance(error, FileNotFoundError)  # any other is told by whoever opens it
+            return isinstance(error, _NOT_THERE)  # any other is told by whoever opens it
         return False
 
     @contextlib.contextmanager
@@ -136,7 +140,7 @@ class FileStore:
         try:
             with self.path.open(mode) as file:
                 yield file
-        except FileNotFoundError:
+        except _NOT_THERE:
             raise
         except OSError as error:
             raise ToolError(f"The record {self.path.name!r} cannot be read ({error.strerror}).") from None

@@ -31,6 +31,14 @@ def test_no_file_is_no_notes(store):
     assert list(store.read()) == []
 
 
+def test_no_folder_is_no_notes(tmp_path):
+    """Where the folder is none, as below a home that is /dev/null, nothing is read or mended."""
+    (tmp_path / "home").touch()
+    store = FileStore(tmp_path / "home" / "notes")
+    store.mend()
+    assert list(store.read()) == []
+
+
 def test_torn_note_is_left_out_wherever_it_was_torn(store):
     """Whatever is missing at the end of the file, the notes before it are read, and others can follow."""
     store.add(NOTES)
@@ -99,10 +107,3 @@ def test_folder_is_no_store(tmp_path):
     """A folder in the place of the file is an error in words."""
     with pytest.raises(ToolError, match="cannot be read"):
         list(FileStore(tmp_path).read())
-
-
-def test_place_below_a_file_is_no_store(tmp_path):
-    """A place that cannot be looked at is an error in words, not an empty store."""
-    (tmp_path / "file").touch()
-    with pytest.raises(ToolError, match="cannot be read"):
-        list(FileStore(tmp_path / "file/notes").read())
