@@ -246,6 +246,6 @@ def _code_bearer(function: Callable[..., Any]) -> Callable[..., Any]:
 def _docstring(function: Callable[..., Any]) -> str:
     function = innermost(function)
     if inspect.isroutine(function):
-        return inspect.getdoc(function) or ""
+        return function.__doc__ or inspect.getdoc(function) or ""  # which finds what is inherited
     own = getattr(function, "__dict__", {}).get("__doc__")
     return own or type(function).__call__.__doc__ or type(function).__doc__ or ""
