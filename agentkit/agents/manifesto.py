@@ -77,11 +77,11 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
     if "tools" not in settings:
         _check_for_late_tools(lines, start)
     if path:
-        settings = {"name": path.stem, "session": _session_of(path), **settings}
+        settings = {"name": path.stem, "session": own_session(path), **settings}
     return Manifesto(**{"name": "agent", "instruction": instruction, **settings})
 
 
-def _session_of(path: Path) -> str:
+def own_session(path: Path) -> str:
     """The session of a file: its name, and what tells it from files of that name in other folders."""
     place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
     return f"{path.stem[:100]}-{place}"

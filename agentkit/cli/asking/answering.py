@@ -18,7 +18,7 @@ from agentkit.cli.asking.status import StatusLine
 from agentkit.cli.asking.writing import Lines, Output, Screen, closing_line, error_stream
 from agentkit.cli.display import clean, json_text, run_document, was_refused
 from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED, LIMIT, REFUSED
-from agentkit.cli.settings.layers import Settings, settings_here
+from agentkit.cli.settings.layers import Settings
 from agentkit.cli.terminal import go_on, shown_word, tell, tell_error
 from agentkit.errors import AgentKitError, LimitExceeded
 from agentkit.memory.session import Session
@@ -37,7 +37,7 @@ APPROVED = "Warning: -y approves every call that would be asked about, unseen. W
 
 def answer(order: Order) -> int:
     """Ask, show what happens, and give the exit code. Raises what the run failed with."""
-    settings = settings_here(order.flags)
+    settings = order.settings
     for note in settings.notes if not order.quiet else ():
         tell(note, "yellow")
     question = question_of(order.question)

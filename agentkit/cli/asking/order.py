@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from agentkit.cli.settings.keys import limit_of
+from agentkit.cli.settings.layers import Settings, settings_here
 from agentkit.levels import SafetyLevel
 from agentkit.slotted import dataclass
 
@@ -31,6 +32,7 @@ class Order:
     offline: bool = False
     model: str | None = None
     system: str | None = None
+    agent: Path | None = None
     tools: tuple[str, ...] = ()
     no_tools: bool = False
     safety: str | None = None
@@ -57,6 +59,11 @@ class Order:
 
         if self.session is not None and not self.session.strip():
             raise click.UsageError("--session takes a name. To keep nothing, use --no-session.")
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold with these flags, and with the file of the agent. Raises ConfigError."""
+        return settings_here(self.flags, self.agent)
 
     @property
     def flags(self) -> dict[str, Any]:

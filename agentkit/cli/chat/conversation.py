@@ -12,7 +12,7 @@ from agentkit.agents.result import Resumption, RunFinished, RunResult
 from agentkit.cli.asking.answering import agent_of
 from agentkit.cli.asking.keeping import chosen_session, new_session
 from agentkit.cli.asking.question import text_of
-from agentkit.cli.settings.layers import Settings, settings_here
+from agentkit.cli.settings.layers import Settings
 from agentkit.errors import SessionError, ToolError
 from agentkit.events import Event, ResponseReceived, RunStarted
 from agentkit.memory.archive import old_name
@@ -132,7 +132,7 @@ class Conversation:
     def change(self, **flags: Any) -> None:
         """Go on with other flags, in the same session. Raises ConfigError, NoProvider and UnknownTool."""
         order = replace(self.order, **flags)
-        settings = settings_here(order.flags)
+        settings = order.settings
         _ = settings.tools
         llm = settings.llm()
         self.llm = self.llm if self.llm.equals(llm) else llm

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentkit.cli.exit_codes import ANSWERED
-from agentkit.cli.settings.layers import Settings, settings_here
+from agentkit.cli.settings.layers import Settings
 from agentkit.cli.terminal import has_colour, is_terminal, tell, tell_error
 from agentkit.config import state_folder
 from agentkit.errors import AgentKitError
@@ -33,10 +33,10 @@ _LEAVE = "To leave, press Ctrl-C once more, or Ctrl-D."
 
 def talk(order: Order) -> int:
     """Talk until the person leaves or the input ends; the exit code. Raises AgentKitError before the first prompt."""
-    settings = settings_here(order.flags)
+    settings = order.settings
     for note in settings.notes:
         tell(note, "yellow")
-    if order.tools:
+    if order.tools or order.agent:
         _ = settings.tools
     llm = settings.llm()
     can_draw = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not order.as_json

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.agents.agent import Agent
-from agentkit.agents.manifesto import read_manifesto
 from agentkit.cli.asking.order import Order
 from agentkit.cli.exit_codes import ANSWERED
-from agentkit.cli.settings.layers import Settings, settings_here
+from agentkit.cli.settings.layers import Settings
 from agentkit.cli.terminal import tell
 from agentkit.config import environment
 from agentkit.errors import MissingExtra
@@ -56,10 +55,10 @@ class Wanted:
     runs: int = 8
 
     @property
-    def flags(self) -> dict[str, Any]:
-        """The settings that the flags make, as those of `ask` do. Raises UsageError and ConfigError."""
+    def settings(self) -> Settings:
+        """The settings that hold, as with the flags of `ask`. Raises UsageError and ConfigError."""
         same = ("model", "offline", "system", "tools", "no_tools", "safety", "limits", "session")
-        return Order(**{name: getattr(self, name) for name in same}).flags
+        return Order(agent=self.file, **{name: getattr(self, name) for name in same}).settings
 
     @property
     def is_local(self) -> bool:
@@ -78,10 +77,10 @@ def start(wanted: Wanted) -> int:
             f"--host {wanted.host} lets other machines in. Choose the token that they must show: "
             "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
         )
-    settings = settings_here(wanted.flags)
+    settings = wanted.settings
     for note in settings.notes:
         tell(note, "yellow")
-    agent, session = _agent(wanted, settings), settings.of("session") or ""
+    agent, session = settings.agent(), settings.of("session") or ""
     hosts = (*wanted.hosts, *_named(wanted.host))
     application = app(agent, token=token, hosts=hosts, sessions=wanted.place, session=session, most_runs=wanted.runs)
     server = _server(application)
@@ -94,22 +93,6 @@ def start(wanted: Wanted) -> int:
         except KeyboardInterrupt:  # which the server raises again when it has ended
             tell("Stopped.")
     return ANSWERED
-
-
-def _agent(wanted: Wanted, settings: Settings) -> Agent[str]:
-    """The agent that the settings make, or that a file describes, with what the flags say in place of it."""
-    if wanted.file is None:
-        return settings.agent()
-    if wanted.tools or wanted.no_tools or wanted.system:
-        raise click.UsageError("The agent's file says its tools and its instruction; leave -t, --no-tools and -s out.")
-    options: dict[str, Any] = {}
-    if wanted.model or wanted.offline or read_manifesto(wanted.file).model is None:
-        options["llm"] = settings.llm()
-    if wanted.safety:
-        options["safety"] = settings.of("safety")
-    if wanted.limits:
-        options["limits"] = settings.limits
-    return Agent.from_file(wanted.file, **options)
 
 
 def _named(host: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Which value holds, and where did it come from? Flag, environment, project file, user file, default."""
+"""Which value holds, and where did it come from? Flag, agent's file, environment, project file, user file, default."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says: the command line, the environment, a file, or the defaults."""
+    """What one source says: the command line, the file of an agent, the environment, a file, or the defaults."""
 
     source: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -64,10 +64,15 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, each with its source; `notes` are what did not count, and why, for stderr."""
+    """All settings, each with its source; `notes` are what did not count, and why, for stderr.
+
+    `name` and `workspace` are those of an agent that a file describes.
+    """
 
     values: Mapping[str, Setting]
     notes: tuple[str, ...] = ()
+    name: str = "agentkit"
+    workspace: Path | None = None
 
     def of(self, key: str) -> Any:
         """The value of a setting; None when nobody says anything."""
@@ -108,11 +113,15 @@ class Settings:
             from agentkit.tracing.jsonl import JSONLines
 
             told["listeners"] = [JSONLines(Path(self.of("trace")).expanduser())]
-        return Agent("agentkit", self.tools, llm=self.llm(), limits=self.limits, **told, **more)
+        told |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace}
+        return Agent(self.name, self.tools, **told, **more)
 
 
-def settings_here(flags: Mapping[str, Any] | None = None) -> Settings:
-    """The settings that hold in the current folder; `flags` are what the command line says. Raises ConfigError."""
+def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None = None) -> Settings:
+    """The settings that hold in the current folder. Raises ConfigError.
+
+    `flags` are what the command line says, `described` is the file of an agent.
+    """
     own = user_file(settings_file())
     project = project_file(current_folder())
     notes: list[str] = []
@@ -122,9 +131,27 @@ def settings_here(flags: Mapping[str, Any] | None = None) -> Settings:
         below.insert(0, Layer(str(project.path), values))
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     layers = [Layer(FLAG, given), Layer("environment", _of_environment()), *below]
+    more: dict[str, Any] = {}
+    if described is not None:
+        layer, more = _described(described)
+        layers.insert(1, layer)
     settings = [*_place_settings(layers), *_limit_settings(layers)]
     settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, "limits")]
-    return Settings({each.key: each for each in settings}, tuple(notes))
+    return Settings({each.key: each for each in settings}, tuple(notes), **more)
+
+
+def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
+    """What an agent's file says, and of that what is no setting. Its own session is for programs; another counts."""
+    from agentkit.agents.manifesto import own_session, read_manifesto
+
+    told = read_manifesto(path)
+    said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
+    said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
+    limits = {each.name: getattr(told.limits or Limits(), each.name) for each in fields(Limits)}
+    said["limits"] = {each.name: limits[each.name] for each in fields(Limits) if limits[each.name] != each.default}
+    if told.session != own_session(path):
+        said["session"] = told.session or ""
+    return Layer(str(path), said), {"name": told.name, "workspace": told.workspace}
 
 
 def _of_environment() -> dict[str, Any]:

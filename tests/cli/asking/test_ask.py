@@ -73,6 +73,19 @@ def test_tools_can_be_chosen(command):
     ]
 
 
+def test_the_agent_of_a_file_is_asked(command, tmp_path):
+    """`--agent` takes instruction and tools from a file; flags say otherwise."""
+    path = tmp_path / "clerk.txt"
+    path.write_text("tools: calculator\n\nYou are a clerk.\n")
+    with FakeServer("Yes.", "Yes.") as server:
+        command("--agent", str(path), "Are you there?", server=server)
+        command("--agent", str(path), "-s", "Be brief.", "-t", "string_length", "Are you there?", server=server)
+    told = [
+        (each.json["messages"][0]["content"], each.json["tools"][0]["function"]["name"]) for each in server.requests
+    ]
+    assert told == [("You are a clerk.", "calculator"), ("Be brief.", "string_length")]
+
+
 def test_what_a_model_says_cannot_trick_the_terminal(command):
     """Escape sequences, direction marks and control characters are taken out of answers and tool calls."""
     with FakeServer(call("string_length", text="\x1b[2Jhi"), "\x1b]0;owned\x07safe\u202e\x9b31m\r!") as server:

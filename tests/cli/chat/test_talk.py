@@ -27,6 +27,24 @@ def test_a_conversation_at_a_terminal(at_terminal):
     assert server.requests[-1].json["messages"][1]["content"] == "How much is 1250 * 0.17?"
 
 
+def test_the_agent_of_a_file_is_talked_with(at_terminal, tmp_path):
+    """`--agent` takes instruction, tools and level from a file; what is changed meanwhile holds beside it."""
+    (tmp_path / "clerk.txt").write_text("tools: calculator\nsafety: safe\n\nYou are a clerk.\n")
+    with FakeServer("Yes.", "No.") as server:
+        chat = at_terminal("--agent", str(tmp_path / "clerk.txt"), server=server)
+        chat.say("Are you there?")
+        chat.until("Yes.")
+        chat.say("/tools string_length")
+        chat.until("string_length")
+        chat.say("And now?")
+        chat.until("No.")
+        chat.type("\x04")
+        chat.ends()
+    first, second = (request.json for request in server.requests)
+    assert [each["messages"][0]["content"] for each in (first, second)] == ["You are a clerk."] * 2
+    assert [each["tools"][0]["function"]["name"] for each in (first, second)] == ["calculator", "string_length"]
+
+
 def test_what_was_typed_is_remembered_for_its_owner_only(at_terminal):
     """The history of prompts is a file of mode 0600 in the state folder, without keys; --no-session keeps none."""
     history = state_folder() / "chat-history"

@@ -164,7 +164,6 @@ def test_the_environment_may_hold_the_token(typed_line, monkeypatch):
         (["--runs", "0"], "runs"),
         (["--offline", "-m", "x"], "--offline or --model"),
         (["--agent", "none.txt"], "cannot be read"),
-        (["--agent", "none.txt", "-t", "core"], "leave -t"),
         (["-t", "calculater"], "calculator"),
         (["--safety", "wild"], "wild"),
         (["--allow-host", "http://x"], "A host is a name"),

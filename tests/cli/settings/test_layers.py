@@ -157,3 +157,25 @@ def test_tools_are_those_named(own_user_file):
     """Tools and collections are named as for the flag."""
     own_user_file('tools = ["calculator", "web"]\n')
     assert settings_here().tools.names == ("calculator", "web_search", "fetch_url", "wikipedia")
+
+
+def test_the_file_of_an_agent_comes_after_flags(monkeypatch, folder, own_user_file):
+    """What an agent's file says comes before variables and other files; what it leaves open is theirs."""
+    own_user_file('safety = "safe"\ntools = "web"\n[limits]\ncost = 1.0\nseconds = 9\n')
+    monkeypatch.setenv("AGENTKIT_INSTRUCTION", "Of the environment.")
+    path = folder / "clerk.txt"
+    path.write_text("tools: calculator\nlimits: cost 0.5\nworkspace: desk\nsession: trips\n\nYou are a clerk.\n")
+    (folder / "desk").mkdir()
+    found = settings_here({"session": "mine"}, path)
+    assert (found.name, found.workspace, found.of("session")) == ("clerk", folder / "desk", "mine")
+    assert (found.of("instruction"), found.tools.names) == ("You are a clerk.", ("calculator",))
+    assert (found.limits.cost, found.limits.seconds, found.of("safety")) == (0.5, 9, SafetyLevel.SAFE)
+    assert found.values["instruction"].source == str(path)
+    assert settings_here(None, path).of("session") == "trips"
+
+
+@pytest.mark.parametrize(("said", "session"), [("", None), ("session: none\n", "")])
+def test_an_agent_in_a_file_is_asked_in_a_session_like_any_other(folder, said, session):
+    """On the command line each question has a session of its own, unless the file names one, or wants none kept."""
+    (folder / "clerk.txt").write_text(f"{said}name: Clerk\n\nYou are a clerk.\n")
+    assert settings_here(None, folder / "clerk.txt").of("session") == session
