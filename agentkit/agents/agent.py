@@ -179,7 +179,7 @@ class Agent(Conversing, Generic[T]):
     def run(self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never) -> RunResult[T]:
         """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised.
 
-        `limits` are this run's, in the place of the agent's.
+        `limits` are this run's, in the place of the agent's; what goes on with it is given them anew.
         """
         settings.refuse_of_run("run", unknown)
         return result_in(list(self.events(prompt, limits=limits)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -16,6 +16,7 @@ from agentkit.agents.words.explaining import explained
 from agentkit.events import Event
 from agentkit.llm.client import LLM
 from agentkit.llm.detect import PROVIDERS
+from agentkit.messages import Message
 from agentkit.usage import Usage
 
 
@@ -69,8 +70,15 @@ class QuickAgent:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The conversation so far as plain dictionaries in the chat format, without the system prompt. A copy."""
+        """The conversation so far as plain dictionaries in the chat format, without the system prompt. A copy.
+
+        Set it to go on with a conversation that was kept elsewhere.
+        """
         return self._agent.history
+
+    @history.setter
+    def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
+        self._agent.history = messages
 
     @property
     def usage(self) -> Usage:

@@ -73,7 +73,7 @@ class Resumption:
 
 
 @explained("RESULT")
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[T]):
     """A run from its prompt to its end, whatever the end was.
 
@@ -157,6 +157,14 @@ class RunResult(Generic[T]):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         for name, value in {**state, "lead": None}.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """What came of it in short: the answer, how it ended, what it took; `messages` and the like have all."""
+        told: dict[str, object] = {"output": self.value, "status": self.status, "iterations": self.iterations}
+        told["tool_calls"] = [used.call.name for used in self.tool_calls]
+        told |= {name: getattr(self, name) for name in ("limit", "pending", "error") if getattr(self, name)}
+        told["tokens"] = self.usage.input_tokens + self.usage.output_tokens
+        return f"RunResult({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @property
     def output(self) -> T:

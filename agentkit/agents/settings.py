@@ -217,18 +217,29 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
 
 
 def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Message:
-    """The message without what only one provider knows; of a tool, with its name, and what it may hold."""
+    """The message without what only one provider knows; of a tool, with its name, and what it may hold.
+
+    The tool is the one that was called: a result under another name may hold anything.
+    """
     if not isinstance(message, ToolMessage):
         return without_extra(message)
-    name = message.name or called.get(message.call_id, "")
-    labels = message.labels or (tools.find(name).labels if name in tools.names else frozenset(Label))
+    name = called.get(message.call_id) or message.name
+    is_clear = name in tools.names and message.name in ("", name)
+    labels = message.labels or (tools.find(name).labels if is_clear else frozenset(Label))
     return replace(message, name=name, labels=labels)
+
+
+def _policy_that_is_said(given: Policy | None) -> Policy:
+    """A policy that takes the place of another: nothing would be more than some allow."""
+    if given is None:
+        raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
+    return given
 
 
 _MADE: Mapping[str, Callable[[Any], Any]] = {
     "instruction": instruction_from,
     "tools": tools_from,
-    "policy": lambda given: policy_from(SafetyLevel.NETWORK, given),
+    "policy": _policy_that_is_said,
     "limits": limits_from,
     "workspace": workspace_from,
     "listeners": listeners_from,

@@ -151,4 +151,4 @@ def _tell_usage(error: click.ClickException) -> None:
     context = error.ctx if isinstance(error, click.UsageError) else None
     _, remedy = halves(error.format_message())
     help_of = context.command_path if context is not None else "agentkit"
-    tell_error(click.ClickException(error.format_message()), "" if remedy else f"How it is used says: {help_of} --help")
+    tell_error(click.ClickException(error.format_message()), "" if remedy else f"To see its use: {help_of} --help")

@@ -17,14 +17,14 @@ _FIRST_SENTENCE = re.compile(r"(?<=[.?!])(?<!e\.g\.)(?<!\.\.\.)\s+(?=[\"'(A-Z])"
 _CLAUSE = re.compile(r"; (?=[a-z]+ )")
 _ADVICE = (
     # the name of an error's class or of one it is made of, and what to do when its text does not say
-    ("Unauthorized", "Check the key; which one is used says: agentkit models"),
+    ("Unauthorized", "Check the key. To see which one is used: agentkit models"),
     ("RateLimited", "Wait a while, or ask another model: -m NAME"),
-    ("Unreachable", "Check that the server is there; which one is asked says: agentkit models"),
-    ("ModelError", "Try another model with -m NAME; which one is asked says: agentkit models"),
-    ("SessionError", "Which sessions there are says: agentkit sessions list"),
-    ("UnknownTool", "Which tools there are says: agentkit tools list"),
-    ("ConfigError", "Which settings hold, and where each is from, says: agentkit config show"),
-    ("ToolError", "Which tools there are, and what they take, says: agentkit tools list"),
+    ("Unreachable", "Check that the server is there. To see which one is asked: agentkit models"),
+    ("ModelError", "Try another model with -m NAME. To see which one is asked: agentkit models"),
+    ("SessionError", "To list the sessions: agentkit sessions list"),
+    ("UnknownTool", "To list the tools: agentkit tools list"),
+    ("ConfigError", "To see which settings hold, and where each is from: agentkit config show"),
+    ("ToolError", "To see the tools and what they take: agentkit tools list"),
     ("OSError", "Check that the file, the disk or the pipe is still there, may be used and has room."),
 )
 

@@ -100,7 +100,7 @@ def _ready(name: str) -> AnyTool:
 def _advice(result: ToolResult) -> str:
     """What to do about a call that came to nothing."""
     remedy = result.decision.remedy if result.decision is not None else ""
-    return remedy if remedy not in f"{result.error}" else f"What it takes says: agentkit tools show {result.tool}"
+    return remedy if remedy not in f"{result.error}" else f"To see what it takes: agentkit tools show {result.tool}"
 
 
 def exit_code(result: ToolResult) -> int:

@@ -70,5 +70,5 @@ class Policy:
             Verdict.ASK,
             "safety-level",
             f"This call of {tool} is {level.name}, and the agent may do what is up to {self.level.name} unasked.",
-            remedy=f"Allow it with safety=SafetyLevel.{level.name}, or name an approver with approve=.",
+            remedy=f"Approve it, or allow it with safety='{level.name}' (--safety {level.name.lower()}).",
         )

@@ -32,6 +32,8 @@ def test_one_line_chat(agent, monkeypatch):
     assert [message["role"] for message in agent.history] == ["user", "assistant"] * 2
     assert agent.usage.requests == 2
     assert agent.history[1] == {"role": "assistant", "content": "Hanoi."}
+    agent.history = agent.history[:2]
+    assert len(agent.history) == 2
 
 
 def test_the_public_name_is_one(monkeypatch):

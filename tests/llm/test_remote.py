@@ -925,8 +925,8 @@ REFUSALS = {
         {},
     ),
     "named in the text only": (
-        {"parallel_tool_calls": False},
-        [(400, None, "`parallel_tool_calls` is not supported with this model")],
+        {"top_logprobs": 2},
+        [(400, None, "`top_logprobs` is not supported with this model")],
         {},
     ),
     "named after a dot": ({"stop": "x"}, [(400, None, "body.stop: Extra inputs are not permitted")], {}),

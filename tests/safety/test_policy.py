@@ -102,7 +102,7 @@ def test_asking_is_explained():
     assert decision.rule == "safety-level"
     assert "fetch is NETWORK" in decision.reason
     assert "up to SAFE" in decision.reason
-    assert "SafetyLevel.NETWORK" in decision.remedy
+    assert "safety='NETWORK' (--safety network)" in decision.remedy
 
 
 def test_default_level_is_network():

@@ -103,6 +103,7 @@ def _run(
     output.finish()
     if is_told and not order.quiet and result.changes:
         tell(result.changes)
+        tell("Nothing of this was done: --dry-run.", faint=True) if order.dry_run else None
     return result
 
 

@@ -263,7 +263,7 @@ def _resume(conversation: Conversation, _front: Front, _argument: str) -> Next:
 def _undo(conversation: Conversation, front: Front, _argument: str) -> Next:
     record = conversation.last_record()
     if record is None:
-        raise SessionError("Nothing here is to be taken back. What other runs have changed says: agentkit undo --list")
+        raise SessionError("Nothing here is to be taken back. To see what others changed: agentkit undo --list")
     front.tell(str(record.undo()))
     return None
 

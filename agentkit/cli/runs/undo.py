@@ -13,7 +13,7 @@ from agentkit.cli.exit_codes import ANSWERED, FAILED
 if TYPE_CHECKING:
     from agentkit.workspace.journal import Journal, Record
 
-_SEE_LIST = "Which runs changed something, and where, says: agentkit undo --list"
+_SEE_LIST = "To see which runs changed something, and where: agentkit undo --list"
 
 
 @click.command(short_help="Take back what the last run here changed.")

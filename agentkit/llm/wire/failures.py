@@ -216,7 +216,7 @@ def _message(details: Mapping[str, Any], body: object) -> str:
         return "; ".join(f"{_location([field])}: {field.get('msg')}" for field in fields)
     text = next(filter(None, (_text(details.get(name)) for name in _WORDS)), None)
     if text and (behind := _behind(details)) and behind not in text:
-        return f"{text.rstrip('.')}: {behind}"
+        return f"{text.rstrip('.')}: {behind[:_MAX_PAGE_CHARS]}"
     return text or (json.dumps(body, default=str) if body else "no explanation was given")
 
 

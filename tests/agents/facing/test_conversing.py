@@ -71,6 +71,9 @@ def test_labels_of_results_that_were_kept_elsewhere():
     stranger.history = KEPT
     assert stranger.messages[2].labels == frozenset(Label)
 
+    helper.history = [{**message, "name": "string_length"} if "tool_call_id" in message else message for message in KEPT]
+    assert (helper.messages[2].name, helper.messages[2].labels) == ("calculator", frozenset(Label))
+
     own = ToolMessage("call_1", "calculator", "42", frozenset({Label.UNTRUSTED}))
     helper.history = [*helper.messages[:2], own]
     assert helper.messages[2].labels == {Label.UNTRUSTED}
@@ -121,7 +124,7 @@ def test_tools_that_are_set_are_used():
 def test_what_is_set_is_made_like_an_argument(tmp_path):
     """A folder becomes a workspace, nothing the default, as when the agent is made."""
     helper = Agent("helper", system_tools, policy=Policy(SafetyLevel.SAFE), limits=Limits(iterations=1))
-    helper.workspace, helper.limits, helper.policy, helper.instruction = tmp_path, None, None, None
+    helper.workspace, helper.limits, helper.policy, helper.instruction = tmp_path, None, Policy(), None
     assert Path(helper.workspace.folder) == tmp_path
     assert helper.limits == Limits()
     assert helper.policy.level is SafetyLevel.NETWORK
@@ -138,6 +141,7 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
         ("tools", "web", "give the tool itself, not its name"),
         ("max_iterations", 0, "max_iterations= takes a whole number"),
         ("policy", "SAFE", "policy= takes a Policy"),
+        ("policy", None, "An agent has a policy"),
         ("approve", True, "e.g. approve=lambda request: True"),
         ("limits", 5, r"limits= takes Limits\(...\)"),
         ("workspace", 5, "workspace= takes the path of a folder"),

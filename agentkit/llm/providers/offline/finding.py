@@ -12,13 +12,13 @@ from typing import Any
 from agentkit.llm.providers.offline.reading import Question, Shape, Span
 from agentkit.llm.providers.offline.vietnamese import stretches
 from agentkit.llm.providers.offline.words import (
+    DEEDS,
     GREETINGS,
     HERE,
     STOP_WORDS,
     idea,
     ideas,
     places_in,
-    vocabulary,
     words,
     zones_in,
 )
@@ -315,13 +315,18 @@ def _is_program(text: str) -> bool:
 
 def _named_texts(offer: Offer) -> Iterator[str]:
     question = offer.question
+    head, _, appended = question.text.partition("\n\n")  # as what is piped into a question is
+    if appended.strip() and not any(span.start < len(head) for span in question.of(Shape.QUOTE)):
+        yield appended.strip()
+        return
     marked = [span.text for span in question.of(Shape.QUOTE)]
     single = (match.group(1) for match in _NAMED_TEXT.finditer(question.text))
     yield from marked or question.tail or (word for word in single if word not in STOP_WORDS)
 
 
 def _messages(offer: Offer) -> Iterator[str]:
-    yield from list(_named_texts(offer)) or (span.text for span in offer.question.of(Shape.JSON))
+    json = [span.text for span in offer.question.of(Shape.JSON)]
+    yield from list(_named_texts(offer)) or json or _SAID.findall(offer.question.text)
 
 
 def _topics(offer: Offer) -> Iterator[str]:
@@ -329,7 +334,8 @@ def _topics(offer: Offer) -> Iterator[str]:
     question = offer.question
     wanted = not question.ideas.isdisjoint({"search", *_ideas_in(offer.spec.name)})
     elsewhere = question.of(Shape.PATH, Shape.URL) and "web" not in question.ideas
-    if question.personal or elsewhere or not (wanted or (question.asks_for_knowledge and not question.spans)):
+    asks = wanted or (question.asks_for_knowledge and not question.spans)
+    if question.personal or elsewhere or not asks or "\n" in question.text:  # a file's text is searched for nowhere
         return
     tokens = list(stretches(question.text))
     idle = [all(_is_idle(word, offer) for word in words(token.group())) for token in tokens]
@@ -371,13 +377,7 @@ _FINDERS: dict[Kind, Callable[[Offer], Iterator[str]]] = {
     Kind.TEXT: _named_texts,
     Kind.MESSAGE: _messages,
 }
-_DEEDS = ideas(
-    vocabulary(
-        """rename copy move append delete remove erase replace insert send email post upload share publish tweet convert
-        translate zip unzip compress extract install update edit change fix bookmark play draw paint sing capitalize
-        reverse sort swap rotate crop remind wake schedule book buy order call set turn"""
-    )
-)
+_DEEDS = ideas(DEEDS)
 """What is to be done to something: only a tool that speaks of it does it, whatever stands in the question."""
 
 _ASKING = frozenset({"search", "see", "fetch", "article"})
@@ -387,6 +387,9 @@ _NAMED_PATH = re.compile(
     r"|named|called|in|inside|under|of|at|trong|ở)\s+"
     r"(?:the\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+(?:and|có)\b)",
     re.IGNORECASE,
+)
+_SAID = re.compile(
+    r"(?i)\b(?:with (?:the )?(?:contents?|text|words)|containing|saying|that says):? +(.*\S)(?<![.!?])[\s.!?]*$"
 )
 _NAMED_TEXT = re.compile(
     r"\b(?:word|name|string|text|(?:letters|chars|chữ cái)(?: (?:are|there|does|do|in|of|trong|của|từ))+)"

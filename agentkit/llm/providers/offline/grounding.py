@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -200,7 +201,7 @@ class _Case:
         yield from (f"not used: {text}" for text in self._uncovered())
         yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
         yield from (f"not said: {option}" for option in self._unsaid())
-        yield from (f"meant twice: {text}" for text in self._shared())
+        yield from (f"meant twice: {text}" for text in (*self._shared(), *self._repeated()))
         if self.rest and self.certain and not any(offer.matched for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.rest))}"
         if self.bare and len(self.used) == 1 and len(self.rest) > (0 if self.used[0].schemas else 1):
@@ -225,6 +226,18 @@ class _Case:
         takers = {(call.tool, text) for call in self.calls for text in call.arguments.values() if isinstance(text, str)}
         texts = [text for _, text in takers]
         yield from (text for text in dict.fromkeys(texts) if texts.count(text) > 1)
+
+    def _repeated(self) -> Iterator[str]:
+        """Numbers that one call takes more often than the question says them, and no default does."""
+        said = Counter((*map(abs, signed_numbers_in(self.question.text)), *spoken_numbers_in(self.question.text)))
+        schemas = {offer.spec.name: offer.schemas for offer in self.used}
+        for call in self.calls:
+            taken = Counter(
+                abs(value)
+                for name, value in call.arguments.items()
+                if type(value) in (int, float) and value != schemas[call.tool].get(name, {}).get("default")
+            )
+            yield from (f"{number:g}" for number, count in taken.items() if count > max(said[number], 1))
 
     def _unsaid(self) -> Iterator[str]:
         """Choices that were made without a word of the question for them, though it has words left."""

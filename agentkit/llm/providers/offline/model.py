@@ -138,7 +138,8 @@ class OfflineModel:
         if len(text) > MAX_REQUEST_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
-        question = Question(spelled_out(text), orders=takes_orders)
+        reckons = any(kind is Kind.SUM for spec in tools for kind in kinds_of(spec).values())
+        question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
         asks = not (question.small or question.negated or only_states(text))
         offered = offers(question, tools) if asks else []
         if not offered:
@@ -316,11 +317,13 @@ def _equation(told: Mapping[str, Any]) -> str:
 
 
 def _asked_for(told: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
-    """The figures that the question names: `words` when it asks how many words."""
+    """The figures that the question names: `words` for how many words, `characters` for letters or a length."""
     if not told.keys().isdisjoint(_MAIN):
         return {}
-    named = {key: each for key, each in told.items() if key in asked}
-    return named or {key: each for key, each in told.items() if any(len(word) > 2 and word in key for word in asked)}
+    wanted = {"characters", *asked} if _LENGTH.intersection(asked) else asked
+    named = {key: each for key, each in told.items() if key in wanted}
+    figures = {key: each for key, each in told.items() if not isinstance(each, bool)}
+    return named or {key: each for key, each in figures.items() if any(len(word) > 2 and word in key for word in asked)}
 
 
 def _essence(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -363,7 +366,8 @@ def _parsed(text: str) -> Any:
 
 _ORDERS = (Kind.CODE, Kind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
-_MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0))
+_MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0), ("truncated", False))
+_LENGTH = {"letter", "letters", "chars", "long", "length"}
 _NOTES = ("decision", "boundary")
 _YES = re.compile(
     r"(?:yes|yeah|yep|sure|ok|okay|right|correct|exactly|do it|go ahead)(?:,? (?:please|do))?[.!]*", re.IGNORECASE

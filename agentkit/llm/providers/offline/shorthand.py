@@ -18,8 +18,10 @@ from agentkit.llm.providers.offline.words import (
 )
 
 
-def spelled_out(text: str) -> str:
+def spelled_out(text: str, *, sums: bool = True) -> str:
     """The request as a sentence that names what is to be done; one that is a sentence already stays as it is.
+
+    Where nobody reckons, `sums` stay as they are told: their verb may be what a tool does.
 
     Quotations, addresses, paths, JSON and what stands behind a colon are never changed.
     """
@@ -29,7 +31,8 @@ def spelled_out(text: str) -> str:
     command = _COMMAND.match(line)
     if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
         return sentence
-    return _sums_spelled_out(_lead_spelled_out(_OPENING.sub("", text)))
+    text = _lead_spelled_out(_OPENING.sub("", text))
+    return _sums_spelled_out(text) if sums else text
 
 
 def only_states(text: str) -> bool:
@@ -109,7 +112,7 @@ def _sums_spelled_out(text: str) -> str:
 
 
 def _template(written: str) -> Callable[[re.Match[str]], str]:
-    return lambda match: match.expand(written)
+    return lambda match: _ungrouped(match.expand(written)) if "," in written else match.expand(written)
 
 
 def _of_list(match: re.Match[str]) -> str:
@@ -124,7 +127,12 @@ def _joined(sign: str) -> Callable[[re.Match[str]], str]:
 
 
 def _numbers(text: str) -> list[str]:
-    return re.findall(_N, text, re.IGNORECASE)
+    return [_ungrouped(number) for number in re.findall(_N, text, re.IGNORECASE)]
+
+
+def _ungrouped(formula: str) -> str:
+    """A formula whose numbers are not in groups of digits: commas stand between arguments."""
+    return re.sub(r"(?<=\d),(?=\d{3})", "", formula)
 
 
 def _in_steps(match: re.Match[str]) -> str:
@@ -269,7 +277,7 @@ _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
             (r"(?:convert )?# degrees (?:in|to|into) radians\b", _template(r"radians(\1)")),
             (r"(?:convert )?# radians (?:in|to|into) degrees\b", _template(r"degrees(\1)")),
             (r"hypotenuse of #(?: and|,) #_", _template(r"hypot(\1, \2)")),
-            (r"round # to (?:the nearest )?#(?: decimals?| digits?)?(?: places?)?(?! \w)", _template(r"round(\1, \2)")),
+            (r"round # to #(?: decimals?| digits?)?(?: places?)?(?! \w)", _template(r"round(\1, \2)")),
             (rf"round # (?:to the nearest (?:integer|whole number|whole)|up or down){_END}", _template(r"round(\1)")),
             (r"what percent(?:age)? of # is #_", _template(r"\2 / \1 * 100")),
             (r"what percent(?:age)? (?:is )?# (?:is )?of #_", _template(r"\1 / \2 * 100")),

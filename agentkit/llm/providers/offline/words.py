@@ -145,6 +145,11 @@ SMALL_TALK = GREETINGS | vocabulary(
     things"""
 )
 HERE = vocabulary("current present working here home")
+DEEDS = vocabulary(
+    """rename copy move append delete remove erase replace insert send email post upload share publish tweet convert
+    translate zip unzip compress extract install update edit change fix bookmark play draw paint sing capitalize
+    reverse sort swap rotate crop remind wake schedule book buy order call set turn"""
+)
 INTERROGATIVES = vocabulary("who whom whose what which when where why how")
 SUM_WORDS = vocabulary(
     "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power "

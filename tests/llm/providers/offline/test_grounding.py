@@ -63,6 +63,18 @@ def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=
         ("write 'hi' to a.txt", "write_file", {"path": "hi", "content": "hi"}, {"path": "a.txt", "content": "hi"}),
         ("put 'hi' in a.txt", "write_file", {"path": "a.txt", "content": "a.txt"}, {"path": "a.txt", "content": "hi"}),
         (
+            "create a.txt with the content milk.",
+            "write_file",
+            {"path": "a.txt", "content": "content milk"},
+            {"path": "a.txt", "content": "milk"},
+        ),
+        (
+            "How many characters are in this?\n\nhello you\n",
+            "string_length",
+            {"text": "this"},
+            {"text": "hello you"},
+        ),
+        (
             "run ```\nfor i in x():\n    y(i)\n```",
             "run_python",
             {"code": "python"},
@@ -79,6 +91,19 @@ def test_arguments_are_mended_from_the_question(text, name, proposed, mended):
     """A cut-short or paraphrased argument becomes the stretch of the question that it stands for."""
     judgment = judged(text, (name, proposed))
     assert (judgment.calls, judgment.doubts) == ((Proposal(name, mended),), ())
+
+
+def test_a_number_is_taken_as_often_as_it_is_said():
+    """Of two numbers that a tool takes the engine may have made up one."""
+    number = {"type": "integer"}
+    roll = tool("roll", "Roll dice.", optional=("times", "sides"), times={**number, "default": 1}, sides=number)
+    assert judged("roll 20 sides", ("roll", {"times": 20, "sides": 20}), tools=[roll]).doubts == ("meant twice: 20",)
+    assert judged("roll 1 die with 20 sides", ("roll", {"times": 1, "sides": 20}), tools=[roll]).doubts == ()
+
+
+def test_a_text_of_several_lines_is_searched_for_nowhere():
+    """What is asked of a file, whose text follows the question, is no search."""
+    assert offers(Question("What is in this?\n\nBuy milk."), TOOLS) == []
 
 
 def test_equal_calls_are_made_once():
@@ -166,7 +191,7 @@ def test_other_peoples_tools_are_called_when_their_arguments_are_in_the_question
         ("plan a trip to Rome", ("plan", {"stops": ["Rome", "Oslo"], "size": {}}), "plan: stops"),
         ("plan a trip to Rome", ("plan", {"stops": ["Rome"], "size": {"days": 3}}), "plan: size"),
         ("plan a trip to Rome", ("plan", {"stops": None, "size": {}}), "plan: stops"),
-        ("pay Bob saying thanks", ("pay", {"to": "Bob", "message": "no thanks"}), "pay: message"),
+        ("pay Bob", ("pay", {"to": "Bob", "message": "no thanks"}), "pay: message"),
         ("pay Bob", ("pay", {"to": "Bob", "message": ["Bob"]}), "pay: message"),
     ],
 )
