@@ -71,7 +71,8 @@ def test_labels_of_results_that_were_kept_elsewhere():
     stranger.history = KEPT
     assert stranger.messages[2].labels == frozenset(Label)
 
-    helper.history = [{**message, "name": "string_length"} if "tool_call_id" in message else message for message in KEPT]
+    renamed = [{**message, "name": "string_length"} if "tool_call_id" in message else message for message in KEPT]
+    helper.history = renamed
     assert (helper.messages[2].name, helper.messages[2].labels) == ("calculator", frozenset(Label))
 
     own = ToolMessage("call_1", "calculator", "42", frozenset({Label.UNTRUSTED}))
