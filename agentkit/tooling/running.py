@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import inspect
 import io
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from itertools import islice
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +25,14 @@ IDLE_SECONDS = 10.0
 """How long a thread without work waits for some before it ends."""
 
 _MOST_VALUES = 100_000
+_MOST_LENGTH = 50_000_000
+"""How many characters and bytes of text the values that are yielded may have in all."""
+
+_TEXTS = (str, bytes, bytearray)
+_LISTS = (list, tuple)
+_ENTRY_LENGTH = 8
+"""What an entry of a list or dictionary is reckoned as, beside the text that it may be."""
+
 _WHOLE = frozenset({str, dict, list, int, float, bool, type(None)})
 _THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
 _COROUTINE_STOPPED = "it was cancelled"
@@ -48,12 +54,15 @@ def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async
 
     A function with a time limit runs in a daemon thread that does nothing else meanwhile, one without in the caller's
     thread; coroutines run on one event loop in the background. Context variables are the caller's. What is yielded
-    comes as a list, of the first 100,000 values. Raises ToolTimeout.
+    comes as a list, of the first 100,000 values or 50 MB of text, and no more is asked for. Raises ToolTimeout.
     """
-    function = functools.partial(_in_full, function)
+    in_full = _InFull(function)
     in_thread = timeout_seconds is not None and not is_async
-    value = _call_in_thread(function, timeout_seconds) if in_thread else function()
-    return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
+    try:
+        value = _call_in_thread(in_full, timeout_seconds) if in_thread else in_full()
+        return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
+    finally:
+        in_full.is_over = True
 
 
 async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
@@ -61,40 +70,79 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
 
     A coroutine runs on the caller's event loop and is cancelled at its timeout or with its caller; any other
     function runs in a daemon thread that does nothing else meanwhile. What is yielded comes as a list, of the first
-    100,000 values. Raises ToolTimeout.
+    100,000 values or 50 MB of text, and no more is asked for. Raises ToolTimeout.
     """
-    function = functools.partial(_in_full, function)
-    value = function() if is_async else await _acall_in_thread(function, timeout_seconds)
-    return await _within(value, timeout_seconds) if inspect.isawaitable(value) else value
+    in_full = _InFull(function)
+    try:
+        value = in_full() if is_async else await _acall_in_thread(in_full, timeout_seconds)
+        return await _within(value, timeout_seconds) if inspect.isawaitable(value) else value
+    finally:
+        in_full.is_over = True
 
 
-def _in_full(function: Callable[[], Any]) -> Any:
-    """The value of `function()`, or what awaits it; values that come one by one as a list."""
-    value = function()
-    if type(value) in _WHOLE:
-        return value
-    if inspect.isawaitable(value):
-        return _awaited_in_full(value)
-    return _taken(value) if isinstance(value, AsyncIterator) else _all_of(value)
+class _InFull:
+    """A call that gives values that come one by one as a list, until they are enough or nobody waits any more."""
+
+    __slots__ = ("_function", "is_over")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self.is_over = False
+
+    def __call__(self) -> Any:
+        """The value of the function, or what awaits it."""
+        value = self._function()
+        if type(value) in _WHOLE:
+            return value
+        if inspect.isawaitable(value):
+            return self._awaited(value)
+        return self._taken(value) if isinstance(value, AsyncIterator) else self._all_of(value)
+
+    async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
+        value = await awaitable
+        return await self._taken(value) if isinstance(value, AsyncIterator) else self._all_of(value)
+
+    def _all_of(self, values: Any) -> Any:
+        if not isinstance(values, Iterator) or isinstance(values, io.IOBase):
+            return values
+        taken, left = list[Any](), _MOST_LENGTH
+        try:
+            for value in values:
+                taken.append(value)
+                left -= _length(value)
+                if self._is_enough(taken, left):
+                    break
+        finally:
+            if isinstance(values, Generator):
+                values.close()
+        return taken
+
+    async def _taken(self, values: AsyncIterator[Any]) -> list[Any]:
+        taken, left = list[Any](), _MOST_LENGTH
+        try:
+            async for value in values:
+                taken.append(value)
+                left -= _length(value)
+                if self._is_enough(taken, left):
+                    break
+        finally:
+            if isinstance(values, AsyncGenerator):
+                await values.aclose()
+        return taken
+
+    def _is_enough(self, taken: list[Any], left: int) -> bool:
+        return self.is_over or left <= 0 or len(taken) == _MOST_VALUES
 
 
-async def _awaited_in_full(awaitable: Awaitable[Any]) -> Any:
-    value = await awaitable
-    return await _taken(value) if isinstance(value, AsyncIterator) else _all_of(value)
-
-
-def _all_of(value: Any) -> Any:
-    is_one_by_one = isinstance(value, Iterator) and not isinstance(value, io.IOBase)
-    return list(islice(value, _MOST_VALUES)) if is_one_by_one else value
-
-
-async def _taken(values: AsyncIterator[Any]) -> list[Any]:
-    taken: list[Any] = []
-    async for value in values:
-        taken.append(value)
-        if len(taken) == _MOST_VALUES:
-            break
-    return taken
+def _length(value: Any) -> int:
+    """The length of a text, or of the entries of a list or dictionary: what can be told cheaply of a value's size."""
+    if isinstance(value, _TEXTS):
+        return len(value)
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, _LISTS):
+        return 0
+    return _ENTRY_LENGTH * len(value) + sum(len(each) for each in value if type(each) in _TEXTS)
 
 
 def _nothing() -> None:

@@ -483,3 +483,108 @@ def test_who_never_stops_yielding_is_stopped() -> None:
 
     assert len(running.call(itertools.count, LONG)) == 100_000
     assert len(running.call(endless, LONG, is_async=True)) == 100_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 1_000_000, b"x" * 1_000_000, {"text": "x" * 999_992}, ("x" * 999_992,), [0] * 125_000],
+    ids=["text", "bytes", "dictionary", "tuple", "list"],
+)
+def test_who_yields_long_texts_is_stopped_earlier(value: Any) -> None:
+    """Of values that are long, alone or in a list or dictionary, the first 50 MB are given, and the rest not asked for.
+
+    The generator is closed there and then, so that it may put away what it has opened.
+    """
+    closed: list[str] = []
+
+    def endless() -> Iterator[Any]:
+        try:
+            while True:
+                yield value
+        finally:
+            closed.append("sync")
+
+    async def aendless() -> AsyncIterator[Any]:
+        try:
+            while True:
+                yield value
+        finally:
+            await asyncio.sleep(0)
+            closed.append("async")
+
+    assert len(running.call(endless, LONG)) == 50
+    assert len(running.call(aendless, LONG, is_async=True)) == 50
+    assert closed == ["sync", "async"]
+    assert len(running.call(partial(itertools.repeat, value), None)) == 50
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_a_generator_is_closed_when_nobody_waits_for_it_any_more(*, is_awaited: bool) -> None:
+    """After the timeout no more values are asked for: the generator is closed at the next, and its thread is free."""
+    release, closed = threading.Event(), threading.Event()
+    given: list[int] = []
+
+    def slow() -> Iterator[int]:
+        try:
+            for number in itertools.count():
+                release.wait(LONG)
+                given.append(number)
+                yield number
+        finally:
+            closed.set()
+
+    attempt = (lambda: asyncio.run(running.acall(slow, 0.05))) if is_awaited else partial(running.call, slow, 0.05)
+    with pytest.raises(ToolTimeout):
+        attempt()
+    release.set()
+    assert closed.wait(LONG)
+    assert given == [0]
+
+
+def test_an_asynchronous_generator_that_blocks_is_closed_when_nobody_waits_for_it_any_more() -> None:
+    """One that never lets its event loop go on cannot be cancelled, but is asked for no more values either."""
+    release, closed = threading.Event(), threading.Event()
+
+    async def slow() -> AsyncIterator[int]:
+        try:
+            while True:
+                release.wait(LONG)
+                yield 1
+        finally:
+            closed.set()
+
+    with pytest.raises(ToolTimeout, match="blocks its event loop"):
+        running.call(slow, 0.05, is_async=True)
+    release.set()
+    assert closed.wait(LONG)
+
+
+def test_what_a_generator_raises_is_raised_at_the_caller() -> None:
+    """Values that came before are not told: the call has failed."""
+
+    def failing() -> Iterator[int]:
+        yield 1
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        running.call(failing, LONG)
+
+
+def test_what_comes_one_by_one_need_not_be_a_generator() -> None:
+    """Any asynchronous iterator is taken; one that cannot be closed is just left."""
+
+    class Countdown:
+        """Three, two, one."""
+
+        left = 4
+
+        def __aiter__(self) -> AsyncIterator[int]:
+            return self
+
+        async def __anext__(self) -> int:
+            self.left -= 1
+            if self.left == 0:
+                raise StopAsyncIteration
+            return self.left
+
+    assert running.call(Countdown, LONG) == [3, 2, 1]

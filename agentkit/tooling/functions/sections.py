@@ -23,12 +23,14 @@ _RULED = re.compile(
 _RULED_ARGS = re.compile(r"^(?P<indent>[ \t]*)Arg(?:ument)?s:?[ \t]*\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
 _UNPARTED = re.compile(r"^[ \t]*@param[ \t]+\w+(?=[ \t]+[^:\s])", re.MULTILINE)
 _ENTRY = re.compile(
-    r"""(?P<indent>[ \t]*)(?:[-*+][ ]+)?
-    (?P<names>[`*]*\w[\w`*]*(?:[ ]*,[ ]*[`*]*\w[\w`*]*)*)[ ]*
-    (?:\((?:[^()]|\([^()]*\))*\)|\{[^}]*\}|<[^>]*>|\[[^\]]*\])?[`*]*[ ]*
-    (?::|\uff1a|--|[ ][-\u2013\u2014][ ])(?P<text>.*)""",
+    r"""(?P<indent>[ \t]*+)(?:[-*+][ ]++)?
+    (?P<names>[`*]*+\w[\w`*]*+(?:[ ]*+,[ ]*+[`*]*+\w[\w`*]*+)*+)[ ]*+
+    (?:\((?:[^()]++|\([^()]*+\))*+\)|\{[^}]*+\}|<[^>]*+>|\[[^\]]*+\])?[`*]*+[ ]*+
+    (?::|\uff1a|--|(?<=[ ])[-\u2013\u2014][ ])(?P<text>.*)""",
     re.VERBOSE,
 )
+_NEXT_TEXT = re.compile(r"\n*+(?P<line>[^\n]*+)")
+_LINE = re.compile(r"\n(?P<line>[^\n]*+)")
 
 
 def usual(docstring: str) -> str:
@@ -64,10 +66,11 @@ def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[st
 
 def _own_heading(docstring: str, names: Collection[str]) -> re.Match[str] | None:
     """The first line that ends like a heading and is followed by what is said of one of the names."""
+    wanted = {*names}
     for heading in _WORDS.finditer(docstring):
-        below = docstring[heading.end() + 1 :].lstrip("\n").partition("\n")[0]
-        entry = _ENTRY.fullmatch(below)
-        if entry and {*names} & {*re.findall(r"\w+", entry["names"])}:
+        below = _NEXT_TEXT.match(docstring, heading.end())
+        entry = _ENTRY.fullmatch(below["line"]) if below else None
+        if entry and wanted & {*re.findall(r"\w+", entry["names"])}:
             return heading
     return None
 
@@ -76,7 +79,7 @@ def _entries(docstring: str, heading: re.Match[str]) -> Iterator[tuple[str, str]
     names: list[str] = []
     lines: list[str] = []
     outermost = -1
-    for line in docstring[heading.end() + 1 :].splitlines():
+    for line in (each["line"] for each in _LINE.finditer(docstring, heading.end())):
         if not line.strip():
             lines.append("")
             continue

@@ -24,8 +24,11 @@ _DATES = tuple(
 )
 _YEAR_LAST = re.compile(r"(?P<one>\d{1,2})(?P<mark>[-/.])(?P<other>\d{1,2})(?P=mark)(?P<year>\d{4})(?!\d)")
 _LENGTH = re.compile(
-    r"(\d+(?:\.\d+)?)(weeks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)(?![a-z])", re.IGNORECASE
+    r"((?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*"
+    r"(weeks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|(?-i:m)|seconds?|secs?|s)(?![a-z])",
+    re.IGNORECASE,
 )
+_LENGTHS = re.compile(rf"{_LENGTH.pattern}(?:\s*,?\s*(?:\band\s+)?{_LENGTH.pattern})*", re.IGNORECASE)
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _TIME = re.compile(
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?P<fraction>\.\d{1,6})?)?)?\s*(?P<half>[ap]\.?m\.?)?"
@@ -57,13 +60,18 @@ def moment(text: str, form: str) -> str | None:
 
 
 def seconds(text: str) -> float | None:
-    """The seconds of a text such as `90`, `1h 30m` or `5 minutes`; None when it is no length of time."""
+    """The seconds of a text such as `90`, `1h 30m` or `5 minutes`; None when it is no length of time, or unclear.
+
+    The units get smaller, so that the `m` of `1m 2d` is not taken for minutes; `M` alone may be months.
+    """
     if re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*", text):
         return float(text)
-    rest = re.sub(r"[\s,]+|\band\b", "", text) if len(text) <= _MOST_CHARS else ""
-    if not rest or not re.fullmatch(f"(?:{_LENGTH.pattern})+", rest, re.IGNORECASE):
+    text = text.strip()
+    if len(text) > _MOST_CHARS or not _LENGTHS.fullmatch(text):
         return None
-    return sum(float(amount) * _SECONDS[unit[0].lower()] for amount, unit in _LENGTH.findall(rest))
+    parts = [(float(amount.replace(",", "")), _SECONDS[unit[0].lower()]) for amount, unit in _LENGTH.findall(text)]
+    units = [unit for _, unit in parts]
+    return sum(amount * unit for amount, unit in parts) if units == sorted({*units}, reverse=True) else None
 
 
 def _date(found: re.Match[str]) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentkit.tooling.meaning.moments import moment, seconds
-from agentkit.tooling.meaning.numbers import entries, number, numbers
+from agentkit.tooling.meaning.numbers import entries, number, numbers, whole
 from agentkit.tooling.meaning.spelling import read_json
 from agentkit.tooling.strict import PYTHON, SUMMED, Schema
 
@@ -152,15 +152,16 @@ def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
 def _number(value: Any, nodes: Sequence[Schema]) -> Any:
     """A number in groups of digits or with an exponent; as text where a text may be a number too, which is exact."""
     kinds = _kinds(nodes)
-    written = number(value) if isinstance(value, str) and kinds & {"integer", "number"} else None
+    asked = kinds & {"integer", "number"}
+    written = number(value, is_whole=asked == {"integer"}) if isinstance(value, str) and asked else None
     if written is None or (written == value and "string" in kinds):
         return UNCLEAR
     if "string" in kinds:
         return written
-    found = float(written)
-    if found.is_integer() and "integer" in kinds:
-        return int(written) if written.lstrip("-").isdigit() else int(found)
-    return found if "number" in kinds else UNCLEAR
+    found = whole(written) if "integer" in kinds else None
+    if found is None:
+        return float(written) if "number" in kinds else UNCLEAR
+    return found
 
 
 def _truth(value: Any, nodes: Sequence[Schema]) -> Any:
@@ -211,7 +212,7 @@ def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
 def _several(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
     """The numbers or choices that a text lists."""
     if kinds <= {"integer", "number"}:
-        return numbers(text) or UNCLEAR
+        return numbers(text, is_whole="number" not in kinds) or UNCLEAR
     written = [each for node in nodes for each, _, _ in _choices(node)]
     parts = entries(text)
     is_clear = written and all(part in written or _choice(part, nodes) is not UNCLEAR for part in parts)

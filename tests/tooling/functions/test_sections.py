@@ -139,3 +139,30 @@ def test_a_line_that_ends_with_a_colon_is_no_heading_of_other_names() -> None:
     docstring = "Search in these:\n    books: All of them.\n    query\n\nReturns:\n    It."
     assert described(docstring, ["query"]) == ("Search in these:\n    books: All of them.\n    query", {})
     assert usual("a --- b @ c") == "a --- b @ c"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "x{blanks}y: z",
+        "x (int){blanks}y",
+        "x,{blanks}y",
+        "x{ticks}!",
+        "x ({ticks}",
+        "x {{{ticks}",
+        "x (a(b{ticks})",
+        "{blanks}",
+        "-{blanks}",
+    ],
+)
+def test_a_long_line_is_read_as_quickly_as_several_short_ones(entry: str) -> None:
+    """A line of hundreds of thousands of blanks or marks is looked at once, and is no entry."""
+    line = entry.format(blanks=" " * 300_000, ticks="`" * 300_000)
+    assert described(f"Do.\n\nArgs:\n  a: One.\n  {line}\n  b: Two.")[1]["b"] == "Two."
+
+
+def test_many_headings_are_read_as_quickly_as_few() -> None:
+    """What follows each of a hundred thousand headings is looked at once."""
+    assert documented("Args\n---\n" * 100_000, ["a"]).parameters == {}
+    docstring = "Some words:\n" * 100_000
+    assert described(docstring, ["a"]) == (docstring, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.meaning.moments import moment
+from agentkit.tooling.meaning.moments import moment, seconds
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,36 @@ def test_what_could_be_another_moment_is_none(form: str, text: str) -> None:
 def test_a_long_text_is_no_moment(form: str, text: str) -> None:
     """A text of a million blanks is looked at as quickly as any other, and names no moment."""
     assert moment(text.format(" " * 1_000_000), form) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("1h30m", 5400),
+        ("1 h, 30 min", 5400),
+        ("1 hour and 30 minutes", 5400),
+        ("1.5 H", 5400),
+        ("5 MIN", 300),
+        ("1,000 s", 1000),
+        ("1,234,567.5 seconds", 1_234_567.5),
+        ("2 weeks, 1 day", 1_296_000),
+        ("90", 90),
+        ("1,5h", None),
+        ("0,500 h", None),
+        ("1,0000 s", None),
+        ("1 5 h", None),
+        ("1 000 s", None),
+        ("1h 30", None),
+        ("1,h", None),
+        ("2M", None),
+        ("1H30M", None),
+        ("1m 2d", None),
+        ("1h 1h", None),
+        ("1h and", None),
+        ("", None),
+        ("1h" + " " * 60 + "1m", None),
+    ],
+)
+def test_a_length_of_time_is_read_when_it_is_clear(text: str, length: float | None) -> None:
+    """Amounts with units that get smaller are added; a comma that may part a fraction and a capital M are not read."""
+    assert seconds(text) == length
