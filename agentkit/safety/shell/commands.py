@@ -50,7 +50,8 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
         return
     if name not in tables().groups["talkers"]:
         spec = tables().specs.get(name)
-        for word in perhaps_paths(name, words):
+        different = {(word.text, word.glob): word for word in perhaps_paths(name, words)}
+        for word in different.values():
             yield from files.secrets(word, scope, listing=spec is not None and spec.paths == "list")
     yield from _by_rule(name, words, scope)
     yield from _told(name, words)
@@ -68,7 +69,7 @@ def _dynamic(words: list[Word]) -> Iterator[Finding]:
 def _told(name: str, words: list[Word]) -> Iterator[Finding]:
     """What objects to showing or sending what variables and other commands hold."""
     for word in words[1:]:
-        if name in tables().groups["fetchers"] and word.origins & {"environment", "output"}:
+        if name in tables().groups["fetchers"] and word.origins & {"environment", "output", "setting"}:
             why = "it sends what this machine holds to another."
             yield deny("exfiltration", word.source, why, "Send a text that is written out.")
         elif "evaluated" in word.origins:
@@ -140,7 +141,7 @@ def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
     elif "/" in name:
         yield from _own_program(words, scope)
     elif len(words) == 2 and words[1].text in {"--version", "--help"} and re.fullmatch(r"[a-z][\w.+-]*", name):
-        yield reads(words[0].source)
+        yield runs(words[0].source, scope)
     else:
         why = f"What {name} does is not known here."
         yield ask("unknown-command", words[0].source, why, "Use a common command, or ask for approval.")
@@ -178,6 +179,7 @@ def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> It
     if kind == "ask":
         yield ask("option", word.source, "This option makes it run programs or change other things.")
     elif kind in _PATHS:
+        yield from files.secrets(word, scope) if kind == "read" else ()
         yield from _PATHS[kind](word, scope)
     elif kind == "script":
         yield from launchers.script(word, word.source)

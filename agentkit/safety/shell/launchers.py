@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from agentkit.safety import paths
 from agentkit.safety.shell import files
-from agentkit.safety.shell.knowledge.arguments import Argument, leading, parsed
+from agentkit.safety.shell.knowledge.arguments import ASSIGNMENT, EXECUTING, Argument, leading, parsed
 from agentkit.safety.shell.knowledge.tables import Launcher, tables
 from agentkit.safety.shell.scope import (
     ANYTHING,
@@ -26,9 +26,10 @@ from agentkit.safety.shell.scope import (
     reads,
 )
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
 _ITEMS = 20
+_SUSPICIONS = 3
+_SUSPECTED_WORDS = 16
 _NAME_TESTS = {"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"}
 _ORDER = re.compile(r"\s*(!|(shell|spawn|exec|run-shell)\s)\s*")
 _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
@@ -112,7 +113,7 @@ def launched(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Fi
                 return
             moved |= argument.kind == "cd"
             yield from _option(argument, rest, scope)
-        match = _ASSIGNMENT.fullmatch(rest[0].text) if rest and launcher.assignments else None
+        match = ASSIGNMENT.fullmatch(rest[0].text) if rest and launcher.assignments else None
         if match:
             yield from environment(match[1], Value(match[2]), rest[0].source, scope)
         elif rest and skip > 0 and rest[0].text != "--":
@@ -232,26 +233,38 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
         if any(word.text == "-delete" for word in words[start:]):
             yield from files.delete(root, scope)
     yield from _chosen(words[start:], scope)
-    for index, word in enumerate(words[start:], start):
+    for index, word in _tests(words, start):
         following = words[index + 1 : index + 2]
         if re.fullmatch(r"-(fprint0?|fls|fprintf)", word.text) and following:
             yield from files.write(following[0], scope)
-        elif re.fullmatch(r"-(exec|ok)(dir)?", word.text):
+        elif EXECUTING.fullmatch(word.text):
             yield from _executed(words[index + 1 :], roots)
         elif word.text.startswith("-files0"):
             yield ask("unknown-path", word.source, "It looks where a file tells it to.")
     yield reads(words[0].source)
 
 
+def _tests(words: list[Word], start: int) -> Iterator[tuple[int, Word]]:
+    """The words of find from `start` on with their places, but for those of the commands that it starts."""
+    inside = False
+    for index, word in enumerate(words[start:], start):
+        if not inside:
+            yield index, word
+        inside = word.text not in {";", "+"} and (inside or bool(EXECUTING.fullmatch(word.text)))
+
+
 def suspected(words: list[Word]) -> Iterator[Finding]:
-    """What a command may start that is not judged by itself: its last words, or a text after an option."""
-    names = tables().groups["suspects"]
+    """What a command may start that is not judged by itself, by the first few words and texts that look like it."""
+    names, seen = tables().groups["suspects"], set[str]()
     for before, (index, word) in zip(words, enumerate(words[1:], 1), strict=False):
         text = _ORDER.sub("", word.text)
-        if (text.split(None, 1) or [""])[0].rpartition("/")[2] not in names:
+        if (text.split(None, 1) or [""])[0].rpartition("/")[2] not in names or text in seen:
             continue
+        seen.add(text)
+        if len(seen) > _SUSPICIONS:
+            return
         if text == word.text and not re.search(r"\s", text):
-            yield Command(words[index:])
+            yield Command(words[index : index + _SUSPECTED_WORDS])
         elif before.text.startswith("-") and not _MESSAGE.match(before.text):
             yield Script(text, word.source)
 

@@ -156,6 +156,7 @@ def test_without_a_sandbox_everything_but_reading_is_asked(command):
     """When nothing confines a command, only plain readers run unasked."""
     assert judge(command, contained=False).verdict is Verdict.ASK
     assert judge("ls -la | head", contained=False).verdict is Verdict.ALLOW
+    assert judge("foo --help", contained=False).rule == "shell.uncontained"
 
 
 @pytest.mark.parametrize(

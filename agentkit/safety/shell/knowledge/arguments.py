@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
-from agentkit.safety.shell.knowledge.tables import Spec, tables
-from agentkit.safety.shell.scope import Word
+from agentkit.safety.shell.knowledge.tables import Launcher, Spec, tables
+from agentkit.safety.shell.scope import TAME, UNKNOWN, Word
 
 _FULL_NAME = {"-V", "--version", "--help"}
 _WITH_FILE = {"-L"}  # whose text may hold a file's name
 _CHOOSING = {"--include", "-g", "--glob", "--iglob"}
 _SOUGHT = {"-e", "--regexp"}
-_NAME = re.compile(r"(?i)secrets?|credentials?")  # as good a name for a task, a branch or a test as for a file
+_NAME = re.compile(r"(?i)secrets?|credentials?")  # as good a name for a task or a test as for a file
+_TASK = re.compile(
+    r"((poetry|uv|pdm|hatch|pipenv|rye|pixi) run |bundle exec )?"
+    r"(g?make( -[jBksni]+\d*)*|just|task|rake|(npm|pnpm|yarn|bun) (run|run-script)|cargo (test|t|bench)"
+    r"|py\.?test( -[qvxsl]+)* -[km]|tox -e|nox -[es]|go test( -v)? -(run|bench))"
+)
+_LONGEST = 80
+EXECUTING = re.compile(r"-(exec|ok)(dir)?")
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 
 
 class Argument(NamedTuple):
@@ -65,8 +74,8 @@ def _long(spec: Spec, word: Word, rest: list[Word]) -> Iterator[Argument]:
 
 def _completed(spec: Spec, name: str) -> str:
     """A long option may be shortened: the one it could mean, a delicate one first."""
-    delicate, others = sorted(spec.known - spec.flag), sorted(spec.flag)
-    return next((flag for flag in (*delicate, *others) if len(name) > 2 and flag.startswith(name)), name)
+    possible = sorted(flag for flag in spec.known if flag.startswith(name)) if len(name) > 2 else []
+    return next((flag for flag in possible if flag not in spec.flag), possible[0] if possible else name)
 
 
 def _short(spec: Spec, word: Word, rest: list[Word]) -> Iterator[Argument]:
@@ -116,17 +125,48 @@ def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
         return []
     if name in known.groups["copiers"]:
         return rest[:-1]
-    if name == "find" or name in known.launchers:  # the command that it starts is judged on its own
-        inner = next((i for i, word in enumerate(rest) if word.text in known.groups["searchers"]), len(rest))
-        return rest[:inner]
+    if name == "find":
+        return list(_around_searches(rest))
+    if name in known.launchers and name not in known.groups["carriers"]:
+        return _before_search(known.launchers[name], rest)
     found = entry(name, words) if rest else None
     searching = name in known.groups["searchers"] or [word.text for word in words[:2]] == ["git", "grep"]
     told = found and (searching or found[0].paths == "run")
     if not found or not told:
         return rest
-    texts = list(_texts(*found, searching=searching))
+    texts = [*(_sought if searching else _told)(*found), *_tasks(words)]
     chosen = _chosen(*found) if searching else ()
     return [*(word for word in rest if not (word.known and any(word is text for text in texts))), *chosen]
+
+
+def _around_searches(rest: list[Word]) -> Iterator[Word]:
+    """The words of find but for those between -exec and its end, where they search, which is judged on its own."""
+    searchers, inside = tables().groups["searchers"], False
+    for index, word in enumerate(rest):
+        if not inside:
+            yield word
+        inside = inside and word.text not in {";", "+"}
+        following = rest[index + 1].text if index + 1 < len(rest) else ""
+        inside |= bool(EXECUTING.fullmatch(word.text)) and following in searchers
+
+
+def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
+    """The words of a launcher before a command that searches, or starts another, which is judged on its own."""
+    known, left, skip = tables(), list(rest), launcher.skip
+    options: list[Argument] = []
+    while left:
+        options += leading(launcher.options, left)
+        if left and launcher.assignments and ASSIGNMENT.fullmatch(left[0].text):
+            pass
+        elif left and skip > 0 and left[0].text != "--":
+            skip -= 1
+        elif not left or left[0].text not in {"-", "--"}:
+            break
+        left = left[1:]
+    inner = left[0].text if left else ""
+    unsure = any(kind in {"ask", "program"} or (word.text and word.text in inner) for kind, word, _ in options)
+    judged = inner in known.groups["searchers"] or inner in known.launchers
+    return rest if launcher.joined or launcher.scripts or unsure or not judged else rest[: len(rest) - len(left)]
 
 
 def _chosen(spec: Spec, rest: list[Word]) -> Iterator[Word]:
@@ -136,14 +176,65 @@ def _chosen(spec: Spec, rest: list[Word]) -> Iterator[Word]:
             yield replace(argument.word, glob=True)
 
 
-def _texts(spec: Spec, rest: list[Word], *, searching: bool) -> Iterator[Word]:
-    """The arguments that name no file: what is sought, or a message and the name of a task, a branch or a test."""
+def _sought(spec: Spec, rest: list[Word]) -> Iterator[Word]:
+    """What a search looks for, and the files that it leaves out; nothing where versions read the options otherwise."""
     arguments = list(parsed(spec, rest))
-    sought = _SOUGHT if searching else spec.pattern - _WITH_FILE
+    unsure = any(kind == "ask" or (flag == "-C" and not word.text.isdigit()) for kind, word, flag in arguments)
+    if unsure or _shortens(spec, rest) or any(word.text == "--context" for word in rest):
+        return
+    free = [word for kind, word, _ in arguments if kind == "free"]
     if not any(argument.flag in spec.instead for argument in arguments):
-        yield from [word for kind, word, _ in arguments if kind == "free"][: spec.text]
-    left_out = (word for _, word, flag in arguments if flag in _CHOOSING and word.text.startswith("!"))
-    yield from (*(word for _, word, flag in arguments if flag in sought), *left_out)
-    for word in rest:
-        if word.text.partition("=")[0] in sought or (not searching and _NAME.fullmatch(word.text)):
+        doubted = _perhaps_options(rest)
+        yield from (
+            word for word in free[: spec.text] if not doubted or (_NAME.fullmatch(word.text) and doubted != UNKNOWN)
+        )
+    yield from (word for _, word, flag in arguments if flag in _CHOOSING and word.text.startswith("!"))
+    end = next((index for index, word in enumerate(rest) if word in free), len(rest))
+    yield from _values(spec, rest[:end], spec.pattern & _SOUGHT)
+
+
+def _perhaps_options(rest: list[Word]) -> str:
+    """How one of the words begins that may turn out as an option, which could say that the first word is a file."""
+    end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
+    begins = [word.text[:1] for word in rest[:end] if not word.known and word.text[:1] in {UNKNOWN, TAME, *"*?["}]
+    return min(begins, default="")
+
+
+def _told(spec: Spec, rest: list[Word]) -> Iterator[Word]:
+    """A message, an author and other texts that name no file."""
+    end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
+    if not _shortens(spec, rest[:end]):
+        yield from _values(spec, rest[:end], spec.pattern - _WITH_FILE)
+
+
+def _values(spec: Spec, rest: list[Word], flags: frozenset[str]) -> Iterator[Word]:
+    """The values of these flags, but for one whose flag may itself be the value of an option that is not known."""
+    places = enumerate(pairwise(rest), 2)
+    doubted = {after for after, pair in places if _is_strange(spec, pair[0]) and pair[1].text.startswith("-")}
+    values = [argument.word for argument in parsed(spec, rest) if argument.flag in flags]
+    for index, word in enumerate(rest):
+        name, equals, _ = word.text.partition("=")
+        if (equals and name in flags) or (index not in doubted and any(word is value for value in values)):
             yield word
+
+
+def _is_strange(spec: Spec, word: Word) -> bool:
+    """Whether it is a long option that is not known, and whose value may come next."""
+    return bool(re.fullmatch(r"--[^=]+", word.text)) and word.text not in spec.known
+
+
+def _shortens(spec: Spec, rest: list[Word]) -> bool:
+    """Whether a long option may not be written out, which another version may not know."""
+    names = {word.text.partition("=")[0] for word in rest if word.text.startswith("--")} - spec.known
+    return any(_completed(spec, name) != name for name in names)
+
+
+def _tasks(words: list[Word]) -> Iterator[Word]:
+    """The names of tasks and tests that could be as well those of files with keys."""
+    before = ""
+    for word in words:
+        if _NAME.fullmatch(word.text) and _TASK.fullmatch(before):
+            yield word
+        before += f" {word.text}" if before else word.text
+        if len(before) > _LONGEST:
+            return

@@ -35,10 +35,10 @@ _A_PATH_OR_NOTHING = Value(UNKNOWN, frozenset({PERHAPS_EMPTY}))
 _MAX_WORDS = 64
 _MAX_TEXT = 10_000
 _MAX_RANGE = 100_000
-_SETTINGS = (  # variables that everybody may see: folders, and settings of tools
+_SETTINGS = (  # variables that everybody here may see, but no other machine: folders, and settings of tools
     "OLDPWD TMPDIR EDITOR VISUAL PAGER BROWSER DISPLAY PYTHONPATH PYTHONHOME NODE_ENV NODE_PATH"
-    " JAVA_HOME GOPATH GOROOT GOBIN GOFLAGS CARGO_HOME RUSTUP_HOME CONDA_PREFIX CONDA_DEFAULT_ENV NVM_DIR ANDROID_HOME"
-    " LD_LIBRARY_PATH MANPATH CPATH LIBRARY_PATH PKG_CONFIG_PATH CC CXX CFLAGS CXXFLAGS LDFLAGS MAKEFLAGS DEBUG VERBOSE"
+    " JAVA_HOME GOPATH GOROOT GOBIN CARGO_HOME RUSTUP_HOME CONDA_PREFIX CONDA_DEFAULT_ENV NVM_DIR ANDROID_HOME"
+    " LD_LIBRARY_PATH MANPATH CPATH LIBRARY_PATH PKG_CONFIG_PATH CC CXX DEBUG VERBOSE"
     " XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR OMP_NUM_THREADS CUDA_VISIBLE_DEVICES FLASK_APP"
     " FLASK_ENV DJANGO_SETTINGS_MODULE RAILS_ENV APP_ENV"
 )
@@ -50,7 +50,7 @@ _ENVIRONMENT = {
     **dict.fromkeys(("HOSTNAME", "OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH_VERSION", "PIPESTATUS"), A_NAME),
     **dict.fromkeys(("USER", "LOGNAME", "LANG", "TERM", "COLUMNS", "LINES", "CI"), _A_NAME_OR_NOTHING),
     **dict.fromkeys(("SHELL", "VIRTUAL_ENV", "TZ", "LC_ALL"), _A_PATH_OR_NOTHING),
-    **dict.fromkeys(_SETTINGS.split(), ANYTHING),
+    **dict.fromkeys(_SETTINGS.split(), Value(UNKNOWN, frozenset({"setting"}))),
     "!": _A_NAME_OR_NOTHING,
     "0": ANYTHING,
 }
@@ -221,7 +221,7 @@ class Expander:
             return other if known else Value(UNKNOWN, other.origins)
         if known is None and operator.endswith("="):
             self._assign(name, Value(other.text.replace(_QUOTED, ""), other.origins), name)
-        return known or other
+        return known or Value(other.text, other.origins | _perhaps_held(name))
 
     def _broken(self, value: Value, *, quoted: bool) -> Value:
         """A value as its place takes it: marked as plain in quotes, broken at white space outside."""
@@ -254,6 +254,13 @@ _JUDGED = {*SUBSTITUTIONS, "string", "concatenation", "expansion", "subscript"}
 def _bounded(value: Value) -> Value:
     """A text that variables have made very long is not followed."""
     return value if len(value.text) <= _MAX_TEXT else Value(UNKNOWN, value.origins)
+
+
+def _perhaps_held(name: str) -> frozenset[str]:
+    """Where a text may come from that stands in a variable's place if nobody has set it."""
+    if re.search(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", name):
+        return frozenset({"environment"})
+    return frozenset() if not name.isupper() or name.endswith(("HOST", "PORT")) else frozenset({"setting"})
 
 
 def _inherited(name: str) -> Value:
