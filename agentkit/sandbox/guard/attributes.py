@@ -5,6 +5,7 @@ the code itself wrote, and only those may be changed. All decisions look at `typ
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -40,10 +41,12 @@ from agentkit.sandbox.guard.names import (
     may_read,
     may_set,
 )
+from agentkit.sandbox.guard.privacy import Privacy
 
 MAIN = "__main__"
 CLOSED_TYPES = frozenset({CellType, CodeType, FrameType, ModuleType, TracebackType})
 LOOKED_AT = CLOSED_TYPES | {FunctionType}
+HOLDERS = frozenset({property, cached_property})  # what they hold was written for the objects of one class
 OWN_HINT = "underscore names can be used on objects of classes that the code itself defines"
 
 
@@ -56,6 +59,8 @@ class Guard:
         self._own_classes: set[type] = set()
         self._known_classes: set[type] = {NoneType, type(NotImplemented), type(Ellipsis)}
         self._standing: dict[type, type] = {}
+        self.privacy = Privacy(self.is_own_class)
+        self._inner = self.privacy.inner
         self._settable: dict[type, frozenset[str] | None] = {SimpleNamespace: None}
         self.type = TypeFunction(self.type_of)
         self._kinds: dict[type, Any] = {Attributes: dict, Kind: self.type, TypeFunction: self.type}
@@ -63,16 +68,17 @@ class Guard:
             **dict.fromkeys(TEXTS, self._read_text),
             **dict.fromkeys(COPIES, self._read_copy),
             **dict.fromkeys(OF_OWN_CLASSES | {"mro"}, self._read_of_own_class),
-            **dict.fromkeys(OF_EXCEPTIONS, self._read_of_exception),
+            **dict.fromkeys(OF_EXCEPTIONS, read_of_exception),
             **dict.fromkeys(OWN_METHODS | {"__wrapped__"}, self._read_own_function),
             **dict.fromkeys(SETTERS, self._read_setter),
             **dict.fromkeys(METHODS, self.read_plain),
+            "__set_name__": self._read_own_function,
             "__members__": getattr,
             "__init__": self._read_init,
             **dict.fromkeys(DELICATE - {"mro", "obj"}, self._read_own_delicate),
             "format": self._read_format,
             "format_map": self._read_format,
-            "obj": self._read_obj,
+            "obj": lambda value, name: self.read_plain(without_obj(value), name),
             "__class__": lambda value, _: self.type_of(value),
         }
 
@@ -136,13 +142,16 @@ class Guard:
         reader = self._readers.get(name)
         if reader:
             return reader(value, name)
-        if name.startswith("_") and not self._has_private(value, name):
-            raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+        if name.startswith("_"):
+            if not self._has_private(value, name):
+                raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+            self.privacy.check(value, name)
         return self.read_plain(value, name)
 
     def read_own(self, value: Any, name: str) -> Any:
         """An attribute with one of the underscore names that a program gives to its own."""
-        return (self.read_plain if type(value) in self._own_classes else self.read)(value, name)
+        inner = self._inner.get(type(value))
+        return (self.read if inner is None or name in inner else self.read_plain)(value, name)
 
     def read_by_text(self, value: Any, name: str) -> Any:
         """An attribute whose name was made while the program runs: fewer special ones than may be written in code."""
@@ -158,7 +167,7 @@ class Guard:
     def _looked_at(self, value: Any, found: Any, name: str) -> Any:
         if found is type:
             return self.type
-        if type(found) is FunctionType and type(value) is not property:
+        if type(found) is FunctionType and type(value) not in HOLDERS:
             return found if self.is_own_function(found) else self._method(value, found, name)
         if self.is_own_function(found):
             return found
@@ -196,7 +205,7 @@ class Guard:
             raise RefusedAttribute("`__dict__` of a class is not available here", "use dir(cls) and getattr")
         found = getattr(value, name)
         if name == "__dict__":
-            return Attributes(found)
+            return Attributes(found, self.privacy.names(type(value)))
         return type(found)(found)
 
     def _read_init(self, value: Any, name: str) -> Any:
@@ -213,11 +222,6 @@ class Guard:
             return found
         return tuple(dict.fromkeys(self._standing.get(base, base) for base in found))
 
-    def _read_of_exception(self, value: Any, name: str) -> Any:
-        if not issubclass(type(value), BaseException):
-            raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
-        return getattr(value, name)
-
     def _read_own_function(self, value: Any, name: str) -> Any:
         found = getattr(value, name)
         if not self.is_own_function(found):
@@ -227,11 +231,6 @@ class Guard:
     def _read_own_delicate(self, value: Any, name: str) -> Any:
         if not self.is_own(value):
             raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
-        return self.read_plain(value, name)
-
-    def _read_obj(self, value: Any, name: str) -> Any:
-        if issubclass(type(value), BaseException):
-            raise RefusedAttribute("`obj` of an exception is not available here", "use str(error) and error.args")
         return self.read_plain(value, name)
 
     def _read_format(self, value: Any, name: str) -> Any:
@@ -261,9 +260,13 @@ class Guard:
 
     # Setting
 
-    def write(self, value: Any) -> Any:
-        """The object itself, if its attributes may be set."""
+    def write(self, value: Any, name: str = "") -> Any:
+        """The object itself, if its attributes may be set; `name` is the one that is to be set, if it is private."""
         kind = type(value)
+        if name and name not in self._inner.get(kind, (name,)):
+            return value
+        if name:
+            self.privacy.check_given(value, name)
         if kind in self._own_classes or kind in self._settable:
             return value
         if self.is_own(value) or issubclass(kind, BaseException):
@@ -276,7 +279,7 @@ class Guard:
             raise TypeError("attribute name must be string, not " + repr(type(name).__name__))
         if not may_set(as_python_reads(name)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be set here", OWN_HINT)
-        self.write(value)
+        self.write(value, name)
         names = self._settable.get(type(value))
         if names is not None and name not in names:
             raise RefusedAttribute(f"the attribute {name!r} of this {type(value).__name__!r} cannot be set here")
@@ -307,6 +310,20 @@ def class_behind(value: Any) -> Any:
         started: Any = value
         value = started.__thisclass__ if issubclass(type(started.__self__), type) else None
     return value if issubclass(type(value), type) else None
+
+
+def without_obj(value: Any) -> Any:
+    """The value, unless it is an error, whose `obj` may be anything."""
+    if issubclass(type(value), BaseException):
+        raise RefusedAttribute("`obj` of an exception is not available here", "use str(error) and error.args")
+    return value
+
+
+def read_of_exception(value: Any, name: str) -> Any:
+    """An attribute that errors only have."""
+    if not issubclass(type(value), BaseException):
+        raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+    return getattr(value, name)
 
 
 def _formatting(read: Callable[[Any, str], Any], text: Any, name: str) -> Callable[..., str]:

@@ -2,13 +2,14 @@
 
 import builtins
 from collections.abc import Callable, Iterable
-from types import FunctionType, GenericAlias, resolve_bases
+from types import CodeType, FunctionType, GenericAlias, resolve_bases
 from typing import Any
 
 from agentkit.sandbox.guard.attributes import Guard
 from agentkit.sandbox.guard.ending import Refused, RefusedAttribute
 from agentkit.sandbox.guard.likeness import Kind, TypeFunction, likened
 from agentkit.sandbox.guard.names import DELICATE, is_own, may_be_matched
+from agentkit.sandbox.guard.privacy import HINT, names_given, texts_in
 
 
 def class_builder(guard: Guard) -> Callable[..., type]:
@@ -26,11 +27,24 @@ def class_builder(guard: Guard) -> Callable[..., type]:
         if not offered or guard.type in bases or any(issubclass(base, type) for base in resolved):
             raise Refused("metaclasses are not available here", "use a class decorator or __init_subclass__")
         check_mixture(resolved)
+        check_privacy(guard, body.__code__, resolved)
         if metaclass is not None and metaclass is not guard.type:
             keywords["metaclass"] = likened(metaclass)
         return guard.own_class(builtins.__build_class__(body, name, *bases, **keywords))
 
     return build_class
+
+
+def check_privacy(guard: Guard, body: CodeType, bases: Iterable[type]) -> None:
+    """Refuse a class that takes the place of what its bases keep for themselves, before any hook can use it."""
+    kinds = {kind for base in bases for kind in base.__mro__}
+    if any(issubclass(kind, super) for kind in kinds):
+        raise Refused("a class cannot derive from super here")
+    own = {kind for kind in kinds if guard.is_own_class(kind)}
+    inner = {name for kind in kinds - own for name in guard.privacy.of_python(kind)}
+    taken = inner.intersection(texts_in(body)).union(*(names_given(kind) & inner for kind in own))
+    if taken:
+        raise RefusedAttribute(f"the name {min(taken)!r} cannot be used in this class", HINT)
 
 
 def check_mixture(bases: Iterable[type]) -> None:

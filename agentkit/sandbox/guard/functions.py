@@ -37,6 +37,8 @@ REFUSED = {
 class Stream:
     """What stands for `sys.stdout` or `sys.stderr`."""
 
+    __slots__ = ("_stream", "_write", "name")
+
     encoding = "utf-8"
 
     def __init__(self, name: str, write: Write) -> None:

@@ -11,6 +11,8 @@ from agentkit.sandbox.guard.names import as_python_reads, may_set
 class Kind:
     """The likeness of a class: it can be compared, printed and used in `isinstance`, but makes no objects."""
 
+    __slots__ = ("__dict__", "__wrapped__")  # the class itself is not among what `__dict__` holds
+
     def __init__(self, likened: type) -> None:
         self.__name__ = likened.__name__
         self.__qualname__ = likened.__qualname__
@@ -42,6 +44,8 @@ class Kind:
 class TypeFunction(Kind):
     """What the name `type` means: `type(x)`, and no way to make classes but the `class` statement."""
 
+    __slots__ = ("_type_of",)
+
     def __init__(self, type_of: Callable[[Any], Any]) -> None:
         super().__init__(type)
         self._type_of = type_of
@@ -61,12 +65,16 @@ def likened(kind: Kind) -> type:
 class Attributes(dict[str, Any]):
     """A copy of an object's `__dict__`; what is changed in it is changed in the object too, if the name is allowed."""
 
-    def __init__(self, live: dict[str, Any]) -> None:
-        super().__init__(live)
+    __slots__ = ("_inner", "_live")
+
+    def __init__(self, live: dict[str, Any], inner: frozenset[str]) -> None:
+        """`inner` are the names that are not shown, and cannot be set."""
+        super().__init__((name, value) for name, value in live.items() if name not in inner)
         self._live = live
+        self._inner = inner
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if type(name) is not str or not may_set(as_python_reads(name)):
+        if type(name) is not str or not may_set(as_python_reads(name)) or name in self._inner:
             raise RefusedAttribute(f"the attribute {name!r} cannot be set here")
         self._live[name] = value
         super().__setitem__(name, value)
@@ -89,7 +97,8 @@ class Attributes(dict[str, Any]):
     def pop(self, name: str, *default: Any) -> Any:
         """Remove the attribute and give its value."""
         value = super().pop(name, *default)
-        self._live.pop(name, None)
+        if name not in self._inner:
+            self._live.pop(name, None)
         return value
 
     def clear(self) -> None:
@@ -106,6 +115,8 @@ class Boxed(NamedTuple):
 
 class Traceback:
     """What stands for a traceback: it is there, and leads nowhere."""
+
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return "<traceback>"

@@ -1,17 +1,17 @@
 """What do facades hand out instead of functions that follow attribute names, or build what they are told?"""
 
 import builtins
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 from agentkit.sandbox.guard.attributes import MAIN, Guard
 from agentkit.sandbox.guard.classes import check_fields, is_plain
 from agentkit.sandbox.guard.ending import Refused, RefusedCall, own_lines
+from agentkit.sandbox.guard.facades.decorating import Functools
 from agentkit.sandbox.guard.facades.enumerations import enumerations
 from agentkit.sandbox.guard.facades.modules import Facade
 from agentkit.sandbox.guard.functions import Streams, leave
-from agentkit.sandbox.guard.likeness import Kind, likened
+from agentkit.sandbox.guard.likeness import Kind
 
 HIGHEST_RECURSION = 20_000
 
@@ -72,6 +72,8 @@ def _ast() -> dict[str, Any]:
 def _contextlib(streams: Streams) -> dict[str, Any]:
     class Redirect:
         """Sends what is printed elsewhere while it lasts."""
+
+        __slots__ = ("before", "stream", "target")
 
         def __init__(self, stream: str, target: Any) -> None:
             self.stream = stream
@@ -171,94 +173,6 @@ def dataclass_instance(function: str, value: Any) -> Any:
     return value
 
 
-class Functools:
-    """The decorators that give one function the looks of another."""
-
-    def __init__(self, guard: Guard) -> None:
-        from functools import partial
-
-        self._guard = guard
-        guard.let_set(partial)
-
-    def names(self) -> dict[str, Any]:
-        """What the module hands out."""
-        return {
-            "singledispatch": lambda function: SingleDispatch(self._guard, function),
-            "total_ordering": self.total_ordering,
-            "update_wrapper": self.update_wrapper,
-            "wraps": self.wraps,
-        }
-
-    def update_wrapper(self, wrapper: Any, wrapped: Any) -> Any:
-        """Give a function the name and the text of another."""
-        if issubclass(type(wrapper), type):
-            raise RefusedCall("a class cannot be made to look like a function here", "set its __name__ and __doc__")
-        self._guard.write(wrapper)
-        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-            try:
-                setattr(wrapper, name, self._guard.read(wrapped, name))
-            except AttributeError:
-                continue
-        if self._guard.is_own_function(wrapped):
-            vars(wrapper).update(vars(wrapped))
-            wrapper.__annotations__ = dict(wrapped.__annotations__)
-        wrapper.__wrapped__ = wrapped
-        return wrapper
-
-    def wraps(self, wrapped: Any) -> Callable[[Any], Any]:
-        """The decorator form of `update_wrapper`."""
-        return lambda wrapper: self.update_wrapper(wrapper, wrapped)
-
-    def total_ordering(self, cls: type) -> type:
-        """Fill in the missing comparisons of a class."""
-        from functools import total_ordering
-
-        self._guard.write(cls)
-        return total_ordering(cls)
-
-
-class SingleDispatch:
-    """A function that chooses its implementation by the class of its first argument."""
-
-    def __init__(self, guard: Guard, function: Any) -> None:
-        from functools import singledispatch
-
-        self._guard = guard
-        self._function = singledispatch(function)
-        self._registered: dict[Any, Any] = {object: function}
-        self.__name__ = guard.read(function, "__name__")
-        self.__doc__ = guard.read(function, "__doc__")
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call the implementation."""
-        return self._function(*arguments, **keywords)
-
-    @property
-    def registry(self) -> Mapping[Any, Any]:
-        """The implementations by what they were registered for: a likeness stays one."""
-        return MappingProxyType(self._registered)
-
-    def dispatch(self, cls: Any) -> Any:
-        """The implementation for a class: a real one, as an object that poses as one would be shown others."""
-        kind = likened(cls) if isinstance(cls, Kind) else cls
-        if not issubclass(type(kind), type):
-            raise TypeError(f"dispatch() takes a class, not a {type(kind).__name__!r}")
-        return self._function.dispatch(kind)
-
-    def register(self, cls: Any, function: Any = None) -> Any:
-        """Add an implementation for a class, which may be told by the annotation of its first parameter."""
-        if self._guard.is_own_function(cls):
-            classes = [value for name, value in cls.__annotations__.items() if name != "return"]
-            if not classes or isinstance(classes[0], str):
-                raise RefusedCall("the class to register for is not known", "write @function.register(int)")
-            return self.register(classes[0], cls)
-        if function is None:
-            return lambda given: self.register(cls, given)
-        self._function.register(likened(cls) if isinstance(cls, Kind) else cls, function)
-        self._registered[cls] = function
-        return function
-
-
 def _operator(guard: Guard) -> dict[str, Any]:
     def attrgetter(*names: str) -> Callable[[Any], Any]:
         """A function that reads attributes, each a name or a dotted path."""
@@ -282,30 +196,12 @@ def _operator(guard: Guard) -> dict[str, Any]:
 
 
 def _pprint(streams: Streams) -> dict[str, Any]:
-    import pprint as original
+    from agentkit.sandbox.guard.facades.printing import printer_class, printing
 
-    class PrettyPrinter(original.PrettyPrinter):
-        """Prints where the program prints; Python's own stream is no attribute of it."""
+    def stdout() -> Any:
+        return streams.stdout
 
-        def __init__(
-            self, indent: int = 1, width: int = 80, depth: int | None = None, stream: Any = None, **options: Any
-        ) -> None:
-            self._target = streams.stdout if stream is None else stream
-            super().__init__(indent, width, depth, self._target, **options)
-
-        def pprint(self, value: Any) -> None:
-            """Print one value."""
-            self._target.write(self.pformat(value) + "\n")
-
-    def pprint(value: Any, stream: Any = None, **options: Any) -> None:
-        """Print one value, over several lines if it is long."""
-        (stream or streams.stdout).write(original.pformat(value, **options) + "\n")
-
-    def pp(value: Any, stream: Any = None, *, sort_dicts: bool = False, **options: Any) -> None:
-        """The same, with dictionaries in the order they have."""
-        pprint(value, stream, sort_dicts=sort_dicts, **options)
-
-    return {"PrettyPrinter": PrettyPrinter, "pprint": pprint, "pp": pp}
+    return {"PrettyPrinter": printer_class(stdout), **printing(stdout)}
 
 
 def _sys(streams: Streams) -> dict[str, Any]:

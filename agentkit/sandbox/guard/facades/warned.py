@@ -14,6 +14,8 @@ HINT = "the code's own warnings are filtered by their class only"
 class Warnings:
     """The warnings of one run. Python's own are filtered by Python, and not seen here."""
 
+    __slots__ = ("_filters", "_record", "_show")
+
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
         self._filters: list[tuple[str, Any]] = []
@@ -72,6 +74,8 @@ class Warnings:
 
 class Catching:
     """What `catch_warnings` gives."""
+
+    __slots__ = ("_before", "_wants_record", "_warnings")
 
     def __init__(self, warnings: Warnings, *, record: bool) -> None:
         self._warnings = warnings

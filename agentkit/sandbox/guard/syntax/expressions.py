@@ -180,7 +180,8 @@ class Expressions(Engine):
             self.refuse_attribute(node, name)
         node = self.node_contents_visit(node)
         if not reads:
-            node.value = ast.copy_location(call(WRITE, node.value), node)
+            told = [ast.Constant(name)] if name.startswith("_") else []
+            node.value = ast.copy_location(call(WRITE, node.value, *told), node)
             return ast.fix_missing_locations(node)
         guard = READ if name in DELICATE or name.startswith("_") else READ_PLAIN
         if is_own(name):

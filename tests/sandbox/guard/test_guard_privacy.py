@@ -1,0 +1,86 @@
+"""Which underscore names stay Python's own where a program derives from a class of Python's."""
+
+import contextlib
+import queue
+import statistics
+import textwrap
+from types import CodeType
+
+import pytest
+
+from agentkit.sandbox.guard.ending import RefusedAttribute
+from agentkit.sandbox.guard.privacy import Privacy, codes_in, functions_in, names_given, private_names, texts_in
+
+
+class Stack(contextlib.ExitStack):
+    """A class of the program, which derives from one of Python's."""
+
+    _mine: int = 1
+
+
+PRIVACY = Privacy(lambda kind: kind is Stack)
+
+
+def test_methods_and_attributes_of_python_are_private():
+    """What a class of Python has, and what its methods keep in objects, are both found."""
+    assert {"_push_cm_exit", "_create_exit_wrapper"} <= PRIVACY.names(Stack)
+    assert "_exit_callbacks" in PRIVACY.names(Stack)
+    assert {"_mu", "_sigma"} <= private_names(statistics.NormalDist)
+
+
+def test_names_meant_for_heirs_are_not_private():
+    """A queue of one's own is made by naming `_put` and its like."""
+    assert not private_names(queue.Queue) & {"_init", "_qsize", "_put", "_get"}
+
+
+def test_documentation_is_no_name():
+    """A text that begins with an underscore, such as a method's documentation, is not taken for a name."""
+    assert all(name.isidentifier() for name in private_names(textwrap.TextWrapper))
+
+
+def test_private_names_are_refused():
+    """They are refused on objects, on classes and through super; the program's own are not."""
+    for value in (Stack(), Stack, super(Stack, Stack())):
+        with pytest.raises(RefusedAttribute):
+            PRIVACY.check(value, "_push_cm_exit")
+    PRIVACY.check(Stack(), "_mine")
+    PRIVACY.check(super(Stack), "_push_cm_exit")
+    PRIVACY.check(3, "_push_cm_exit")
+
+
+def test_names_of_heirs_are_refused_too():
+    """What a class is given, the classes that derive from it have as well."""
+
+    class Base:
+        """Derives from nothing of Python's."""
+
+    class Heir(Base, contextlib.ExitStack):
+        """Derives from something of Python's."""
+
+    privacy = Privacy(lambda kind: kind in {Base, Heir})
+    privacy.check(Base, "_push_cm_exit")
+    with pytest.raises(RefusedAttribute):
+        privacy.check_given(Base, "_push_cm_exit")
+    privacy.check_given(Heir(), "_mine")
+
+
+def test_fields_are_names_given():
+    """A field without a value is a name that the program gave."""
+    assert "_mine" in names_given(Stack)
+
+
+def test_code_inside_code_is_read():
+    """Functions inside functions use names too, and so do annotations that are made later."""
+    outer = compile("def f():\n    def __annotate__():\n        return x._late, '_text', 1\n", "f", "exec")
+    (function,) = [constant for constant in outer.co_consts if type(constant) is CodeType]
+    assert len(list(codes_in(outer))) == 3
+    assert "_late" in set(texts_in(function))
+    assert "_late" not in set(texts_in(outer))
+
+
+def test_functions_are_found_behind_what_wraps_them():
+    """Properties and the methods of a class hold functions."""
+    function = test_fields_are_names_given
+    assert list(functions_in(function)) == [function]
+    assert list(functions_in(property(function))) == list(functions_in(classmethod(function)))[:1] == [function]
+    assert list(functions_in(3)) == []
