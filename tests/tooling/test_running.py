@@ -491,10 +491,7 @@ def test_who_never_stops_yielding_is_stopped() -> None:
     ids=["text", "bytes", "dictionary", "tuple", "list"],
 )
 def test_who_yields_long_texts_is_stopped_earlier(value: Any) -> None:
-    """Of values that are long, alone or in a list or dictionary, the first 50 MB are given, and the rest not asked for.
-
-    The generator is closed there and then, so that it may put away what it has opened.
-    """
+    """Of long values the first 50 MB are given; the generator is closed then, so that it puts away what it opened."""
     closed: list[str] = []
 
     def endless() -> Iterator[Any]:
