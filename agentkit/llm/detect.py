@@ -162,6 +162,8 @@ def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
 def _nothing_found(values: Values) -> str:
     half = _half_azure(values)
     model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
+    if model.strip().lower() in PROVIDERS:
+        return f"{model!r} is a provider and no model: write provider={model!r}, or set AGENTKIT_PROVIDER={model}."
     if _SERVICE.match(model):
         name = model.partition(":")[0]
         return (

@@ -152,6 +152,7 @@ FAILURES = {
         {},
         ["No provider here is called 'anthropic'", "ollama", "base_url="],
     ),
+    "a provider for a model": ({"model": "offline"}, {}, ["'offline' is a provider", "provider='offline'"]),
     "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
     "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),
     "azure's key alone": (

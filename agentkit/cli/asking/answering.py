@@ -103,7 +103,8 @@ def _run(
     output.finish()
     if is_told and not order.quiet and result.changes:
         tell(result.changes)
-        tell("Nothing of this was done: --dry-run.", faint=True) if order.dry_run else None
+        if order.dry_run:
+            tell("Nothing of this was done: --dry-run.", faint=True)
     return result
 
 

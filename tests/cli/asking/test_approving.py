@@ -78,6 +78,7 @@ def test_dry_run_shows_and_changes_nothing(command, tmp_path, monkeypatch):
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = command("--dry-run", "Write it.", server=server)
     assert (code, "+hello" in err) == (0, True)
+    assert err.endswith("Nothing of this was done: --dry-run.\n")
     assert list(tmp_path.iterdir()) == []
 
 
