@@ -12,7 +12,7 @@ from agentkit.agents import settings, team
 from agentkit.agents.facing.conversing import Conversing
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import Worker
-from agentkit.agents.running.plan import Lead
+from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.agents.running.room import Room
 from agentkit.agents.settings import Prompt
 from agentkit.events import Event
@@ -65,7 +65,7 @@ class Agent(Conversing, Generic[T]):
     Args:
         name: What the agent is called in events and approvals.
         tools: Tools, toolsets or plain functions.
-        instruction: The standing order the model is given.
+        instruction: The standing order the model is given: a text, or a function that writes it anew for each run.
         max_iterations: How many requests to the model one run may take.
         llm: The model's client; by default the one the environment names, made when first needed.
         model: The model's name, instead of `llm`.
@@ -94,7 +94,7 @@ class Agent(Conversing, Generic[T]):
         self: Agent[str],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: str | None = ...,
+        instruction: Instruction | None = ...,
         max_iterations: int = ...,
         *,
         output_type: None = None,
@@ -105,7 +105,7 @@ class Agent(Conversing, Generic[T]):
         self,
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: str | None = ...,
+        instruction: Instruction | None = ...,
         max_iterations: int = ...,
         *,
         output_type: type[T],
@@ -116,7 +116,7 @@ class Agent(Conversing, Generic[T]):
         self: Agent[Any],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: str | None = ...,
+        instruction: Instruction | None = ...,
         max_iterations: int = ...,
         *,
         output_type: Any,
@@ -126,7 +126,7 @@ class Agent(Conversing, Generic[T]):
         self,
         name: str = "agent",
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: str | None = settings.DEFAULT_INSTRUCTION,
+        instruction: Instruction | None = settings.DEFAULT_INSTRUCTION,
         max_iterations: int = 10,
         *,
         llm: LLM | None = None,

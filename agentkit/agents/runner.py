@@ -18,7 +18,7 @@ from agentkit.agents.running.batch import unknown_lead
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.drivers import adrive, drive
 from agentkit.agents.running.loop import Loop
-from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Plan
+from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Plan, text_of
 from agentkit.agents.running.questions import Steps
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
@@ -166,7 +166,7 @@ class Runner(Lead):
         approve = above.approve if self.approve is None else self.approve
         approve = without_waiting(approve) if above.depth else approve
         rules, room = self._answers, self._room
-        return Plan(self, self.name, self.instruction, specs, bench, lambda: self.llm, rules, room, approve)
+        return Plan(self, self.name, text_of(self.instruction), specs, bench, lambda: self.llm, rules, room, approve)
 
     def events(
         self, prompt: Work, *, streaming: bool = False, session: Session | None = None, limits: Limits | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentkit.agents.answers import AnswerRules
-from agentkit.agents.running.plan import Lead
+from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
@@ -35,8 +35,8 @@ _SEVERAL = (tuple, list, Iterable)
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
     "instruction": (
-        lambda value: isinstance(value, str),
-        "a text; lines are joined with '\\n'.join(...), and one that changes is set as agent.instruction before a run",
+        lambda value: isinstance(value, str) or _gives_without_asking(value),
+        "a text; lines are joined with '\\n'.join(...), and what changes is written by a function without parameters",
     ),
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
@@ -54,6 +54,20 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "workspace": (lambda value: isinstance(value, str | Path | Workspace), "the path of a folder, or a Workspace"),
 }
 """What each argument of Agent must be, as a test and in words."""
+
+
+def _gives_without_asking(function: object) -> bool:
+    """Whether it can be called with nothing, and gives at once what it gives."""
+    if not callable(function) or isinstance(function, type) or inspect.iscoroutinefunction(function):
+        return False
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # what is written in C may not say what it takes: calling it will tell
+        return True
+    return True
+
 
 _UNSAID = {
     **dict.fromkeys(("instruction", "llm", "model", "policy", "approve", "limits", "session", "workspace")),
@@ -100,7 +114,7 @@ def workspace_from(given: str | Path | Workspace | None) -> Workspace:
     return given if isinstance(given, Workspace) else Workspace(given, journal=Journal.of_this_machine())
 
 
-def instruction_from(given: str | None) -> str:
+def instruction_from(given: Instruction | None) -> Instruction:
     """The standing order that is meant."""
     return DEFAULT_INSTRUCTION if given is None else given
 

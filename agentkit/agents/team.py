@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -20,7 +21,7 @@ def handoff_tools(leads: Iterable[Lead]) -> list[Tool[..., Any]]:
 
 
 def _handoff_tool(lead: Lead) -> Tool[..., Any]:
-    description = f"Pass the conversation to {lead.name}, who answers from then on. {lead.name}: {_about(lead)}"
+    description = f"Pass the conversation to {lead.name}, who answers from then on.{_about(lead)}"
     return Tool(HandOff(lead), f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
 
 
@@ -41,7 +42,7 @@ def agent_tool(
     return Tool(
         answer,
         name or name_for_tool(lead.name),
-        description or f"Let {lead.name} work on a request, and get the answer. {lead.name}: {_about(lead)}",
+        description or f"Let {lead.name} work on a request, and get the answer.{_about(lead)}",
         level=level,
         labels=frozenset().union(*(tool.labels for each in staff for tool in each.tools)),
         timeout_seconds=None,
@@ -72,4 +73,7 @@ def _level_of(tools: Iterable[Tool[..., Any]]) -> SafetyLevel:
 
 
 def _about(lead: Lead) -> str:
-    return " ".join(lead.instruction.split())[:_MOST_CHARS]
+    """What an agent is for: its instruction, or what the function that writes it says of itself."""
+    order = lead.instruction
+    about = " ".join((order if isinstance(order, str) else inspect.getdoc(order) or "").split())[:_MOST_CHARS]
+    return f" {lead.name}: {about}" if about else ""

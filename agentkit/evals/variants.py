@@ -74,13 +74,26 @@ def _apart(agent: Agent[Any], own: _Apart) -> Agent[Any]:
     return other
 
 
+def standing_order(agent: Agent[Any]) -> str:
+    """What tells the agent's instruction from another: its text, or the name of the function that writes it."""
+    order = agent.instruction
+    return order if isinstance(order, str) else f"written by {getattr(order, '__qualname__', type(order).__qualname__)}"
+
+
 def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
     if agent.name in seen:
         return [agent.name]
     seen.add(agent.name)
     tools = [[tool.name, tool.description, plain(tool.parameters), tool.level.name] for tool in agent.tools]
     schema = agent.answer_rules.schema
-    made_of = [agent.name, agent.instruction, agent.max_iterations, repr(agent.limits), agent.policy.level.name, tools]
+    made_of = [
+        agent.name,
+        standing_order(agent),
+        agent.max_iterations,
+        repr(agent.limits),
+        agent.policy.level.name,
+        tools,
+    ]
     asked = None if llm is None else [llm.provider, llm.model, plain(llm.settings)]
     leads = [_described(lead, None, seen) for lead in agent.leads.values() if isinstance(lead, Agent)]
     return [*made_of, asked, None if schema is None else plain(schema.schema), leads]

@@ -11,6 +11,7 @@ from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
 from agentkit.decisions import Label
+from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
 from agentkit.llm.prices import price_under
 from agentkit.messages import ToolCall, ToolSpec
@@ -20,12 +21,23 @@ from agentkit.slotted import dataclass
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Price
 
+Instruction = str | Callable[[], str]
+"""A standing order: a text, or the function that writes it anew for each run."""
+
+
+def text_of(instruction: Instruction) -> str:
+    """A standing order as it stands now. Raises ConfigError for a function that gives no text, and what it raises."""
+    text = instruction if isinstance(instruction, str) else instruction()
+    if not isinstance(text, str):
+        raise ConfigError(f"The function of instruction= gives a text. Got {text!r:.200}.")
+    return text
+
 
 class Lead(ABC):
     """Whoever can lead a conversation: an agent."""
 
     name: str
-    instruction: str
+    instruction: Instruction
     tools: Toolset
     policy: Policy
     leads: Mapping[str, Lead]

@@ -194,17 +194,18 @@ def _write(wanted: _Wanted, found: Improvement[Any]) -> None:
     if any(part != "instruction" for part in found.best.changed(found.original)):
         tell("Descriptions of tools stand in the code of the tools: put them there, as the changes show.", "yellow")
     if wanted.out is not None and wanted.file is not None:
-        write_whole(wanted.out, rewritten(wanted.file, found.best.texts.get("instruction", found.agent.instruction)))
+        write_whole(wanted.out, rewritten(wanted.file, found.best.texts.get("instruction")))
         tell(f"Written: {wanted.out}", faint=True)
 
 
-def rewritten(file: Path, instruction: str) -> str:
-    """The text of an agent's file with another instruction, and all else as it is. Raises ConfigError."""
+def rewritten(file: Path, instruction: str | None) -> str:
+    """The text of an agent's file with another instruction if any, and all else as it is. Raises ConfigError."""
     from agentkit.agents.manifesto import parse_manifesto
     from agentkit.errors import ConfigError
 
     lines = file.read_text("utf-8-sig").splitlines()
     old = parse_manifesto("\n".join(lines), file)
+    instruction = old.instruction if instruction is None else instruction
     head = "\n".join(lines).rstrip().removesuffix(old.instruction)
     for start in (head, f"name: {old.name}\n\n{head}"):  # without settings, a text could be read as some
         text = f"{start}{instruction.strip()}\n"

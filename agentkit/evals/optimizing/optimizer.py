@@ -19,6 +19,7 @@ from agentkit.evals.optimizing.parts import INSTRUCTION, TOOLS, texts_of
 from agentkit.evals.optimizing.proposing import Proposer, Writer
 from agentkit.evals.optimizing.search import Search, Stop, Tried
 from agentkit.evals.suite import Suite
+from agentkit.evals.variants import standing_order
 from agentkit.llm.client import LLM
 from agentkit.slotted import dataclass
 from agentkit.usage import Limits
@@ -186,6 +187,6 @@ def _key(agent: Agent[Any], original: Candidate, halves: dict[str, Half], settin
     """What tells this search from all others: agent, texts, model, cases, scorers, seed and size of batches."""
     tools = [[tool.name, tool.parameters, tool.level.name] for tool in agent.tools]
     parts = [[half.suite.digest, half.ids] for half in halves.values()]
-    texts = [agent.instruction, *(tool.description for tool in agent.tools)]
+    texts = [standing_order(agent), *(tool.description for tool in agent.tools)]
     told = [original.id, texts, str(agent.llm.tariff), tools, parts, settings.seed, settings.batch]
     return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

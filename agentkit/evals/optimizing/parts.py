@@ -38,7 +38,7 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name in (improve,) if isinstance(improve, str) else improve:
         if name == INSTRUCTION:
-            texts[INSTRUCTION] = agent.instruction
+            texts[INSTRUCTION] = _written(agent)
         else:
             chosen = agent.tools if name == TOOLS else agent.tools.only(name.removeprefix(_TOOL))
             texts |= {f"{_TOOL}{tool.name}": tool.description for tool in chosen}
@@ -48,6 +48,15 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
     if not texts:
         raise ConfigError("There is no text to improve: improve= names `instruction`, `tools`, or tools by name.")
     return texts
+
+
+def _written(agent: Agent[Any]) -> str:
+    if not isinstance(agent.instruction, str):
+        raise ConfigError(
+            f"The instruction of {agent.name} is a function, so that there is no text to improve. "
+            "Give the agent a text, or improve its tools: improve='tools'."
+        )
+    return agent.instruction
 
 
 def tool_of(part: str) -> str:

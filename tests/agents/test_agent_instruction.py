@@ -1,0 +1,110 @@
+"""Is an instruction that is a function written anew whenever the agent takes a run on?"""
+
+import asyncio
+import pickle
+from functools import partial
+from itertools import count
+
+import pytest
+
+from agentkit import Agent, Approval, ConfigError, tool
+from agentkit.evals import Case, Suite, optimize
+from agentkit.testing import ScriptedLLM, call
+
+
+class Clock:
+    """Counts how often it was asked."""
+
+    def __init__(self):
+        """Begin at one."""
+        self.numbers = count(1)
+
+    def order(self):
+        """Keeps the time."""
+        return f"It is {next(self.numbers)} o'clock."
+
+
+@tool(level="system")
+def wind(turns: int) -> str:
+    """Wind the clock."""
+    return "wound"
+
+
+def later(_request):
+    """Nobody is there to ask."""
+    return Approval.LATER
+
+
+def asked(llm):
+    """The instructions of all requests."""
+    return [request.instruction for request in llm.requests]
+
+
+def test_a_function_is_asked_once_a_run():
+    """Each run, blocking or awaiting, begins with what the function says then, and keeps it to its end."""
+    llm = ScriptedLLM(call("wind", turns=2), "Wound.", "Noon.", "One.")
+    agent = Agent("clock", tools=[wind], instruction=Clock().order, safety="system", llm=llm)
+    agent("Wind it.")
+    agent("What is the time?")
+    asyncio.run(agent.arun("And now?"))
+    assert asked(llm) == ["It is 1 o'clock.", "It is 1 o'clock.", "It is 2 o'clock.", "It is 3 o'clock."]
+
+
+def test_a_run_that_goes_on_is_told_anew():
+    """What a paused run goes on with is what the function says by then."""
+    llm = ScriptedLLM(call("wind", turns=2), "Wound.")
+    agent = Agent("clock", tools=[wind], instruction=Clock().order, approve=later, llm=llm)
+    result = agent.run("Wind it.")
+    result.resume(True)
+    assert asked(llm) == ["It is 1 o'clock.", "It is 2 o'clock."]
+
+
+def test_a_handoff_asks_the_function_of_the_agent_that_takes_over():
+    """Whoever hands over is told of the function's docstring, and it is called when the other takes over."""
+    llm = ScriptedLLM(call("hand_off_to_clock"), "Noon.")
+    clock = Agent("clock", instruction=Clock().order, llm=llm)
+    Agent("clerk", handoffs=[clock], llm=llm)("What is the time?")
+    assert asked(llm) == ["You are a helpful assistant.", "It is 1 o'clock."]
+    assert llm.requests[0].tools[0].description.endswith("clock: Keeps the time.")
+
+
+def test_a_function_without_a_docstring_says_nothing_of_the_agent():
+    """An agent as a tool is described without its instruction when nothing is known of it."""
+    described = Agent("clock", instruction=lambda: "Be brief.").as_tool().description
+    assert described == "Let clock work on a request, and get the answer."
+
+
+def test_it_can_be_set_and_travels():
+    """A function is set like a text, and is pickled and copied with its agent."""
+    agent = Agent("clock")
+    agent.instruction = partial("It is {}.".format, "noon")
+    llm = ScriptedLLM("Yes.", "Yes.")
+    for each in (pickle.loads(pickle.dumps(agent)), agent.within(agent.session.anew())):
+        each.llm = llm
+        each("Is it noon?")
+    assert asked(llm) == ["It is noon.", "It is noon."]
+
+
+@pytest.mark.parametrize("given", [None, 5, b"Be brief."])
+def test_a_function_that_gives_no_text_is_told(given):
+    """What is no text raises ConfigError before a model is asked, and nothing is entered in the history."""
+    llm = ScriptedLLM("Yes.")
+    agent = Agent("clock", instruction=lambda: given, llm=llm)
+    with pytest.raises(ConfigError, match="instruction= gives a text"):
+        agent.run("Is it noon?")
+    assert (llm.requests, agent.history) == ([], [])
+
+
+def test_what_it_raises_the_run_raises():
+    """An exception of the function is the caller's, also where a stream has begun."""
+    agent = Agent("clock", instruction=lambda: {}["time"], llm=ScriptedLLM("Yes."))
+    with pytest.raises(KeyError, match="time"):
+        list(agent.stream("Is it noon?"))
+
+
+def test_there_is_no_text_to_improve():
+    """Optimising such an instruction is refused, with what to do instead."""
+    agent = Agent("clock", instruction=Clock().order, llm=ScriptedLLM("Yes."))
+    suite = Suite("times", [Case(f"Is it {hour}?", expected="Yes.") for hour in range(4)], [lambda *_: 0.0])
+    with pytest.raises(ConfigError, match=r"is a function.*improve its tools"):
+        optimize(agent, suite, improve="instruction", proposer="{} {} {}".format)
