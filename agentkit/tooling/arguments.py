@@ -6,29 +6,89 @@ import copy
 import functools
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from agentkit.errors import BadArguments
 from agentkit.tooling.meaning import values
 from agentkit.tooling.meaning.grouping import regrouped
 from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN
 from agentkit.tooling.meaning.spelling import read_json
-from agentkit.tooling.strict import Schema, admits_null
+from agentkit.tooling.strict import Schema, admits_null, tidied
 
 _MOST_TEXT = 1_000
 _MOST_SENTENCES = 5
 _MOST_SHOWN = 80
-_MOST_REFERENCES = 100
+_MOST_REPAIRS = 10
+"""How often arguments are repaired: a value inside another shows its faults when the outer one has none."""
+
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MOST_SHOWN
+
+T = TypeVar("T")
+
+Arguments = str | Mapping[str, Any] | None
 
 Place = tuple[str | int, ...]
 Fault = tuple[Place, str, Any]
 """Where in the arguments, what is wrong there, and the value that was given."""
 
 
-def read_arguments(arguments: str | Mapping[str, Any] | None) -> dict[str, Any]:
+class Unfit(Exception):
+    """The arguments do not fit what a tool takes."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+
+def settled(
+    given: dict[str, Any],
+    validated: Callable[[dict[str, Any]], T],
+    optional: Sequence[str],
+    schema: Schema,
+    tool_name: str,
+) -> T:
+    """What `validated` makes of the arguments, or of what was meant by them, where it raises Unfit.
+
+    `optional` names the outermost arguments that may be left out. Raises BadArguments with all that is wrong.
+    """
+    repairs = 0
+    while True:
+        try:
+            return validated(given)
+        except Unfit as error:
+            repairs += 1
+            new = repaired(given, error.faults, optional, schema) if repairs < _MOST_REPAIRS else None
+            if new is None:
+                raise complaint(_sentences(error.faults, schema, tool_name)) from None
+            given = new
+
+
+def _sentences(faults: Iterable[Fault], schema: Schema, tool_name: str) -> Iterator[str]:
+    """A sentence for each place where something is wrong."""
+    grouped: dict[Place, list[Fault]] = {}
+    for fault in faults:
+        grouped.setdefault(fault[0], []).append(fault)
+    readable = tidied(schema)
+    for path, same_place in grouped.items():
+        yield _sentence(path, same_place, readable, tool_name)
+
+
+def _sentence(path: Place, faults: Sequence[Fault], schema: Schema, tool_name: str) -> str:
+    reasons = list(dict.fromkeys(what for _, what, _ in faults))
+    properties = schema.get("properties", {})
+    if reasons == [MISSING]:
+        return missing(path, properties.get(path[0]) if len(path) == 1 else None)
+    if reasons == [UNKNOWN] and len(path) == 1:
+        return unknown(str(path[0]), tool_name, list(properties))
+    if len(reasons) > 1:
+        short = [reason.split(",")[0] for reason in reasons]
+        reasons = [short[0], *(reason.removeprefix("should be ") for reason in short[1:])]
+    return wrong(path, " or ".join(dict.fromkeys(reasons)), faults[0][2])
+
+
+def read_arguments(arguments: Arguments) -> dict[str, Any]:
     """The arguments as a new dictionary.
 
     They may come as JSON text (also encoded twice), as a mapping, or empty. Raises BadArguments.
@@ -67,7 +127,8 @@ def unknown(name: str, tool_name: str, names: Sequence[str]) -> str:
 
 def wrong(path: Sequence[str | int], what: str, value: object) -> str:
     """The sentence for a value that does not fit."""
-    return f"Argument {dotted(path)!r} {what}; got {shown(value)}."
+    where = f"Argument {dotted(path)!r}" if path else "The arguments"
+    return f"{where} {what}; got {shown(value)}."
 
 
 def dotted(path: Sequence[str | int]) -> str:
@@ -155,7 +216,8 @@ def _renamed(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Pla
     is_missing = last not in container
     candidates = [name for name in (container if is_missing else known) if (name in known) is not is_missing]
     other = values.same_name(last, [name for name in candidates if is_missing or name not in container])
-    if other is None:
+    rivals = [name for name in container if name not in known]
+    if other is None or (not is_missing and values.same_name(other, rivals) is None):
         return {}
     old, new = (other, last) if is_missing else (last, other)
     return {(*around, old): _DROPPED, (*around, new): container[old]}
@@ -201,60 +263,6 @@ def walk(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
     return tuple(path)
 
 
-def checked_against(schema: Schema, arguments: str | Mapping[str, Any] | None, tool_name: str) -> dict[str, Any]:
-    """The arguments, if they fit a JSON schema as far as can be told cheaply.
-
-    That is: they are an object, what is required is there, no unknown names when additionalProperties is false,
-    and outermost types and choices. A null for an optional parameter that may not be null counts as not given.
-    Raises BadArguments.
-    """
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    required = schema.get("required", ())
-    given = {
-        name: value
-        for name, value in _by_its_names(read_arguments(arguments), schema, properties).items()
-        if value is not None or name in required or admits_null(properties.get(name, {}))
-    }
-    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
-    sentences = [missing([name], properties.get(name)) for name in required if name not in given]
-    sentences += [unknown(name, tool_name, list(properties)) for name in given if closed and name not in properties]
-    for name in filter(properties.__contains__, list(given)):
-        value = _fitting(given[name], name, schema)
-        if value is _DROPPED and name not in required:
-            del given[name]
-        elif value is _ABSENT or value is _DROPPED:
-            sentences.append(wrong([name], f"should be {expected(properties[name])}", given[name]))
-        else:
-            given[name] = value
-    if sentences:
-        raise complaint(sentences)
-    return given
-
-
-def _by_its_names(given: dict[str, Any], schema: Schema, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the names in the schema, where these are meant in other letters."""
-    if given.keys() <= properties.keys():
-        return given
-    given = regrouped(given, schema) or given
-    unknown_names = given.keys() - properties.keys()
-    new = {name: values.same_name(name, properties.keys() - given.keys()) or name for name in unknown_names}
-    is_clear = len({*new.values()}) == len(new)
-    return {new.get(name, name): value for name, value in given.items()} if is_clear else given
-
-
-def _fitting(value: Any, name: str, schema: Schema) -> Any:
-    """The value, or what it stands for, that fits the parameter; _ABSENT, or _DROPPED for a null, when nothing does."""
-    asked = schema["properties"][name]
-    value = _converted(value, asked)
-    if _fits(value, asked, schema):
-        return value
-    nodes = values.nodes_at(schema, [name])
-    if isinstance(value, str) and values.is_null(value):
-        return None if any(map(admits_null, nodes)) else _DROPPED
-    new = values.meant(value, nodes, schema)
-    return new if new is not values.UNCLEAR and _fits(new, asked, schema) else _ABSENT
-
-
 def _cut(text: str, length: int = _MOST_SHOWN) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
@@ -273,13 +281,6 @@ def _parsed(text: str) -> Any:
         raise BadArguments("The arguments cannot be read as JSON: they are nested too deeply.") from None
     except ValueError:
         raise BadArguments("The arguments cannot be read as JSON: a number in them has too many digits.") from None
-
-
-def _json_or_none(text: str) -> Any:
-    try:
-        return read_json(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 _UNCHANGING = frozenset({str, int, float, bool, type(None), bytes, object})
@@ -335,56 +336,8 @@ _KINDS = {
     "object": "an object",
     "null": "null",
 }
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: not isinstance(value, bool) and (isinstance(value, int) or _is_whole(value)),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "boolean": lambda value: isinstance(value, bool),
-    "array": lambda value: isinstance(value, list | tuple),
-    "object": lambda value: isinstance(value, Mapping),
-    "null": lambda value: value is None,
-}
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, float) and value.is_integer()
 
 
 def _kinds(schema: Schema) -> list[str]:
     kinds = schema.get("type", [])
     return [kinds] if isinstance(kinds, str) else [kind for kind in kinds if isinstance(kind, str)]
-
-
-def _fits(value: Any, schema: Any, root: Schema, known: dict[str, bool] | None = None) -> bool:
-    """Whether a value fits, as far as can be told cheaply. `known` holds what is known of references, each once."""
-    if not isinstance(schema, dict):
-        return schema is not False
-    types = [_TYPES[kind] for kind in _kinds(schema) if kind in _TYPES]
-    if types and not any(fits(value) for fits in types):
-        return False
-    if ("enum" in schema and value not in schema["enum"]) or ("const" in schema and value != schema["const"]):
-        return False
-    known = {} if known is None else known
-    others = schema.get("anyOf", schema.get("oneOf"))
-    if others and not any(_fits(value, other, root, known) for other in others):
-        return False
-    return "$ref" not in schema or _fits_reference(value, schema["$ref"], root, known)
-
-
-def _fits_reference(value: Any, reference: str, root: Schema, known: dict[str, bool]) -> bool:
-    if reference not in known:
-        known[reference] = True  # as far as it refers to itself, or to more than can be followed
-        if len(known) <= _MOST_REFERENCES:
-            known[reference] = _fits(value, values.referred(reference, root), root, known)
-    return known[reference]
-
-
-def _converted(value: Any, schema: Any) -> Any:
-    """The value as the one type the schema names, when it was written as text or is a number for text."""
-    kinds = _kinds(schema) if isinstance(schema, dict) else []
-    if kinds == ["string"] and isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if len(kinds) == 1 and isinstance(value, str) and _TYPES.get(kinds[0], _TYPES["string"])(value) is False:
-        meant = _json_or_none(value)
-        return meant if _TYPES[kinds[0]](meant) else value
-    return value

@@ -8,6 +8,8 @@ import re
 from agentkit.errors import ConfigError
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OTHERS = re.compile(r"[^a-zA-Z0-9_-]+")
+_MOST_CHARS = 64
 _FEWEST_CHARS = 100
 
 
@@ -15,7 +17,10 @@ def checked_name(name: object) -> str:
     """The name as it is. Raises ConfigError for one that providers refuse."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
-    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. Give name=...")
+    is_near = isinstance(name, str) and name.isascii() and "<" not in name  # which a lambda's has
+    usable = _OTHERS.sub("_", str(name)).strip("_")[:_MOST_CHARS] if is_near else ""
+    instead = f"Write {usable!r}, say." if usable else "Give name=..."
+    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
 
 
 def checked_text(description: object) -> str | None:

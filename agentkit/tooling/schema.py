@@ -12,7 +12,7 @@ from typing import (
     TypeVar,
 )
 
-from agentkit.errors import BadArguments, ConfigError
+from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.functions import signature as reflection
 from agentkit.tooling.functions.hints import Reading, readable
@@ -20,14 +20,16 @@ from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
 from agentkit.tooling.functions.schemas import generator
 from agentkit.tooling.functions.signature import Parameter
 from agentkit.tooling.functions.spreading import gathered, is_spread, spread
-from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN, first_sentence, reason, untold
+from agentkit.tooling.given.dialects import refuse_bare_properties, usual
+from agentkit.tooling.given.fitting import checked_against
+from agentkit.tooling.meaning.reasons import KEY, MISSING, first_sentence, reason, untold
 from agentkit.tooling.meaning.spelling import as_json
-from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied, usual
+from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-Arguments = str | Mapping[str, Any] | None
+Arguments = reading.Arguments
 T = TypeVar("T")
 
 
@@ -158,6 +160,7 @@ class GivenParameters:
         try:
             copied = usual(json.loads(json.dumps(schema, allow_nan=False)))
             refuse_malformed(copied)
+            refuse_bare_properties(copied)
             described: Schema = {"type": "object", "properties": {}, **copied}
             is_object = described["type"] == "object" or "object" in list(described["type"])
             self.json_schema: Schema = {**described, "type": "object"}
@@ -170,7 +173,7 @@ class GivenParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call. Raises BadArguments."""
-        return reading.checked_against(self.json_schema, arguments, self._tool_name)
+        return checked_against(self.json_schema, arguments, self._tool_name)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """The keyword arguments of a Python call. Raises TypeError when some are not given by name."""
@@ -205,28 +208,22 @@ class _RichParameters:
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
-        from pydantic import ValidationError
-
-        meant: dict[str, Any] | None = given
-        repairs = 0
-        while meant is not None:
-            try:
-                checked = self._validated(meant)
-            except ValidationError as error:
-                faults = _faults(error, meant)
-                complaint = self._complaint(faults)
-                repairs += 1
-                meant = (
-                    reading.repaired(meant, faults, self._optional, self._schema) if repairs < _MOST_REPAIRS else None
-                )
-            except Exception as error:
-                told = f"The arguments could not be checked ({type(error).__name__}: {error})."
-                raise reading.complaint([told]) from error
-            else:
-                return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
-        raise complaint
+        checked = reading.settled(given, self._validated, self._optional, self._schema, self._tool_name)
+        return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
 
     def _validated(self, given: dict[str, Any]) -> BaseModel:
+        """The checked arguments. Raises Unfit."""
+        from pydantic import ValidationError
+
+        try:
+            return self._read(given)
+        except ValidationError as error:
+            raise reading.Unfit(_faults(error, given)) from None
+        except Exception as error:
+            told = f"The arguments could not be checked ({type(error).__name__}: {error})."
+            raise reading.complaint([told]) from error
+
+    def _read(self, given: dict[str, Any]) -> BaseModel:
         """The checked arguments: Python values, or JSON, whose texts tell better which type of a union is meant."""
         from pydantic import ValidationError
 
@@ -249,28 +246,6 @@ class _RichParameters:
             return None if text is None else self._model.model_validate_json(text)
         except ValidationError:
             return None
-
-    def _complaint(self, faults: Sequence[reading.Fault]) -> BadArguments:
-        grouped: dict[tuple[str | int, ...], list[reading.Fault]] = {}
-        for fault in faults:
-            grouped.setdefault(fault[0], []).append(fault)
-        return reading.complaint(self._sentence(path, same_place) for path, same_place in grouped.items())
-
-    def _sentence(self, path: tuple[str | int, ...], faults: Sequence[reading.Fault]) -> str:
-        reasons = list(dict.fromkeys(what for _, what, _ in faults))
-        outermost = len(path) == 1
-        if reasons == [MISSING]:
-            return reading.missing(path, tidied(self._schema)["properties"][path[0]] if outermost else None)
-        if reasons == [UNKNOWN] and outermost:
-            return reading.unknown(str(path[0]), self._tool_name, list(self._properties))
-        if len(reasons) > 1:
-            short = [reason.split(",")[0] for reason in reasons]
-            reasons = [short[0], *(reason.removeprefix("should be ") for reason in short[1:])]
-        return reading.wrong(path, " or ".join(dict.fromkeys(reasons)), faults[0][2])
-
-
-_MOST_REPAIRS = 10
-"""How often arguments are repaired: a value inside another shows its faults when the outer one has none."""
 
 
 def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[type[BaseModel], Schema]:

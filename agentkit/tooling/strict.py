@@ -14,17 +14,17 @@ PYTHON = "agentkit-python"
 SUMMED = "agentkit-summed"
 """The keyword by which an untidied schema says that its choices may be added up."""
 
-_NAMED = ("properties", "$defs", "patternProperties")
-_LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
+NAMED = ("properties", "$defs", "patternProperties")
+LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
+SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
 _REFERENCE = "#/$defs/"
 _MOST_INLINED = 500
 _MOST_NAMED = 50
 _DEEPEST = 10
 
-_SHAPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(_NAMED, dict),
-    **dict.fromkeys((*_LISTED, "required", "enum"), list),
+SHAPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(NAMED, dict),
+    **dict.fromkeys((*LISTED, "required", "enum"), list),
     **dict.fromkeys(("description", "pattern", "format", "$ref"), str),
     "type": (str, list),
 }
@@ -38,18 +38,8 @@ _READ_ELSEWHERE = {"format", "const", "oneOf", "additionalProperties", "$defs", 
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
 
-_JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
-_TYPES = {
-    **dict(zip(_JSON_TYPES, _JSON_TYPES, strict=True)),
-    **dict.fromkeys(("float", "double"), "number"),
-    **dict.fromkeys(("list", "tuple"), "array"),
-    **dict.fromkeys(("dict", "map"), "object"),
-    "str": "string",
-    "int": "integer",
-    "bool": "boolean",
-    "none": "null",
-}
-"""Types by the names that JSON schema has for them, and by those that other languages have."""
+JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+"""The types that JSON schema knows."""
 
 
 class _NotStrict(Exception):
@@ -64,47 +54,26 @@ def tidied(schema: Schema) -> Schema:
     return _inlined(_rebuilt(schema, _without_noise))
 
 
-def usual(schema: Any) -> Any:
-    """A schema from somewhere, with what others write otherwise: `dict` or `OBJECT`, null for nothing, listed items."""
-    if isinstance(schema, list):
-        return list(map(usual, schema))
-    if not isinstance(schema, dict):
-        return schema
-    new = {key: value for key, value in schema.items() if value is not None or key not in _SHAPES}
-    for key in new.keys() & {*_NAMED, "definitions"}:
-        if isinstance(new[key], dict):
-            new[key] = {name: usual(inner) for name, inner in new[key].items()}
-    new.update({key: usual(new[key]) for key in new.keys() & {*_LISTED, *_SINGLE}})
-    if isinstance(new.get("items"), list):
-        new["prefixItems"] = new.pop("items")
-    return _with_usual_type(new)
-
-
-def _with_usual_type(schema: Schema) -> Schema:
-    kind = schema.get("type")
-    kinds = [_TYPES.get(each.lower(), each) if isinstance(each, str) else each for each in _listed(kind)]
-    if kind == "any":
-        return {key: schema[key] for key in schema if key != "type"}
-    return {**schema, "type": kinds if isinstance(kind, list) else kinds[0]} if "type" in schema else schema
-
-
-def _listed(kind: Any) -> list[Any]:
-    return kind if isinstance(kind, list) else [kind]
-
-
-def refuse_malformed(schema: Any) -> None:
-    """Raise TypeError when something in the schema has not the shape that JSON schema gives it."""
+def refuse_malformed(schema: Any, place: str = "it") -> None:
+    """Raise TypeError, which names the place, when something in the schema is not as JSON schema has it."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
-        raise TypeError(f"a {type(schema).__name__} stands where a schema should")
-    for keyword in schema.keys() & _SHAPES.keys():
-        if not isinstance(schema[keyword], _SHAPES[keyword]):
-            raise TypeError(f"{keyword!r} must not be a {type(schema[keyword]).__name__}")
+        raise TypeError(f"{place} is a {type(schema).__name__} where a schema should stand")
+    for keyword in schema.keys() & SHAPES.keys():
+        if not isinstance(schema[keyword], SHAPES[keyword]):
+            raise TypeError(f"{keyword!r} of {place} must not be a {type(schema[keyword]).__name__}")
     if not all(isinstance(name, str) for name in schema.get("required", ())):
-        raise TypeError("'required' must list names")
-    for inner in _inner_schemas(schema):
-        refuse_malformed(inner)
+        raise TypeError(f"'required' of {place} must list names")
+    _refuse_unknown_types(schema.get("type", "null"), place)
+    for name, inner in _inner_schemas(schema):
+        refuse_malformed(inner, repr(name))
+
+
+def _refuse_unknown_types(kinds: str | list[Any], place: str) -> None:
+    for kind in [kinds] if isinstance(kinds, str) else kinds or [kinds]:
+        if kind not in JSON_TYPES:
+            raise TypeError(f"{kind!r} is no type of {place}: write one of {', '.join(JSON_TYPES)}, or no 'type'")
 
 
 def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:
@@ -146,23 +115,24 @@ def has_unions(schema: Any) -> bool:
     return isinstance(schema, list) and any(map(has_unions, schema))
 
 
-def _inner_schemas(schema: Schema) -> Iterator[Any]:
-    for key in schema.keys() & {*_NAMED}:
-        yield from schema[key].values()
-    for key in schema.keys() & {*_LISTED}:
-        yield from schema[key]
-    yield from (schema[key] for key in schema.keys() & {*_SINGLE} if not isinstance(schema[key], list))
+def _inner_schemas(schema: Schema) -> Iterator[tuple[str, Any]]:
+    """Each schema in this one, by its name or the keyword that it stands under."""
+    for key in schema.keys() & {*NAMED}:
+        yield from schema[key].items()
+    for key in schema.keys() & {*LISTED}:
+        yield from ((key, inner) for inner in schema[key])
+    yield from ((key, schema[key]) for key in schema.keys() & {*SINGLE} if not isinstance(schema[key], list))
 
 
 def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     if not isinstance(schema, dict):
         return schema
     new = dict(schema)
-    for key in schema.keys() & {*_NAMED}:
+    for key in schema.keys() & {*NAMED}:
         new[key] = {name: _rebuilt(inner, change) for name, inner in schema[key].items()}
-    for key in schema.keys() & {*_LISTED}:
+    for key in schema.keys() & {*LISTED}:
         new[key] = [_rebuilt(inner, change) for inner in schema[key]]
-    for key in schema.keys() & {*_SINGLE}:
+    for key in schema.keys() & {*SINGLE}:
         new[key] = _rebuilt(schema[key], change)
     return change(new)
 
@@ -231,7 +201,7 @@ def _references(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if "$ref" in schema:
             yield schema["$ref"].removeprefix(_REFERENCE)
-        for inner in _inner_schemas(schema):
+        for _, inner in _inner_schemas(schema):
             yield from _references(inner)
 
 
@@ -258,7 +228,10 @@ def _closed(schema: Any, depth: int, *, nested_nulls: bool) -> Schema:
 def _closed_object(schema: Schema, new: Schema, depth: int, *, nested_nulls: bool) -> Schema:
     properties = schema.get("properties", {})
     open_ended = schema.get("additionalProperties", not properties)
-    optional = properties.keys() - {*schema.get("required", ())}
+    required = {*schema.get("required", ())}
+    optional = properties.keys() - required
+    if required - properties.keys():  # a closed object could never have it
+        raise _NotStrict
     if open_ended not in (False, None) or (depth and optional and not nested_nulls):
         raise _NotStrict
     new["properties"] = {}

@@ -127,8 +127,8 @@ class Tool(reflection.Portable, Generic[P, R]):
     ) -> Tool[..., R]:
         """A tool whose parameters somebody else described by a JSON schema; the function gets the arguments by name.
 
-        They are checked as far as can be told cheaply: required and unknown names, outermost types and enums.
-        Raises ConfigError when the schema does not describe an object.
+        They are checked to any depth: types, choices, limits, and names that are required or unknown. What others
+        write otherwise is put as JSON schema has it. Raises ConfigError when the schema does not describe an object.
         """
         made: Tool[..., R] = Tool.__new__(Tool)
         made.__dict__["_parameters"] = GivenParameters(json_schema, checked_name(name))

@@ -11,7 +11,6 @@ import pytest
 
 from agentkit.errors import BadArguments
 from agentkit.tooling.arguments import (
-    checked_against,
     complaint,
     copied,
     expected,
@@ -178,87 +177,3 @@ def test_a_null_that_did_not_fit_means_not_given() -> None:
 def test_what_cannot_be_repaired_is_left_alone(path: tuple[str | int, ...]) -> None:
     """Where nothing can be repaired there is no second attempt."""
     assert repaired({"a": [None], "deep": {}}, [(path, "wrong", None)], []) is None
-
-
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string"},
-        "count": {"type": "integer"},
-        "ratio": {"type": "number"},
-        "flag": {"type": "boolean"},
-        "tags": {"type": "array"},
-        "options": {"type": "object"},
-        "nothing": {"type": "null"},
-        "mode": {"enum": ["fast", "slow"]},
-        "either": {"type": ["string", "integer"]},
-        "free": {"anyOf": [{"type": "string"}, {"type": "object"}]},
-        "any": True,
-        "none": False,
-        "file-name": {"type": "string"},
-        "odd": {"type": "gibberish"},
-    },
-    "required": ["text"],
-    "additionalProperties": False,
-}
-
-
-@pytest.mark.parametrize(
-    ("given", "checked"),
-    [
-        ({"text": 5}, {"text": "5"}),
-        ({"text": "a", "count": "5"}, {"count": 5}),
-        ({"text": "a", "count": 5.0}, {"count": 5.0}),
-        ({"text": "a", "ratio": "1.5"}, {"ratio": 1.5}),
-        ({"text": "a", "ratio": 2}, {"ratio": 2}),
-        ({"text": "a", "flag": "true"}, {"flag": True}),
-        ({"text": "a", "tags": "[1]"}, {"tags": [1]}),
-        ({"text": "a", "tags": (1,)}, {"tags": (1,)}),
-        ({"text": "a", "options": '{"x": 1}'}, {"options": {"x": 1}}),
-        ({"text": "a", "nothing": None}, {"nothing": None}),
-        ({"text": "a", "mode": "fast"}, {"mode": "fast"}),
-        ({"text": "a", "either": 5}, {"either": 5}),
-        ({"text": "a", "free": {"x": 1}}, {"free": {"x": 1}}),
-        ({"text": "a", "any": None}, {"any": None}),
-        ({"text": "a", "file-name": "x"}, {"file-name": "x"}),
-        ({"text": "a", "odd": 1}, {"odd": 1}),
-        ({"text": "a", "count": None}, {}),
-    ],
-)
-def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], checked: dict[str, Any]) -> None:
-    """What fits a schema passes, with text and numbers put into the one type the schema names."""
-    assert checked_against(SCHEMA, given, "demo") == {"text": str(given["text"]), **checked}
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({}, "Argument 'text' is missing; it should be text."),
-        ({"text": None}, "Argument 'text' should be text; got null."),
-        ({"text": True}, "Argument 'text' should be text; got true."),
-        ({"text": "a", "count": "many"}, "Argument 'count' should be a whole number; got \"many\"."),
-        ({"text": "a", "count": 1.5}, "Argument 'count' should be a whole number; got 1.5."),
-        ({"text": "a", "count": True}, "Argument 'count' should be a whole number; got true."),
-        ({"text": "a", "ratio": False}, "Argument 'ratio' should be a number; got false."),
-        ({"text": "a", "flag": 1}, "Argument 'flag' should be true or false; got 1."),
-        ({"text": "a", "tags": "a, b"}, "Argument 'tags' should be a list; got \"a, b\"."),
-        ({"text": "a", "options": []}, "Argument 'options' should be an object; got []."),
-        ({"text": "a", "mode": "faster"}, 'Argument \'mode\' should be "fast" or "slow"; got "faster".'),
-        ({"text": "a", "either": []}, "Argument 'either' should be text or a whole number; got []."),
-        ({"text": "a", "none": 1}, "Argument 'none' should be any value; got 1."),
-        ({"text": "a", "free": [1]}, "Argument 'free' should be text or an object; got [1]."),
-    ],
-)
-def test_what_does_not_fit_a_given_schema_is_explained(given: dict[str, Any], told: str) -> None:
-    """What does not fit is named, with what was expected."""
-    with pytest.raises(BadArguments) as caught:
-        checked_against(SCHEMA, given, "demo")
-    assert str(caught.value) == told
-
-
-def test_unknown_names_are_refused_only_by_a_closed_schema() -> None:
-    """A schema that does not close itself takes more than it names."""
-    with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; its parameters are text, count"):
-        checked_against(SCHEMA, {"text": "a", "extra": 1}, "demo")
-    for schema in ({}, {"additionalProperties": False, "patternProperties": {"^x": {}}}):
-        assert checked_against(schema, {"extra": 1}, "demo") == {"extra": 1}

@@ -67,7 +67,7 @@ def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     Lists and objects that were written as text are read, choices are found by their name or in other letters, dates
     in other notations, and a value alone is a list of one where only a list will do.
     """
-    for reader in (_structure, _choice, _sum, _number, _truth, _moment, _text):
+    for reader in (_structure, _choice, _sum, _digits, _number, _truth, _moment, _text):
         found = reader(value, nodes)
         if found is not UNCLEAR:
             return found
@@ -116,8 +116,9 @@ def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
         exact = [python for written, _, python in choices if type(written) is type(wanted) and written == wanted]
         if exact and (type(exact[0]), exact[0]) != (type(value), value):
             return exact[0]
-    if not isinstance(value, str):
+    if not isinstance(value, str | bool):
         return UNCLEAR
+    value = str(value)  # true is how a model writes the choice "True"
     spellings = {_plain(value), _plain(_unqualified(value))}
     named = [python for written, name, python in choices if name and _plain(name) in spellings]
     spelled = [python for written, _, python in choices if isinstance(written, str) and _plain(written) in spellings]
@@ -147,6 +148,16 @@ def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
         return UNCLEAR
     found = [flags.get(_plain(_unqualified(str(part)))) for part in parts]
     return UNCLEAR if None in found else functools.reduce(operator.or_, found)
+
+
+def _digits(value: Any, nodes: Sequence[Schema]) -> Any:
+    """A number where only its text can be, or where it must be whole and is so."""
+    asked = _kinds(nodes) - {"null", None}
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return UNCLEAR
+    if asked == {"string"} and not any("format" in node for node in nodes):
+        return str(value)
+    return int(value) if asked == {"integer"} and isinstance(value, float) and value.is_integer() else UNCLEAR
 
 
 def _number(value: Any, nodes: Sequence[Schema]) -> Any:
