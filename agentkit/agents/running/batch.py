@@ -1,4 +1,4 @@
-"""How are the tool calls of one response used? Judged, asked about, run at the same time; each gets one result."""
+"""How are the tool calls of one response used? Judged, asked about, run together or in turn; each gets one result."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
 from agentkit.tape import is_replaying
 from agentkit.tooling.arguments import copied
+from agentkit.tooling.functions.signature import instance_of
 from agentkit.tooling.result import failure
 
 _UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
@@ -56,8 +57,12 @@ class Batch:
         granted = self.budget.take_tool_calls(len(calls)) if self.budget.seconds_left > 0 else 0
         for judged in calls[granted:]:
             yield from self._refused_by_limit(judged)
-        if granted:
-            yield from self._run(tuple(calls[:granted]), read)
+        for together in rounds(calls[:granted]):
+            if self.budget.seconds_left > 0:
+                yield from self._run(together, read)
+            else:
+                for judged in together:
+                    yield from self._refused_by_limit(judged)
         yield from self._followed()
 
     def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
@@ -218,6 +223,23 @@ class Batch:
         if lead is None:
             raise unknown_lead(result.lead, self.plan.agent)
         return lead
+
+
+def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
+    """Which calls run at the same time, round after round: of the methods of one object only one a round, as asked.
+
+    A model that asks for `cd` and `ls` in one response means them so, and two threads would change one object at once.
+    """
+    found: list[list[JudgedCall]] = []
+    earlier: dict[int, int] = {}
+    for judged in calls:
+        owner = None if judged.tool is None or judged.tool.is_async else instance_of(judged.tool.function)
+        place = 0 if owner is None else earlier.get(id(owner), 0)
+        if owner is not None:
+            earlier[id(owner)] = place + 1
+        found += [[]] if place == len(found) else []
+        found[place].append(judged)
+    return list(map(tuple, found))
 
 
 def unknown_lead(name: str, agent: str) -> ConfigError:

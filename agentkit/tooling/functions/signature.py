@@ -87,6 +87,12 @@ def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def instance_of(function: Callable[..., Any]) -> object | None:
+    """The object whose method a function is, also inside partials; None for what is no method of an instance."""
+    owner = getattr(innermost(function), "__self__", None)
+    return None if isinstance(owner, type | types.ModuleType) else owner
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """The name a function goes by: its own, or the class's for a callable object."""
     function = innermost(function)

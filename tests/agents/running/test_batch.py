@@ -1,8 +1,14 @@
 """How are the calls of one response used, when some have been used already?"""
 
+import asyncio
+import threading
+import time
+
 import pytest
 
-from agentkit import Agent, Approval, Tool
+from agentkit import Agent, Approval, Limits, Tool
+from agentkit.agents.running.batch import rounds
+from agentkit.agents.running.tool_call import JudgedCall
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.events import (
@@ -16,7 +22,7 @@ from agentkit.events import (
 from agentkit.memory.session import Session
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult
-from agentkit.testing import ScriptedLLM
+from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.dialogue import finish_tool
 
 ALLOWED = Decision(Verdict.ALLOW, "safety-level", "It may.")
@@ -169,3 +175,60 @@ def test_handoff_to_nobody(tmp_path):
     with pytest.raises(ConfigError, match=r"'expert', which is none of the handoffs of 'helper'; .* agents=\[...\]"):
         agent.resume()
     assert agent.resume(agents=[Agent("expert", llm=ScriptedLLM("I know."))]).output == "I know."
+
+
+class Folder:
+    """A place that calls change, each of them slower than the next one."""
+
+    def __init__(self) -> None:
+        self.path: list[str] = []
+        self.left = 3
+
+    def enter(self, name: str) -> str:
+        """Go into a folder."""
+        before = list(self.path)
+        self.left -= 1
+        time.sleep(0.02 * self.left)
+        self.path = [*before, name]
+        return "/".join(self.path)
+
+    def where(self) -> str:
+        """Tell the folder."""
+        return "/".join(self.path)
+
+    async def awhere(self) -> str:
+        """Tell the folder."""
+        return self.where()
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_calls_on_one_object_run_in_the_order_asked(way):
+    """Methods of one object run one after the other, and those of another object meanwhile."""
+    one, other = Folder(), Folder()
+    tools = [Tool(one.enter), Tool(one.where), Tool(other.enter, "enter_other")]
+    wishes = [call("enter", name="a"), call("enter_other", name="x"), call("enter", name="b"), call("where")]
+    agent = Agent("helper", tools, llm=ScriptedLLM(wishes, "Done."))
+    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    assert [used.result.value for used in result.tool_calls] == ["a", "x", "a/b", "a/b"]
+
+
+def test_rounds_of_calls():
+    """Only plain methods wait for those of the same object; functions and what is awaited run in the first round."""
+    one, other = Folder(), Folder()
+    tools = [one.enter, one.where, other.enter, one.awhere, lambda: 1, None, one.where]
+    made = [tool and Tool(tool, f"tool_{place}") for place, tool in enumerate(tools)]
+    calls = [JudgedCall(ToolCall(str(place), "a", "{}"), ALLOWED, tool) for place, tool in enumerate(made)]
+    assert ["".join(judged.call.id for judged in together) for together in rounds(calls)] == ["02345", "1", "6"]
+    assert rounds([]) == []
+
+
+def test_calls_in_turn_keep_to_the_time_of_the_run():
+    """When the run's time is up after one call on an object, the next one on it does not begin."""
+    begun = threading.Semaphore(0)
+    calls = [call("acquire"), call("release")]
+    tools = [Tool(begun.acquire, timeout_seconds=None), Tool(begun.release, timeout_seconds=None)]
+    llm = ScriptedLLM(calls, "Late.")
+    result = Agent("helper", tools, llm=llm, limits=Limits(seconds=0.3)).run("go")
+    assert [used.result.status for used in result.tool_calls] == ["timed_out", "denied"]
+    assert not begun.acquire(blocking=False)
+    begun.release()

@@ -17,7 +17,7 @@ import pytest
 from agentkit import Tool, calculator_tool
 from agentkit.errors import ConfigError
 from agentkit.tooling.functions import signature as reflection
-from agentkit.tooling.functions.signature import Parameter
+from agentkit.tooling.functions.signature import Parameter, instance_of
 
 
 def documented(first: int, second: str = "x") -> str:
@@ -326,3 +326,12 @@ def test_main_module_can_be_left_out():
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stdout.split("\n")[:2] == ["True", "not by name"], done.stderr
+
+
+def test_the_object_of_a_method_is_known() -> None:
+    """A method tells its instance, also inside a partial; functions, class methods and those of modules have none."""
+    names = ["b", "a"]
+    assert instance_of(names.append) is names
+    assert instance_of(functools.partial(names.append, "c")) is names
+    for function in (documented, len, dict.fromkeys, functools.partial(documented, 1), lambda: 1):
+        assert instance_of(function) is None
