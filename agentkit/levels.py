@@ -15,7 +15,7 @@ class SafetyLevel(IntEnum):
     NETWORK = 1
     """Talks to other machines; changes nothing here."""
     SYSTEM = 2
-    """Touches files, processes or devices of this machine."""
+    """Touches files, processes or devices of this machine, or changes something elsewhere."""
 
     @classmethod
     def of(cls, value: SafetyLevel | str | int) -> SafetyLevel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from agentkit.capabilities.orders import Way
@@ -42,11 +42,25 @@ def covers(wide: Told, narrow: Told) -> bool:
     if (wide["tool"], wide.get("code")) != (narrow["tool"], narrow.get("code")) or not _is_as_strict(wide, narrow):
         return False
     fitting = narrow["where"]
+    if wide["verdict"] == Verdict.ALLOW and _is_about_words(narrow) and not _lets_leave(wide, fitting.keys()):
+        return False
     return all(
         any(_implies((test, operand), (own, given)) for own, given in fitting.get(argument, {}).items())
         for argument, tests in wide["where"].items()
         for test, operand in tests.items()
     )
+
+
+def _is_about_words(rule: Told) -> bool:
+    return any("said" in tests for tests in rule["where"].values())
+
+
+def _lets_leave(rule: Told, free: Set[str]) -> bool:
+    """Whether it allows what was said, also out of a conversation that has read both kinds, and names these arguments.
+
+    What such a rule does not name must have been said.
+    """
+    return _is_about_words(rule) and free <= rule["where"].keys()
 
 
 def _is_as_strict(rule: Told, other: Told) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,8 @@ FLOW = "flow"
 _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
 _MOST_LEAVES, _MOST_NUMBERS, _MOST_SAID_CALLS = 8, 3, 5
+_MOST_SAID_LEAVES = 100
+_NOT_WITHIN, _NOR_GOES_ON = r"(?<![\w/?&=%.@+-])(?<!\d[,:])", r"(?![\w/?&=%@+-]|[.:]\w|,\d)"
 _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
 _ABOVE = "what the agent above had read"
 
@@ -54,6 +57,37 @@ def judge_flow(
         reason = f"{reason} {decision.reason}"
     remedy = "A person must approve it; or start a new conversation that has not read both."
     return replace(decision, verdict=Verdict.ASK, rule=FLOW, reason=reason, remedy=remedy)
+
+
+def said_in(messages: Sequence[Message], arguments: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the arguments that the person wrote, each text and number as a whole; nothing is said anyway."""
+    words = list(_words(messages))
+    return frozenset(name for name, value in arguments.items() if _all_said(value, words))
+
+
+def _all_said(value: Any, words: Sequence[str]) -> bool:
+    leaves = list(islice(_leaves(value), _MOST_SAID_LEAVES + 1))
+    return len(leaves) <= _MOST_SAID_LEAVES and all(
+        any(_stands_in(spelling, said) for spelling in _spellings(leaf) for said in words)
+        for leaf in leaves
+        if leaf is not None and leaf != ""
+    )
+
+
+def _spellings(leaf: object) -> tuple[str, ...]:
+    """How a person may have written a text or number; yes and no are never found in words."""
+    match leaf:
+        case str():
+            return (leaf,)
+        case bool():
+            return ()
+        case int():
+            return (str(leaf), f"{leaf:,}")
+        case float() if math.isfinite(leaf):
+            whole = _spellings(int(leaf)) if leaf.is_integer() else ()
+            hundredths = (f"{leaf:.2f}", f"{leaf:,.2f}") if round(leaf, 2) == leaf else ()
+            return (*whole, *hundredths, str(leaf))
+    return ()
 
 
 def _calls_of(messages: Sequence[Message], tool: str) -> int:
@@ -99,8 +133,8 @@ def _is_small(value: object) -> bool:
 
 
 def _stands_in(text: str, words: str) -> bool:
-    """Whether the text stands there as a whole, not as a part of longer words."""
-    return re.search(rf"(?<![\w/?&=%.@+-]){re.escape(text)}(?![\w/?&=%@+-])", words) is not None
+    """Whether the text stands there as a whole, not as a part of longer words, numbers or addresses."""
+    return text in words and re.search(f"{_NOT_WITHIN}{re.escape(text)}{_NOR_GOES_ON}", words) is not None
 
 
 def _words(messages: Sequence[Message]) -> Iterator[str]:

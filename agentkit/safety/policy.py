@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,11 @@ class Policy:
         object.__setattr__(self, "level", SafetyLevel.of(self.level))
         object.__setattr__(self, "rules", rules_from(self.rules))
 
+    @property
+    def is_about_words(self) -> bool:
+        """Whether a rule depends on what the person has written."""
+        return any(rule.is_about_words for rule in rules_from(self.rules))
+
     def judge(
         self,
         tool: str,
@@ -39,29 +44,37 @@ class Policy:
         own: Decision,
         arguments: Mapping[str, Any] | None = None,
         canonical: Mapping[str, Any] | None = None,
+        said: Collection[str] = (),
     ) -> Decision:
         """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`.
 
-        Rules look at the arguments in their canonical spelling; those that tighten, also as they were written. The
-        judge may have said that this call has a level of its own. Where both say the same, the tool's judge explains
-        it: it has seen the arguments.
+        Rules look at the arguments in their canonical spelling; those that tighten, also as they were written. `said`
+        are the names of those that the person wrote. The judge may have said that this call has a level of its own.
+        Where both say the same, the tool's judge explains it: it has seen the arguments.
         """
         if own.denied:
             return own
         by_level = self._by_level(tool, level if own.level is None else own.level)
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
-        ruled = self._by_rules(tool, arguments or {}, canonical or arguments or {})
+        fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), said)
+        ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
-        is_told = (decision.level, decision.egress) == (own.level, own.egress)
-        return decision if is_told else replace(decision, level=own.level, egress=own.egress)
+        # where the person said that it should go, no stranger gets it
+        is_said = decision is ruled and ruled.allowed and any(rule.is_about_words for rule in fitting)
+        egress = own.egress and not is_said
+        is_told = (decision.level, decision.egress) == (own.level, egress)
+        return decision if is_told else replace(decision, level=own.level, egress=egress)
 
-    def _by_rules(self, tool: str, arguments: Mapping[str, Any], canonical: Mapping[str, Any]) -> Decision | None:
-        fitting = [
-            rule.decision(arguments)
+    def _fitting(
+        self, tool: str, spellings: tuple[Mapping[str, Any], Mapping[str, Any]], said: Collection[str]
+    ) -> list[Rule]:
+        written, canonical = spellings
+        return [
+            rule
             for rule in rules_from(self.rules)
-            if rule.fits(tool, canonical) or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, arguments))
+            if rule.fits(tool, canonical, said)
+            or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, said))
         ]
-        return strictest(fitting) if fitting else None
 
     def _by_level(self, tool: str, level: SafetyLevel) -> Decision:
         if level <= self.level:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -17,6 +17,7 @@ from agentkit.slotted import dataclass
 
 _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
+_SAID = "said"
 
 Arguments = Mapping[str, Any]
 
@@ -35,9 +36,14 @@ class Rule:
     - `origin`: scheme, host and port of a URL, such as `https://example.com`
     - `below`: a folder that a path lies in; of the file tools, relative to the workspace
     - `at_most`, `at_least`: a number
+    - `said`: true when the person wrote all of it, in words that stand there as they are, or when there is nothing of
+      it; false when not. A rule that allows what was said fits only calls whose other arguments were said as well,
+      but for those that it names; `{}` names one that may be anything. What it allows may also leave a conversation
+      that has read private data and untrusted text.
 
-    `match` and `not_match` are arguments of calls that the rule must and must not fit; they are checked at once.
-    Raises ConfigError for a test that does not exist, and for an example that proves the rule wrong.
+    `match` and `not_match` are arguments of calls that the rule must and must not fit; they are checked at once, as if
+    the person had written what the rule wants. Raises ConfigError for a test that does not exist, and for an example
+    that proves the rule wrong.
     """
 
     verdict: Verdict
@@ -56,9 +62,11 @@ class Rule:
         for wanted in self.where.values():
             for test, operand in _tests(wanted):
                 _check_test(test, operand)
+                if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
+                    raise ConfigError(f"{self.label!r} would allow what the person has not said; give it said=true.")
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
-                if self.fits(self.tool, arguments) is not should:
+                if self.fits(self.tool, arguments, said=None) is not should:
                     found, where = ("does not fit", "match") if should else ("fits", "not_match")
                     raise ConfigError(
                         f"The rule {self.label!r} {found} its own example {arguments!r:.200} in {where}=; "
@@ -71,12 +79,22 @@ class Rule:
         where = f" {json.dumps(self.where, default=repr, ensure_ascii=False)}" if self.where else ""
         return self.name or f"{self.verdict} {self.tool}{where}"
 
-    def fits(self, tool: str, arguments: Arguments) -> bool:
-        """Whether this rule is about a call of `tool` with these checked arguments."""
-        if tool != self.tool or (self.verdict is Verdict.ALLOW and any(map(_is_nan, arguments.values()))):
+    @property
+    def is_about_words(self) -> bool:
+        """Whether it depends on what the person has written."""
+        return any(test == _SAID for wanted in self.where.values() for test, _ in _tests(wanted))
+
+    def fits(self, tool: str, arguments: Arguments, said: Collection[str] | None = ()) -> bool:
+        """Whether this rule is about a call of `tool` with these checked arguments, of which the person `said` some.
+
+        `said` are the names of these; None leaves aside what was said.
+        """
+        is_allowed = self.verdict is Verdict.ALLOW
+        if tool != self.tool or (is_allowed and any(map(_is_nan, arguments.values()))):
             return False
-        return all(
-            argument in arguments and _TESTS[test][0](arguments[argument], operand)
+        others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
+        return (said is None or all(argument in said for argument in others)) and all(
+            _passes(arguments, argument, test, operand, said)
             for argument, wanted in self.where.items()
             for test, operand in _tests(wanted)
         )
@@ -84,7 +102,9 @@ class Rule:
     def decision(self, arguments: Arguments) -> Decision:
         """What the rule says of a call that it fits."""
         reason = self.reason or f"The rule {self.label!r} says so."
-        evidence = next((_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where), "")
+        evidence = next(
+            (_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where if argument in arguments), ""
+        )
         return Decision(self.verdict, self.label, reason, evidence, self.remedy)
 
 
@@ -111,6 +131,12 @@ def _checked_verdict(verdict: str) -> Verdict:
 
 def _tests(wanted: Any) -> Iterable[tuple[str, Any]]:
     return wanted.items() if isinstance(wanted, Mapping) else (("equals", wanted),)
+
+
+def _passes(arguments: Arguments, argument: str, test: str, operand: Any, said: Collection[str] | None) -> bool:
+    if test == _SAID:
+        return said is None or (argument not in arguments or argument in said) is operand
+    return argument in arguments and _TESTS[test][0](arguments[argument], operand)
 
 
 def _check_test(test: str, operand: Any) -> None:
@@ -204,5 +230,6 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     "below": (_is_below, _is_text, "a folder"),
     "at_most": (lambda value, most: _is_number(value) and not value > most, _is_number, "a number"),
     "at_least": (lambda value, least: _is_number(value) and not value < least, _is_number, "a number"),
+    _SAID: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes
 }
 """Each test of an argument: whether a value passes it, and what its operand must be, as a test and in words."""

@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.messages import AssistantMessage, Image, ToolCall, ToolMessage, UserMessage
-from agentkit.safety.flow import judge_flow
+from agentkit.safety.flow import judge_flow, said_in
 
 LEAVES = Decision(Verdict.ALLOW, "url.public", "It is a public address.", egress=True)
 
@@ -118,3 +118,56 @@ def test_what_the_agents_above_have_read_counts():
     assert asked.verdict is Verdict.ASK
     assert "untrusted text, by what the agent above had read, and private data, by read_file" in asked.reason
     assert judge_flow(conversation(), "send", arguments, LEAVES, frozenset({Label.UNTRUSTED})) is LEAVES
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "is_said"),
+    [
+        ("bob@corp.example", "Mail bob@corp.example, please.", True),
+        ("bob@corp.example", "Mail <bob@corp.example>.", True),
+        ("bob@corp.example", "Mail jimbob@corp.example.", False),
+        ("bob@corp", "Mail bob@corp.example.", False),
+        ("https://a.example", "See https://a.example.org/.", False),
+        ("https://a.example", "See https://a.example:8443/.", False),
+        ("https://a.example", "See https://a.example.", True),
+        ("a.example", "See https://not-a.example", False),
+        ("Bob", "Tell bob.", False),
+        ("GB29NWBK60161331926819", "Pay to GB29NWBK60161331926819.", True),
+        ("GB29NWBK6016", "Pay to GB29NWBK60161331926819.", False),
+        (["ann", "bob"], "To ann and bob", True),
+        (["ann", "eve"], "To ann and bob", False),
+        ({"to": "ann"}, "To ann", False),
+        ({"to": "ann"}, "Set to: ann", True),
+        (20, "Pay 20 euros.", True),
+        (20, "Pay 20.", True),
+        (20, "Pay 200 euros.", False),
+        (20, "Pay 20.50 euros.", False),
+        (20, "Come at 20:15.", False),
+        (15, "Come at 20:15.", False),
+        (2, "Pay 2,000.", False),
+        (0, "Pay 2,000.", False),
+        (2000, "Pay 2,000.", True),
+        (1200.0, "Pay 1200.", True),
+        (1200.0, "Pay 1,200.00.", True),
+        (98.7, "Pay 98.70.", True),
+        (98.7, "Pay 98.7", True),
+        (98.755, "Pay 98.75", False),
+        (float("inf"), "Pay inf", False),
+        (float("nan"), "Pay nan", False),
+        (True, "True", False),
+        (object(), "object", False),
+        (None, "", True),
+        ("", "", True),
+        ([], "", True),
+        (["bob"] * 101, "bob", False),
+    ],
+)
+def test_what_the_person_has_said(value, words, is_said):
+    """Texts and numbers count as said where they stand whole in the person's words; nothing needs no saying."""
+    assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if is_said else set())
+
+
+def test_only_the_person_says():
+    """Words of the model and of tools are nobody's."""
+    messages = [UserMessage("Go on."), AssistantMessage("eve"), ToolMessage("c", "read", "eve")]
+    assert said_in(messages, {"to": "eve", "note": None}) == {"note"}

@@ -125,3 +125,35 @@ def test_only_tightening_rules_look_at_what_was_written():
     for verdict, decided in (("allow", "ask"), ("deny", "deny")):
         policy = Policy("SAFE", [Rule(verdict, "read_file", {"path": "notes.txt"})])
         assert policy.judge("read_file", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], raw, canonical).verdict == decided
+
+
+LEAVES = Decision(Verdict.ALLOW, "no-rule", "It has no judge of its own.", egress=True)
+TO_BOB = Rule("allow", "send", {"to": {"said": True}, "body": {}})
+
+
+@pytest.mark.parametrize(
+    ("rules", "said", "verdict", "egress"),
+    [
+        ([TO_BOB], {"to"}, "allow", False),
+        ([TO_BOB], set(), "ask", True),
+        ([Rule("allow", "send")], {"to"}, "allow", True),
+        ([Rule("allow", "send"), TO_BOB], {"to"}, "allow", False),
+        ([TO_BOB, Rule("ask", "send")], {"to"}, "ask", True),
+        ([Rule("ask", "send", {"to": {"said": True}})], {"to"}, "ask", True),
+        ([TO_BOB, Rule("ask", "send", {"to": {"said": False}})], set(), "ask", True),
+    ],
+)
+def test_call_to_whom_the_person_named_carries_nothing_to_strangers(rules, said, verdict, egress):
+    """What a rule allows because the person said it may leave, whatever was read; nothing else is changed."""
+    arguments = {"to": "bob", "body": "hi"}
+    decision = Policy(rules=rules).judge("send", SafetyLevel.SYSTEM, LEAVES, arguments, said=said)
+    assert (decision.verdict, decision.egress) == (verdict, egress)
+
+
+def test_policy_knows_whether_words_matter():
+    """Nobody looks for words that no rule asks for."""
+    assert [Policy(rules=rules).is_about_words for rules in ([], [Rule("ask", "send")], [TO_BOB])] == [
+        False,
+        False,
+        True,
+    ]

@@ -127,3 +127,64 @@ def test_rule_names_its_tool_by_a_text():
     """A rule whose tool is no text is refused, as it would fit nothing."""
     with pytest.raises(ConfigError, match="A rule names its tool by a text, such as 'run_shell'"):
         Rule("allow", 5)
+
+
+MAIL = Rule("allow", "send_email", {"to": {"said": True}, "body": {}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "fits"),
+    [
+        ({"to": "bob", "body": "hi"}, {"to"}, True),
+        ({"to": "bob", "body": "hi"}, set(), False),
+        ({"body": "hi"}, set(), True),
+        ({"to": "bob", "body": "hi", "cc": "eve"}, {"to"}, False),
+        ({"to": "bob", "body": "hi", "cc": "eve"}, {"to", "cc"}, True),
+        ({"to": "bob"}, {"to"}, True),
+    ],
+)
+def test_what_the_person_said_is_allowed(arguments, said, fits):
+    """A rule that allows what was said fits when it was, and so were all arguments that the rule does not name."""
+    assert MAIL.fits("send_email", arguments, said) is fits
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "fits"),
+    [
+        ({"to": "eve", "body": "hi"}, {"body"}, True),
+        ({"to": "bob", "body": "hi"}, {"to"}, False),
+        ({"body": "hi"}, set(), False),
+    ],
+)
+def test_what_the_person_has_not_said_is_asked_about(arguments, said, fits):
+    """A rule that tightens looks at the arguments that it names alone."""
+    assert Rule("ask", "send_email", {"to": {"said": False}}).fits("send_email", arguments, said) is fits
+
+
+def test_nothing_was_said_unless_somebody_says_so():
+    """Who judges a call without a conversation has no person's words."""
+    assert not MAIL.fits("send_email", {"to": "bob", "body": "hi"})
+
+
+def test_examples_leave_aside_what_was_said():
+    """Examples are about the arguments: they are judged as if the person had written what the rule wants."""
+    rule = Rule(
+        "allow",
+        "pay",
+        {"to": {"said": True}, "euros": {"at_most": 50}},
+        match=[{"to": "bob", "euros": 50}],
+        not_match=[{"to": "bob", "euros": 51}],
+    )
+    assert rule.is_about_words
+
+
+@pytest.mark.parametrize(("verdict", "operand"), [("allow", False), ("allow", "yes"), ("ask", 1)])
+def test_words_that_were_not_said_allow_nothing(verdict, operand):
+    """A rule cannot allow what the person has not said, and `said` is true or false."""
+    with pytest.raises(ConfigError, match="said"):
+        Rule(verdict, "pay", {"to": {"said": operand}})
+
+
+def test_evidence_is_of_an_argument_that_is_there():
+    """A rule names as evidence the first of its arguments that the call has."""
+    assert MAIL.decision({"body": "hi"}).evidence == "hi"

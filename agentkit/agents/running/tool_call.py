@@ -12,7 +12,7 @@ from agentkit.errors import UnknownTool
 from agentkit.levels import SafetyLevel
 from agentkit.messages import Message, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
-from agentkit.safety.flow import judge_flow
+from agentkit.safety.flow import judge_flow, said_in
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
@@ -98,13 +98,27 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         own = replace(own, level=min(level, lowest))  # nothing is changed, so nothing must be asked for
     try:
         spelled = tool.canonical(arguments)
-        judged = [policy.judge(tool.name, tool.level, own, arguments, spelled) for policy in bench.policies]
-        decision = strictest(judged)
+        decision = _judged_by_all(bench, tool, own, (arguments, spelled), read)
         if any(policy.flow for policy in bench.policies):
             decision = judge_flow(read, tool.name, arguments, decision, bench.above)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     return JudgedCall(call, decision, tool, arguments)
+
+
+def _judged_by_all(
+    bench: Bench,
+    tool: Tool[..., Any],
+    own: Decision,
+    spellings: tuple[Mapping[str, Any], Mapping[str, Any]],
+    read: Sequence[Message],
+) -> Decision:
+    """What the strictest policy says. The prompt of agents that have read something is no person's own words."""
+    is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
+    said = said_in(read, spellings[0]) if is_about_words else frozenset[str]()
+    judged = [policy.judge(tool.name, tool.level, own, *spellings, said) for policy in bench.policies]
+    decision, egress = strictest(judged), any(each.egress for each in judged)
+    return decision if decision.egress is egress else replace(decision, egress=egress)
 
 
 def _not_in_dry_run(tool: str) -> Decision:
