@@ -64,10 +64,11 @@ class ModelError(AgentKitError):
     A conversation that is too long for the model has the code `context_length_exceeded` with every
     provider; `limit_tokens` is then what the model can take, when the provider names it.
     `unanswered` counts how often the request was sent and no whole answer came: what the provider
-    charges for that nobody knows.
+    charges for that nobody knows. Where several models were asked in turn, `missed` tells of each.
     """
 
     unanswered: int = 0
+    missed: tuple[Any, ...] = ()
 
     def __init__(
         self,

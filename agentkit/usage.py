@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from operator import attrgetter
 from typing import Literal
@@ -192,6 +192,21 @@ class Price:
     def worst_case(self, input_tokens: int, max_output_tokens: int) -> float:
         """What one request can cost at most, in US dollars: nothing read from the cache, all written, no word saved."""
         return _flat_dollars(self.worst(input_tokens), input_tokens, max_output_tokens)
+
+
+def dearest(prices: Sequence[Price]) -> Price:
+    """The price of a request that any of several may charge for, at its worst: never less than one of them."""
+    if len(prices) == 1:
+        return prices[0]
+    starts = sorted({start for price in prices for start, _ in price.tiers})
+    flat = [_worst_of(prices, input_tokens) for input_tokens in (0, *(start + 1 for start in starts))]
+    return Price(flat[0].input, flat[0].output, None, flat[0].source, tiers=tuple(zip(starts, flat[1:], strict=True)))
+
+
+def _worst_of(prices: Sequence[Price], input_tokens: int) -> Price:
+    worst = [price.worst(input_tokens) for price in prices]
+    sources = " and ".join(dict.fromkeys(price.source for price in prices))
+    return Price(max(each.input for each in worst), max(each.output for each in worst), None, sources)
 
 
 def _flat_dollars(price: Price, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:

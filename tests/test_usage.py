@@ -1,7 +1,7 @@
 """What was spent, at what price, and what may be spent?"""
 
 import math
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentkit import Usage
 from agentkit.errors import ConfigError
-from agentkit.usage import LONG_REQUESTS, Cost, Limits, Price, Tariff, shown_cost
+from agentkit.usage import LONG_REQUESTS, Cost, Limits, Price, Tariff, dearest, shown_cost
 
 COUNTS = [st.integers(0, 10**9)] * 7
 TARIFFS = st.builds(
@@ -133,6 +133,9 @@ RATES = st.floats(0, 100)
 PRICES = st.builds(Price, RATES, RATES, st.none() | RATES, written=st.none() | RATES)
 TIERS = st.lists(st.tuples(st.integers(0, 10**6), PRICES), max_size=3)
 TOKENS = st.integers(0, 10**6)
+TIERED_PRICES = st.builds(
+    lambda price, tiers: replace(price, tiers=tuple(sorted(tiers, key=lambda tier: tier[0]))), PRICES, TIERS
+)
 
 
 @given(PRICES, TIERS, TOKENS, TOKENS, st.tuples(TOKENS, TOKENS))
@@ -144,6 +147,18 @@ def test_the_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tok
     for share in (1, 2, 10):
         real = tiered.dollars(input_tokens // share, output_tokens // share, *of_cache)
         assert real <= worst * (1 + 1e-9)
+
+
+@given(st.lists(TIERED_PRICES, min_size=1, max_size=3), TOKENS, TOKENS)
+def test_the_dearest_of_several(prices, input_tokens, output_tokens):
+    """What any of several may charge is never more than the dearest of them, at its worst."""
+    worst = dearest(prices).worst_case(input_tokens, output_tokens)
+    assert all(price.worst_case(input_tokens, output_tokens) <= worst * (1 + 1e-9) for price in prices)
+
+
+def test_the_dearest_of_one():
+    """One price is itself."""
+    assert dearest([TIERED]) is TIERED
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ ALWAYS_YES = "always yes: "
 ENVIRONMENT = "environment"
 """Where the environment decides: it may say anything."""
 
+THEN = ", then "
+"""What stands between a place and the one that is turned to when nothing comes from there."""
+
 HERE = "current folder"
 """The workspace of an agent that was given none: wherever its program is started."""
 
@@ -70,7 +73,9 @@ def answering(before: str | None, after: str | None) -> Way:
 
 def named(before: str | None, after: str | None) -> Way:
     """Where something is: nowhere is narrowest, another place must be looked at, and the environment may say any."""
-    return Way.NARROWER if after is None or before == ENVIRONMENT else Way.WIDER
+    known = set() if before is None else set(before.split(THEN))
+    is_known = ENVIRONMENT in known or after is None or known.issuperset(after.split(THEN))
+    return Way.NARROWER if is_known else Way.WIDER
 
 
 def fewer(before: Collection[str], after: Collection[str]) -> Way:

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.capabilities.facts import IN_MEMORY, KEPT
-from agentkit.capabilities.orders import ENVIRONMENT, HERE
+from agentkit.capabilities.orders import ENVIRONMENT, HERE, THEN
 from agentkit.capabilities.sources import code_of
 from agentkit.config import Secret
 from agentkit.errors import NoProvider
 from agentkit.llm.client import LLM
-from agentkit.llm.detect import PROVIDERS, detect
+from agentkit.llm.configured import Configured, parted
+from agentkit.llm.detect import PROVIDERS, detect, wishes_for
 from agentkit.llm.endpoint import Endpoint, Wishes, shown_url
 from agentkit.llm.providers.openai import SERVICES
 from agentkit.memory.session import Session
@@ -100,12 +101,34 @@ def session_told(session: Session | str | None) -> str:
 
 
 def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
-    """What the program itself says of its model, whatever the environment is that it is derived in.
+    """What the program itself says of its model and its fallbacks, whatever the environment is that it is derived in.
 
     `known` is the client, or the name of its model; None where the program says nothing.
     """
-    llm = known if isinstance(known, LLM) else None
-    wishes = Wishes(model=known) if isinstance(known, str) else Wishes() if llm is None else llm.wishes
+    told = [dict(_facts_of(wishes, llm)) for wishes, llm in _models(known)]
+    for name in told[0]:
+        values = (facts[name] for facts in told)
+        yield name, THEN.join(dict.fromkeys(value for value in values if value is not None)) or None
+
+
+def _models(known: LLM | str | None) -> Iterator[tuple[Wishes, Configured | None]]:
+    """What the program asks for in each model that may answer, and the client as far as there is one."""
+    if isinstance(known, LLM):
+        yield from ((each.wishes, each) for each in _with_fallbacks(known))
+        return
+    named, behind = parted(known)
+    first = Wishes(model=named)
+    yield first, None
+    yield from ((wishes_for(name) or replace(first, model=name), None) for name in behind)
+
+
+def _with_fallbacks(llm: Configured) -> Iterator[Configured]:
+    yield llm
+    for each in llm.given_fallbacks:
+        yield from _with_fallbacks(each)
+
+
+def _facts_of(wishes: Wishes, llm: Configured | None) -> Iterator[tuple[str, str | None]]:
     endpoint = _endpoint(wishes)
     provider = endpoint.provider if endpoint else _named(wishes) or ENVIRONMENT
     yield "client", None if llm is None or type(llm) is LLM else code_of(type(llm))

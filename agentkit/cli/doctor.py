@@ -77,6 +77,7 @@ def _provider() -> Iterator[Finding]:
         return
     yield Finding("provider", "ok", f"{about.provider}, decided by {about.decided_by}")
     yield Finding("model", "ok", f"{about.model} at {about.endpoint}")
+    yield from (Finding("fallback", "ok", each.line) for each in about.fallbacks)
 
 
 def _python_sandbox() -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from agentkit.llm.client import LLM
+    from agentkit.llm.configured import Configured
     from agentkit.usage import Price
 
 _EXAMPLES = """\b
@@ -32,7 +32,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
     settings, told, problem = settings_here(), [], None
     for name in names or (None,):
         try:
-            told.append(_about(settings.llm(name)))
+            told += [_about(each) for each in _each(settings.llm(name))]
         except NoProvider as error:
             if names:
                 raise
@@ -49,7 +49,14 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
     click.echo(clean("\n\n".join(lines)))
 
 
-def _about(llm: LLM) -> dict[str, Any]:
+def _each(llm: Configured) -> Iterator[Configured]:
+    """An LLM and those that are asked in its place."""
+    yield llm
+    for fallback in llm.fallbacks:
+        yield from _each(fallback)
+
+
+def _about(llm: Configured) -> dict[str, Any]:
     """What is known of a model, as JSON has it."""
     from agentkit.llm.prices import context_window, price_under
 
@@ -86,6 +93,8 @@ def _rows(about: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "window", f"{window:,} tokens" if window else "unknown"
     for reason in about["ignored"]:
         yield "ignored", reason
+    for fallback in about["fallbacks"]:
+        yield "fallback", f"{fallback['provider']}:{fallback['model']} at {fallback['endpoint']}"
 
 
 def _price_text(price: dict[str, Any] | None) -> str:

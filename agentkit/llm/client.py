@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, get_args
 from typing import Protocol as TypingProtocol
@@ -13,11 +14,12 @@ from agentkit import config
 from agentkit.config import Secret
 from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
-from agentkit.llm.configured import Configured, chosen, merged, stripped
-from agentkit.llm.detect import detect
+from agentkit.llm.configured import Configured, chosen, parted, stripped
+from agentkit.llm.detect import detect, wishes_for
 from agentkit.llm.endpoint import Endpoint, Protocol, TokenProvider, Wishes
 from agentkit.llm.providers import Provider
 from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
+from agentkit.llm.quirks import merged
 from agentkit.llm.text_protocol.fallback import Fallback, ToolCalling
 from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
@@ -45,7 +47,8 @@ class LLM(Configured):
 
     Args:
         provider: `openai`, `azure`, `offline`, or a service such as `ollama`, `groq`, `openrouter`.
-        model: The model's name, for Azure the deployment's; `ollama:qwen3` names the provider too.
+        model: The model's name, for Azure the deployment's; `ollama:qwen3` names the provider too. Fallbacks may follow
+            it: `openai:gpt-5.4-mini | ollama:qwen3`.
         api_key: The provider's key; otherwise its own variable is read.
         azure_endpoint: `https://RESOURCE.openai.azure.com`.
         azure_api_version: A date, or `v1` for the v1 style; default `2024-02-01`.
@@ -59,6 +62,7 @@ class LLM(Configured):
         temperature, max_tokens, reasoning_effort: Sent only when set.
         settings: Further parameters, sent as they are.
         price: What the model costs, when you know better than the list of prices.
+        fallback: Who is asked when this model gives no answer: an LLM, the name of a model, or several in order.
 
     Raises:
         NoProvider: Nothing names a provider, the named one is unknown, or it lacks a key or endpoint.
@@ -84,11 +88,12 @@ class LLM(Configured):
         reasoning_effort: str | None = None,
         settings: Mapping[str, Any] | None = None,
         price: Price | None = None,
+        fallback: LLM | str | Sequence[LLM | str] | None = None,
     ) -> None:
-        key = stripped(api_key)
+        key, (model, behind) = stripped(api_key), parted(stripped(model))
         self._wishes = Wishes(
             provider=stripped(provider),
-            model=stripped(model),
+            model=model,
             api_key=Secret(key) if key else None,
             azure_endpoint=stripped(azure_endpoint),
             azure_api_version=stripped(azure_api_version),
@@ -101,12 +106,15 @@ class LLM(Configured):
         self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
         self._price = price
         self._tool_calling = _checked_tool_calling(tool_calling)
+        self._fallback = (*behind, *_checked_fallback(fallback))
         self._connect()
+        self._link()
 
     def _connect(self) -> None:
         """Decide where the model is; nothing is opened before the first request."""
+        self._behind, known = _named_behind(self._wishes, config.environment())
         try:
-            self._endpoint, self._decided_by, ignored = detect(self._wishes, config.environment())
+            self._endpoint, self._decided_by, ignored = detect(self._wishes, known)
         except NoProvider as error:
             self._connect_to_none(error)
             return
@@ -120,6 +128,31 @@ class LLM(Configured):
             raise error
         self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._wishes.model), "the replay", ()
         self._provider = AbsentModel(error)
+
+    def _link(self) -> None:
+        """Have the fallbacks asked when the model gives no answer."""
+        given = self._fallback or self._behind
+        if given:
+            from agentkit.llm.chain.succession import Chain
+
+            fallbacks = tuple(each if isinstance(each, Configured) else self._named(each) for each in given)
+            self._provider = Chain([*self.members(), *(member for each in fallbacks for member in each.members())])
+            self._fallbacks = fallbacks
+
+    def _named(self, name: str) -> LLM:
+        """The LLM of another model, with the settings of this one; at the same place unless its name says another."""
+        other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
+        wishes = wishes_for(name)
+        state |= {"_wishes": replace(self._wishes, model=name)} if wishes is None else {"_wishes": wishes}
+        other.__setstate__(state)
+        return other
+
+    def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
+        """The request as it is passed on: to several models without the settings of this one, as each has its own."""
+        if not self._fallbacks:
+            return request
+        said = asked.settings if isinstance(asked, Request) else {}
+        return replace(request, settings=merged(said, chosen(settings)))
 
     @cached_property
     def _rereading(self) -> Rereading:
@@ -146,7 +179,7 @@ class LLM(Configured):
         `output_schema` is a JSON schema that the text must fit; `settings` override the LLM's own.
         """
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return taped(request, partial(self._provider.complete, request))
+        return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
 
     async def acomplete(
         self,
@@ -158,7 +191,7 @@ class LLM(Configured):
     ) -> Response:
         """Like `complete`, awaiting."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return await ataped(request, partial(self._provider.acomplete, request))
+        return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
 
     def stream(
         self,
@@ -170,7 +203,7 @@ class LLM(Configured):
     ) -> Iterator[Event]:
         """The answer as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return taped_stream(request, partial(self._provider.stream, request))
+        return taped_stream(request, partial(self._provider.stream, self._sent(request, messages, settings)))
 
     def astream(
         self,
@@ -182,7 +215,7 @@ class LLM(Configured):
     ) -> AsyncIterator[Event]:
         """Like `stream`, awaiting."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return ataped_stream(request, partial(self._provider.astream, request))
+        return ataped_stream(request, partial(self._provider.astream, self._sent(request, messages, settings)))
 
     def prepare(self) -> None:
         """Load the client now, and not with the first request. Nothing is sent."""
@@ -270,6 +303,29 @@ def _checked_tool_calling(tool_calling: ToolCalling) -> ToolCalling:
     if tool_calling not in get_args(ToolCalling):
         raise ConfigError(f"tool_calling= takes 'auto', 'native' or 'text'. Got {tool_calling!r:.200}.")
     return tool_calling
+
+
+def _checked_fallback(given: LLM | str | Sequence[LLM | str] | None) -> tuple[LLM | str, ...]:
+    """The fallbacks in order. Raises ConfigError for what names no model."""
+    known: list[LLM | str] = []
+    several = [given] if isinstance(given, LLM | str) or not isinstance(given, Sequence) else given
+    for each in () if given is None else several:
+        if isinstance(each, LLM):
+            known.append(each)
+        elif isinstance(each, str) and each.strip():
+            known += parted(f"|{each}")[1]
+        else:
+            raise ConfigError(f"fallback= takes an LLM, the name of a model, or a list of them. Got {each!r:.200}.")
+    return tuple(known)
+
+
+def _named_behind(wishes: Wishes, env: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The fallbacks that `AGENTKIT_MODEL` names, for an LLM of which nothing is said, and the environment without."""
+    named, behind = parted(env.get("AGENTKIT_MODEL"))
+    if not behind:
+        return (), env
+    others = {name: value for name, value in env.items() if name != "AGENTKIT_MODEL"}
+    return () if wishes.given() else behind, others | ({"AGENTKIT_MODEL": named} if named else {})
 
 
 def _output_schema(schema: Mapping[str, Any]) -> OutputSchema:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from agentkit.errors import ConfigError
 from agentkit.llm.endpoint import Description, Endpoint, Wishes
 from agentkit.llm.extraction import Extraction
 from agentkit.llm.prices import tariff_of
 from agentkit.llm.providers import Provider
-from agentkit.llm.quirks import LIMITS
+from agentkit.llm.quirks import LIMITS, merged
 from agentkit.usage import Price, Tariff
+
+if TYPE_CHECKING:
+    from agentkit.llm.chain.members import Member
+    from agentkit.llm.chain.succession import Chain
 
 
 class Configured(Extraction):
@@ -26,6 +30,8 @@ class Configured(Extraction):
     _provider: Provider
     _decided_by: str
     _ignored: tuple[str, ...]
+    _fallback: tuple[Configured | str, ...] = ()
+    _fallbacks: tuple[Configured, ...] = ()
 
     @property
     def provider(self) -> str:
@@ -38,9 +44,19 @@ class Configured(Extraction):
         return tariff_of(self._endpoint, self._price)
 
     @property
+    def tariffs(self) -> tuple[Tariff, ...]:
+        """The same of this model and of those that may answer in its place."""
+        return (self.tariff, *(tariff for each in self._fallbacks for tariff in each.tariffs))
+
+    @property
+    def fallbacks(self) -> tuple[Configured, ...]:
+        """The LLMs that are asked in turn when this model gives no answer."""
+        return self._fallbacks
+
+    @property
     def max_tokens(self) -> int | None:
-        """How long an answer may be, as far as it was said."""
-        limits = (self._settings.get(name) for name in LIMITS)
+        """How long an answer may be, whoever gives it, as far as it was said."""
+        limits = [*(self._settings.get(name) for name in LIMITS), *(each.max_tokens for each in self._fallbacks)]
         return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
     @property
@@ -63,14 +79,24 @@ class Configured(Extraction):
         """What the model costs as the user has said it, which comes before every list of prices."""
         return self._price
 
+    @property
+    def given_fallbacks(self) -> tuple[Configured, ...]:
+        """Those of them that were said when it was made, and not by the environment."""
+        return self._fallbacks if self._fallback else ()
+
     def with_settings(self, **settings: Any) -> Self:
         """The same client with other settings of its requests: `llm.with_settings(temperature=0, max_tokens=500)`.
 
-        Those that are not named stay as they are; None leaves one to the server. Both use the same connections.
-        Raises ConfigError for what is no setting.
+        Those that are not named stay as they are; None leaves one to the server. Both use the same connections. They
+        are settings of its fallbacks, too. Raises ConfigError for what is no setting.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _settings=chosen(merged(self._settings, settings)))
+        if self._fallbacks:
+            other._fallbacks = tuple(each.with_settings(**settings) for each in self._fallbacks)
+            pairs = zip(self._fallback, other._fallbacks, strict=False)
+            other._fallback = tuple(given if isinstance(given, str) else each for given, each in pairs)
+            other._provider = self._chain.with_settings(lambda own: chosen(merged(own, settings)))
         return other
 
     def with_model(self, model: str) -> Self:
@@ -79,14 +105,20 @@ class Configured(Extraction):
         It has no `price`: that of this model is not that of the other. Raises NoProvider and ConfigError.
         """
         other = object.__new__(type(self))
-        wishes = replace(self._wishes, model=stripped(model))
-        other.__setstate__(self.__getstate__() | {"_wishes": wishes, "_price": None})
+        named, behind = parted(stripped(model))
+        state = {"_wishes": replace(self._wishes, model=named), "_price": None, "_fallback": behind or self._fallback}
+        other.__setstate__(self.__getstate__() | state)
         return other
 
     def equals(self, other: Configured) -> bool:
         """Whether `other` would send the same requests to the same place."""
         names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
+        pairs = zip(self._fallbacks, other._fallbacks, strict=False)
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and len(self._fallbacks) == len(other._fallbacks)
+            and all(one.equals(two) for one, two in pairs)
+        )
 
     def describe(self) -> Description:
         """What was chosen, what decided, and what was ignored; nothing secret in it."""
@@ -100,20 +132,61 @@ class Configured(Extraction):
             decided_by=self._decided_by,
             ignored=self._ignored,
             adjustments=getattr(self._provider, "adjustments", ()),
+            fallbacks=tuple(each.describe() for each in self._fallbacks),
+            away=self._chain.away if self._fallbacks else (),
         )
+
+    @property
+    def _chain(self) -> Chain:
+        """What asks the fallbacks; only for those that have some."""
+        return cast("Chain", self._provider)
+
+    def members(self) -> tuple[Member, ...]:
+        """This model and its fallbacks, each as a chain asks it."""
+        from agentkit.llm.chain.members import Member
+
+        if self._fallbacks:
+            return self._chain.members
+        endpoint = self._endpoint
+        name = f"{endpoint.provider}:{endpoint.model}"
+        return (Member(name, endpoint.shown_url, self._provider, self.tariff, self._settings),)
 
     def __getstate__(self) -> dict[str, Any]:
         """The configuration alone: what the arguments said. The environment is read anew where it is unpickled."""
-        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
+        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price", "_fallback")
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
         self._connect()
+        self._link()
 
     @abstractmethod
     def _connect(self) -> None:
         """Decide where the model is."""
+
+    @abstractmethod
+    def _link(self) -> None:
+        """Have the models asked that were given as its fallbacks."""
+
+
+_BAR = "|"
+"""What stands between a model's name and the names of its fallbacks."""
+
+
+def parted(model: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """A model's name, if any, and those of its fallbacks, as in `openai:gpt-5.4-mini | groq:openai/gpt-oss-120b`.
+
+    Raises ConfigError when there is a bar and no name after it.
+    """
+    if model is None or _BAR not in model:
+        return model, ()
+    first, *others = (name.strip() for name in model.split(_BAR))
+    if not all(others):
+        raise ConfigError(
+            f"A name is missing beside a | in model={model!r:.200}: write 'openai:gpt-5.4-mini | offline'."
+        )
+    return first or None, tuple(others)
 
 
 _NO_TEXT = "Provider, model, key and addresses are texts, as in LLM(model='gpt-5.4-mini'). Got {0}."
@@ -134,10 +207,3 @@ def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("stream"):
         raise ConfigError("stream=True is no setting; use LLM.stream or LLM.astream.")
     return {name: value for name, value in settings.items() if value is not None and name != "stream"}
-
-
-def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """The LLM's own settings, overridden by what was said; how long an answer may be goes by several names."""
-    is_limited = not LIMITS.isdisjoint(said)
-    kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
-    return {**kept, **said}

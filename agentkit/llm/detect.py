@@ -102,6 +102,13 @@ def detect(wishes: Wishes, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple
     return endpoint, " and ".join(deciding), tuple(_ignored(voices, sources, values))
 
 
+def wishes_for(name: str) -> Wishes | None:
+    """What a text asks for that names a provider, alone or before a model; None for a model's name alone."""
+    if name.lower() in PROVIDERS:
+        return Wishes(provider=name.lower())
+    return Wishes(model=name) if _prefix(name) else None
+
+
 def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:
     """The values with the model's name as the provider knows it, without a name that is meant for another."""
     own = dict(values)

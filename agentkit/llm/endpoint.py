@@ -107,7 +107,8 @@ class Description:
     """Which model an LLM talks to and why, safe to print. Made by `LLM.describe()`.
 
     `decided_by` names the argument or variable that chose the provider, `ignored` what else was set and why it
-    did not count, `adjustments` what is sent differently because the server refused it otherwise.
+    did not count, `adjustments` what is sent differently because the server refused it otherwise. `fallbacks` describe
+    the models that are asked when it gives no answer, and `away` tells which are not asked just now, and why.
     """
 
     provider: str
@@ -118,6 +119,8 @@ class Description:
     decided_by: str
     ignored: tuple[str, ...] = ()
     adjustments: tuple[str, ...] = ()
+    fallbacks: tuple[Description, ...] = ()
+    away: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """One line a fact."""
@@ -130,7 +133,15 @@ class Description:
         if self.api_version:
             lines.append(f"api version  {self.api_version}")
         lines += [f"ignored      {reason}" for reason in self.ignored]
-        return "\n".join([*lines, *(f"adjusted     {name}" for name in self.adjustments)])
+        lines += [f"adjusted     {name}" for name in self.adjustments]
+        lines += [f"fallback     {each.line}" for each in self.fallbacks]
+        return "\n".join([*lines, *(f"away         {reason}" for reason in self.away)])
+
+    @property
+    def line(self) -> str:
+        """The same in short, on one line, with the fallbacks that it has of its own."""
+        own = f"{self.provider}:{self.model} at {self.endpoint} (decided by {self.decided_by})"
+        return ", then ".join([own, *(each.line for each in self.fallbacks)])
 
 
 def is_header_text(text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agentkit.errors import Rejected
@@ -240,3 +240,10 @@ def _without_inside(entry: Body, name: str) -> Body:
     if "function" in kept:
         kept["function"] = _without(kept["function"], name)
     return kept
+
+
+def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an LLM, overridden by what was said; how long an answer may be goes by several names."""
+    is_limited = not LIMITS.isdisjoint(said)
+    kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
+    return {**kept, **said}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from agentkit.errors import ModelError, Rejected
 from agentkit.events import Event, ResponseReceived, deltas_of
@@ -47,6 +48,7 @@ class RemoteModel:
         self._wire = wire_named(endpoint.protocol)
         self._written = Written(self._sendable)
         self._learnt: dict[str, quirks.Adjustment] = {}
+        self._is_hasty = False
 
     @cached_property
     def _transport(self) -> Transport:
@@ -59,6 +61,13 @@ class RemoteModel:
     def adjustments(self) -> tuple[str, ...]:
         """What is sent differently because the server refused it otherwise."""
         return tuple(self._learnt)
+
+    def in_haste(self) -> Self:
+        """The same model over the same connections, for who can ask another one: it is not waited for so long."""
+        _ = self._transport  # made now, so that both have the same
+        hasty = copy(self)
+        vars(hasty)["_is_hasty"] = True
+        return hasty
 
     def prepare(self) -> None:
         """Load the client of the blocking methods. Nothing is sent."""
@@ -204,7 +213,7 @@ class RemoteModel:
     @contextmanager
     def _scrubbed(self) -> Iterator[Attempts]:
         """Lets no error out that quotes a key, or much of what the server sent; it tells how often was sent in vain."""
-        sent = Attempts()
+        sent = Attempts(is_hasty=self._is_hasty)
         try:
             yield sent
         except ModelError as error:

@@ -57,7 +57,17 @@ _TAGS: Mapping[type, tuple[str, str]] = {
 }
 """What tells the classes of a family apart: a key, and its value for each class."""
 
-_PARTS = (Decision, Usage, Tariff, Price, messages.Image, messages.ToolCall, messages.ToolResult, messages.Response)
+_PARTS = (
+    Decision,
+    Usage,
+    Tariff,
+    Price,
+    messages.Image,
+    messages.ToolCall,
+    messages.ToolResult,
+    messages.Response,
+    messages.Missed,
+)
 _CLASSES = frozenset({*_TAGS, *_PARTS})
 _LEFT_OUT = {messages.Response: "raw", messages.ToolResult: "value"}
 _MOST_SECONDS = 1e11

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Never, Self
@@ -77,16 +77,22 @@ class ScriptedLLM(LLM):
 
     A request too many raises ScriptError, and so does the end of the block when lines are unsaid, unless the block
     failed by itself. Lines stream word by word; tool calls get ids such as `call_1_1`; a line costs 10 tokens in
-    and 5 out unless it says otherwise. `model` is the name that responses bear.
+    and 5 out unless it says otherwise. `model` is the name that responses bear, `fallback` is as in `LLM`.
     """
 
-    def __init__(self, *lines: Line, repeat: bool = False, model: str = "scripted") -> None:
+    def __init__(
+        self,
+        *lines: Line,
+        repeat: bool = False,
+        model: str = "scripted",
+        fallback: LLM | str | Sequence[LLM | str] | None = None,
+    ) -> None:
         self._scripted = ScriptedProvider(*lines, repeat=repeat, model=model)
-        super().__init__("scripted", model)
+        super().__init__("scripted", model, fallback=fallback)
 
     def _connect(self) -> None:
         self._endpoint = Endpoint(provider="scripted", model=self._wishes.model or "")
-        self._decided_by, self._ignored = "the script", ()
+        self._decided_by, self._ignored, self._behind = "the script", (), ()
         self._provider = self._scripted
 
     @property

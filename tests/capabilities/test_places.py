@@ -11,6 +11,7 @@ from agentkit import LLM, Session
 from agentkit.capabilities.places import command_told, folder_told, model_facts, session_told, url_told
 from agentkit.memory.stores.volatile import MemoryStore
 from agentkit.testing import ScriptedLLM
+from agentkit.usage import Price
 
 TOLD_KEY = "sk-" + "a1b2c3d4" * 5
 
@@ -121,3 +122,35 @@ def test_other_models():
     assert dict(model_facts(None))["provider"] == "environment"
     assert dict(model_facts(ScriptedLLM("Yes.")))["client"] == "agentkit.testing.scripted.ScriptedLLM"
     assert dict(model_facts(None))["client"] is None
+
+
+def test_fallbacks(of_model):
+    """Every host that may be sent the conversation is told, in order and once, with the name of each key."""
+    inner = LLM(model="ollama:qwen3", fallback="offline")
+    told = of_model(model="groq:llama", fallback=[inner, "groq:gemma"])
+    assert told == (
+        "api.groq.com, then 127.0.0.1:11434",
+        "GROQ_API_KEY",
+        "llama, then qwen3, then environment, then gemma",
+        "groq, then ollama, then offline",
+    )
+
+
+def test_fallbacks_of_a_name(monkeypatch):
+    """A model that is only named has its fallbacks told; those that the environment adds are not the program's."""
+    told = dict(model_facts("groq:llama | gemma | offline"))
+    assert (told["host"], told["provider"]) == (
+        "api.groq.com, then environment",
+        "groq, then environment, then offline",
+    )
+    monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
+    assert dict(model_facts(LLM()))["host"] == "environment"
+
+
+def test_a_fallback_of_another_class():
+    """A client of another class is named wherever it stands; settings that may be a tool are told of all."""
+    fallback = ScriptedLLM("Yes.").with_settings(tools=[])
+    told = dict(model_facts(LLM(model="ollama:qwen3", fallback=fallback, price=Price(1, 2))))
+    assert told["client"] == "agentkit.testing.scripted.ScriptedLLM"
+    assert told["settings"].startswith("tools sha256:")
+    assert told["price"] == "1 and 2 US dollars per million tokens"

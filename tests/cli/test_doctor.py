@@ -22,6 +22,14 @@ def test_findings_come_with_what_mends_them(command):
         assert f" {name} " in out
 
 
+def test_fallbacks_are_found(typed_line, monkeypatch):
+    """The doctor names the models that are asked when the first gives no answer."""
+    monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
+    findings = json.loads(typed_line("doctor", "--json")[0])["findings"]
+    told = [each["found"] for each in findings if each["name"] == "fallback"]
+    assert told == ["lmstudio:gemma at http://127.0.0.1:1234/v1 (decided by model=)"]
+
+
 def test_findings_come_as_json(command):
     """With --json the findings are one document; the sandbox was tried, not guessed."""
     with FakeServer() as server:

@@ -54,3 +54,14 @@ def test_prices_say_what_they_are_for(typed_line, monkeypatch):
     document = json.loads(typed_line("models", "--json")[0])
     assert document["models"][0]["price"]["unit"] == "US dollars per million tokens"
     assert {each["name"] for each in document["providers"]} >= {"openai", "azure", "groq", "offline"}
+
+
+def test_fallbacks_are_described(typed_line, monkeypatch):
+    """Each model that may be asked is described, in the order in which they are, and named where the first is."""
+    monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma | offline")
+    blocks = typed_line("models")[0].split("\n\n")
+    assert [block.splitlines()[0].split()[-1] for block in blocks[:3]] == ["qwen3", "gemma", "needle3"]
+    assert "fallback     lmstudio:gemma at http://127.0.0.1:1234/v1\nfallback     offline:needle3 at" in blocks[0]
+    document = json.loads(typed_line("models", "--json", "vllm:a | ollama:b")[0])
+    assert [about["model"] for about in document["models"]] == ["a", "b"]
+    assert document["models"][0]["fallbacks"][0]["provider"] == "ollama"

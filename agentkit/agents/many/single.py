@@ -15,12 +15,12 @@ from agentkit.agents import team
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.result import Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import Runner
-from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget, Spent
+from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget, Known, Spent
 from agentkit.agents.running.plan import LINEAGE, Lead, Plan
 from agentkit.agents.settings import Prompt, content_from
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
 from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
-from agentkit.llm.prices import price_under
+from agentkit.llm.prices import prices_under
 from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
 from agentkit.slotted import dataclass
@@ -287,13 +287,13 @@ def made_error(kind: str, text: str) -> AgentKitError:
     return RunError(text)
 
 
-def price_teller(agent: Runner) -> Callable[[], Price | None]:
-    """What tells the price of the agent's model. Raises NoProvider when it has none."""
+def price_teller(agent: Runner) -> Callable[[], Known]:
+    """What tells the prices of the agent's models. Raises NoProvider when it has none."""
     llm = agent.llm
-    return lambda: price_under(llm.tariff)
+    return lambda: prices_under(llm.tariffs)
 
 
-def used_up(budget: Budget, price: Callable[[], Price | None]) -> LimitReached | None:
+def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
     """The limit that leaves nothing for another run."""
     limits = budget.limits
     if limits.tool_calls is not None and budget.spent.tool_calls >= limits.tool_calls:

@@ -12,14 +12,15 @@ from agentkit.agents.running.questions import ABANDONED, AskModel, Question, Ste
 from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import BadResponse, ModelError
 from agentkit.events import Event, LimitReached, RequestFailed, Summarised
-from agentkit.llm.prices import price_under
+from agentkit.llm.chain.failing import missed_told
+from agentkit.llm.prices import price_under, tariff_told
 from agentkit.memory.progress import Summary
 from agentkit.memory.session import SessionRun
 from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.outputs import read_more_tool
-from agentkit.usage import Usage
+from agentkit.usage import NO_USAGE, Usage
 
 _MOST_SHORTER_REQUESTS = 3
 """Where the server names no limit each is a quarter shorter than the one before: the last has 42 % of its length."""
@@ -101,19 +102,28 @@ class Asking:
         yield question
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, ModelError):
-            lost = max(answer.unanswered, int(_has_begun(answer)))
-            spent = Usage(requests=lost, unreported=lost).under(self.plan.llm().tariff) if lost else Usage()
-            if lost:
+            spent = self._lost(answer)
+            if spent.requests:
                 self.budget.settle(reservation, spent, self.plan.price)
             elif answer.status is not None:  # it was refused; else the server may have been at work, and charge it
                 self.budget.release(reservation)
             yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
             return answer
+        for missed in answer.missed:
+            yield from tell(self.run, RequestFailed(missed_told(missed), missed.kind))
         self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
-        self.budget.settle(reservation, answer.usage, lambda: price_under(answer.usage.tariff) or self.plan.price())
+        tariff = tariff_told(answer.usage)
+        self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
         return answer if message is answer.message else replace(answer, message=message)
+
+    def _lost(self, error: ModelError) -> Usage:
+        """What servers may charge for although no answer came."""
+        lost = max(error.unanswered, int(_has_begun(error)))
+        if error.missed:
+            return sum((missed.usage for missed in error.missed), start=NO_USAGE)
+        return Usage(requests=lost, unreported=lost).under(self.plan.llm().tariff) if lost else NO_USAGE
 
     def _summarise(self, old: Sequence[Message], left: int) -> Steps:
         """Have the model write what is told of the oldest part of the conversation from here on."""

@@ -13,7 +13,7 @@ from typing import Any
 from agentkit.events import LimitReached
 from agentkit.slotted import dataclass
 from agentkit.tape import Watch
-from agentkit.usage import Charge, Limits, Price, Usage
+from agentkit.usage import Charge, Limits, Price, Usage, dearest
 
 FEWEST_TOKENS = 16
 """With less room than this no answer is asked for."""
@@ -23,6 +23,11 @@ _PLACES = 12
 _NO_LIMITS = (None, None, None, None)
 
 UNLIMITED = Limits(tool_calls=None, seconds=None, repeated_calls=None)
+
+_FREE = Price(0, 0)
+
+Known = Price | None | tuple[Price | None, ...]
+"""What is known of the price of a request: that of the model, or of each that may answer. None is not known."""
 
 GO_ON = "What was done so far is in the result; go on with result.resume()."
 
@@ -119,7 +124,7 @@ class Budget:
         self,
         input_tokens: int,
         max_tokens: Callable[[], int | None],
-        price: Callable[[], Price | None],
+        price: Callable[[], Known],
         fewest: int = FEWEST_TOKENS,
     ) -> Reservation | LimitReached:
         """Set aside what a request takes at worst, or the limit that it would break.
@@ -148,7 +153,7 @@ class Budget:
             _book(chain, input_tokens, room if is_limited else 0, dollars)
         return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
 
-    def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Price | None]) -> None:
+    def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Known]) -> None:
         """Put what a request has taken in the place of what was reserved.
 
         Of each time that it was sent and no figures came the worst is charged: one stays, and others come to it.
@@ -269,15 +274,18 @@ def _limits_requests(limits: Limits) -> bool:
     return (limits.input_tokens, limits.output_tokens, limits.total_tokens, limits.cost) != _NO_LIMITS
 
 
-def _price_under(limits: Limits, price: Callable[[], Price | None]) -> Price | None:
-    """What the model costs; what the user has said stands in for a price that nobody knows."""
+def _price_under(limits: Limits, price: Callable[[], Known]) -> Price | None:
+    """What a request costs; what the user has said stands in for a price that nobody knows.
+
+    Of several models that may answer it is the dearest.
+    """
     if limits.cost is None:
         return None
-    known = price()
-    unknown = limits.unknown_price
-    if known is None and isinstance(unknown, Price):
-        return unknown
-    return Price(0, 0) if known is None and unknown == "free" else known
+    told, unknown = price(), limits.unknown_price
+    stand_in = unknown if isinstance(unknown, Price) else _FREE if unknown == "free" else None
+    known = [each or stand_in for each in (told if isinstance(told, tuple) else (told,))]
+    prices = [each for each in known if each is not None]
+    return dearest(prices) if len(prices) == len(known) else None
 
 
 def _sum(one: float, two: float) -> float:

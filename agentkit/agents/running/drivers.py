@@ -22,6 +22,7 @@ from agentkit.agents.running.questions import ABANDONED, AskModel, AskPerson, Qu
 from agentkit.agents.running.tool_call import JudgedCall
 from agentkit.errors import ReplayError, Unreachable
 from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
+from agentkit.llm.chain.succession import IS_AWAITED
 from agentkit.messages import ToolResult
 from agentkit.safety.approval import Approver
 from agentkit.tape import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
@@ -322,6 +323,7 @@ def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> G
     with attempted() as attempt:
         with _on(attempt):
             context = copy_context()
+        context.run(IS_AWAITED.set, lambda: not is_given_up.is_set())
         running.start(partial(context.run, _pump, ask, came, is_given_up))
         try:
             while (item := _next(came, ends - time.monotonic(), attempt)) is not None:

@@ -13,7 +13,7 @@ from agentkit.agents.running.tool_call import Bench
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
-from agentkit.llm.prices import price_under
+from agentkit.llm.prices import prices_under
 from agentkit.messages import ToolCall, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
@@ -83,9 +83,9 @@ class Plan:
     said: Callable[[ToolCall], Approver | None] = _nothing_said
     known: tuple[Lead, ...] = ()
 
-    def price(self) -> Price | None:
-        """What the model costs; None when nobody knows."""
-        return price_under(self.llm().tariff)
+    def price(self) -> tuple[Price | None, ...]:
+        """What each model costs that may answer; None when nobody knows."""
+        return prices_under(self.llm().tariffs)
 
     def max_tokens(self) -> int | None:
         """How long an answer may be as far as the user has said so."""

@@ -129,8 +129,16 @@ def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str)
     from agentkit.usage import shown_cost
 
     cost = shown_cost(result.cost)
-    parts = [f"{llm.provider}:{llm.model}", tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]
+    parts = [_who_answered(result, llm), tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]
     return " · ".join([*parts, f"session {session}"] if session else parts)
+
+
+def _who_answered(result: RunResult[str], llm: LLM) -> str:
+    """The models that answered, where others were given beside the first."""
+    tariffs = [part.tariff for part in result.usage.by_tariff if part.requests > part.unreported]
+    paid = {(tariff.provider, tariff.model) for tariff in tariffs if tariff is not None}
+    known = [each.name for each in llm.members() if (each.tariff.provider, each.tariff.model) in paid]
+    return ", ".join(known if llm.fallbacks else ()) or f"{llm.provider}:{llm.model}"
 
 
 def error_stream() -> StatusLine:

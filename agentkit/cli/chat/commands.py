@@ -140,6 +140,8 @@ def _model(conversation: Conversation, front: Front, argument: str) -> Next:
         conversation.change(model=argument, offline=False)
     about = conversation.llm.describe()
     front.tell(f"{about.provider}:{about.model}  {about.endpoint}")
+    for each in about.fallbacks:
+        front.tell(f"fallback  {each.line}")
     if about.provider == "offline":
         front.tell(OFFLINE, "yellow")
     return None

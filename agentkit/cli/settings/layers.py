@@ -190,6 +190,8 @@ def _allowed(project: File, below: list[Layer]) -> tuple[dict[str, Any], list[st
 
 def _check_project(project: File) -> None:
     """Raise ConfigError for what no project may say: where questions and keys are sent, and that more runs unasked."""
+    from agentkit.llm.detect import wishes_for
+
     values = project.values
     for key in ("provider", "base_url"):
         if key in values:
@@ -197,7 +199,8 @@ def _check_project(project: File) -> None:
                 f"{project.path}: a project may not say {key}, as your key and your questions would go there. "
                 f"Put it into your own file, {settings_file()}, or set AGENTKIT_{key.upper()}."
             )
-    if _names_place(values):
+    _, *behind = (values.get("model") or "").split("|")
+    if _names_place(values) or any(wishes_for(name.strip()) for name in behind):
         raise ConfigError(
             f"{project.path}: a project may name a model, but no provider, as your questions would go there. "
             f"Leave the word before the colon out, or put the model into your own file, {settings_file()}."
@@ -231,7 +234,7 @@ def _names_place(values: Mapping[str, Any]) -> bool:
     """Whether this says where the model is, and not just what it is called."""
     from agentkit.llm.detect import PROVIDERS
 
-    prefix, colon, _ = (values.get("model") or "").partition(":")
+    prefix, colon, _ = (values.get("model") or "").partition("|")[0].partition(":")
     is_prefixed = bool(colon) and prefix.strip().lower() in PROVIDERS
     return is_prefixed or any(values.get(key) for key in ("provider", "base_url"))
 

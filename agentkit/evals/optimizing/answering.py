@@ -184,10 +184,10 @@ def check_prices(limits: Limits, *llms: LLM | None) -> None:
     """Raise ConfigError when money is limited and nobody knows the price of a model, and nothing was said of that."""
     if limits.cost is None or limits.unknown_price != "refuse":
         return
-    for llm in llms:
-        if llm is not None and price_under(llm.tariff) is None:
+    for tariff in (tariff for llm in llms if llm is not None for tariff in llm.tariffs):
+        if price_under(tariff) is None:
             raise ConfigError(
-                f"Nobody knows the price of {llm.tariff}, so its cost cannot be limited. Give "
+                f"Nobody knows the price of {tariff}, so its cost cannot be limited. Give "
                 "LLM(price=Price(...)), Limits(unknown_price=Price(...)), or Limits(unknown_price='free')."
             )
 

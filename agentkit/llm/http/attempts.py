@@ -12,12 +12,13 @@ from agentkit.usage import Usage
 class Attempts:
     """Counts how often one request was sent whole and not answered whole. What the provider charges nobody knows.
 
-    `has_begun` says whether an answer is on its way, or was.
+    `has_begun` says whether an answer is on its way, or was; `is_hasty`, that another model can be asked meanwhile.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_hasty: bool = False) -> None:
         self.unanswered = 0
         self.has_begun = False
+        self.is_hasty = is_hasty
 
     def tell(self, error: ModelError) -> None:
         """Enter in an error how many there were; an answer that has begun came to nothing with it."""

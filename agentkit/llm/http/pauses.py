@@ -18,6 +18,9 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 8.0
 _LONGEST_WISH_SECONDS = 120.0
 """A server that wants a longer pause is not asked again: who called decides what to do meanwhile."""
 
+_HASTY_WISH_SECONDS = _LONGEST_SECONDS
+"""The same where another model can be asked at once: no longer than a pause that nobody wished for."""
+
 _SPARED = 0.25
 """How much of a pause is left to chance, so that many who were refused at once do not come back at once."""
 
@@ -28,6 +31,7 @@ _PASSING_ERRORS = (
     httpx2.ProxyError,
     httpx2.DecodingError,
 )
+_HASTY_ERRORS = _PASSING_ERRORS[1:]
 _PASSING_STATUSES = frozenset({408, 409, 429})
 """What may be over in a moment, beside the 500s."""
 
@@ -42,7 +46,8 @@ class Tries:
     """The attempts of one request that came to nothing: when is the next?"""
 
     def __init__(self, connection: Connection, attempts: Attempts) -> None:
-        self._connection, self._attempts, self._pauses = connection, attempts, Pauses(connection.max_retries)
+        self._connection, self._attempts = connection, attempts
+        self._pauses = Pauses(connection.max_retries, is_hasty=attempts.is_hasty)
 
     def after_error(self, error: Exception) -> float:
         """The seconds to wait before the next attempt. Raises the error when this was the last."""
@@ -61,19 +66,24 @@ class Tries:
 
 
 class Pauses:
-    """How long to wait before one request is sent again, at most `max_retries` times."""
+    """How long to wait before one request is sent again, at most `max_retries` times.
 
-    def __init__(self, max_retries: int) -> None:
+    In haste, when another model can be asked, nobody waits for a whole timeout again, nor for long on a server's wish.
+    """
+
+    def __init__(self, max_retries: int, *, is_hasty: bool = False) -> None:
         self._left, self._seconds = max_retries, _FIRST_SECONDS
+        self._passing = _HASTY_ERRORS if is_hasty else _PASSING_ERRORS
+        self._longest_wish_seconds = _HASTY_WISH_SECONDS if is_hasty else _LONGEST_WISH_SECONDS
 
     def after_error(self, error: Exception) -> float | None:
         """The seconds to wait after what has happened to a connection; None when the request is not sent again."""
-        return self._next() if isinstance(error, _PASSING_ERRORS) else None
+        return self._next() if isinstance(error, self._passing) else None
 
     def after_refusal(self, response: httpx2.Response) -> float | None:
         """The same after a refusal that was read, whose server may say whether to come back, and when."""
         wish = retry_after_seconds(response.headers) or 0.0
-        if wish > _LONGEST_WISH_SECONDS or not _may_pass(response):
+        if wish > self._longest_wish_seconds or not _may_pass(response):
             return None
         seconds = self._next()
         return seconds and (wish or seconds)

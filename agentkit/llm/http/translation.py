@@ -53,8 +53,11 @@ class Translation:
         translate = next((translate for theirs, translate in _TRANSLATIONS if isinstance(error, theirs)), None)
         if translate is None or error is None:
             return False
-        is_late = self._attempts.has_begun and isinstance(error, httpx2.TimeoutException)
-        self.translated = (_stalled if is_late else translate)(error, self._connection)
+        if translate is _timed_out and self._attempts.has_begun:
+            translate = _stalled
+        elif translate is _timed_out and self._attempts.is_hasty:
+            translate = _timed_out_once
+        self.translated = translate(error, self._connection)
         return True
 
 
@@ -77,6 +80,10 @@ def _not_in_time(_: BaseException, connection: Connection) -> AgentKitError:
 def _timed_out(_: BaseException, connection: Connection) -> AgentKitError:
     times = f", asked {connection.max_retries + 1} times" if connection.max_retries else ""
     return Unreachable(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds{times}.")
+
+
+def _timed_out_once(_: BaseException, connection: Connection) -> AgentKitError:
+    return Unreachable(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds.")
 
 
 def _stalled(_: BaseException, connection: Connection) -> AgentKitError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -16,8 +16,8 @@ class Provider(Protocol):
 
     `stream` and `astream` yield TextDelta, ReasoningDelta and ToolCallDelta events and end with one ResponseReceived.
     A provider may also have `prepare`, which loads what the first request needs, `close` and `aclose`, which let go of
-    what it opened, and `adjustments`, which tell what is sent differently because the server refused it otherwise;
-    `LLM` uses them when they are there.
+    what it opened, `adjustments`, which tell what is sent differently because the server refused it otherwise, and
+    `in_haste`, which gives the same provider for who can ask another one; they are used when they are there.
     """
 
     def complete(self, request: Request) -> Response:
@@ -35,3 +35,12 @@ class Provider(Protocol):
     def astream(self, request: Request) -> AsyncIterator[Event]:
         """Answer one request piece by piece, awaiting."""
         ...
+
+
+_Provider = TypeVar("_Provider", bound=Provider)
+
+
+def in_haste(provider: _Provider) -> _Provider:
+    """The provider as it is asked where another model can be: it waits for little. Both use the same connections."""
+    hasty: _Provider = getattr(provider, "in_haste", lambda: provider)()
+    return hasty

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator
 from contextlib import aclosing, closing
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
 
 from agentkit.errors import ModelError
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.llm.providers import in_haste
 from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
 from agentkit.messages import Request, Response, with_distinct_ids
 
@@ -51,6 +53,12 @@ class Fallback:
         ]
         own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in told)
         return (*getattr(self.provider, "adjustments", ()), *own)
+
+    def in_haste(self) -> Self:
+        """The same for who can ask another model, with what was learnt: it is not waited for so long."""
+        hasty = copy(self)
+        hasty.provider = in_haste(self.provider)
+        return hasty
 
     def prepare(self) -> None:
         """Load what the blocking methods need. Nothing is sent."""

@@ -15,7 +15,7 @@ from agentkit.events import Approved, Milestone, ResponseReceived, ToolCallFinis
 from agentkit.memory.cassettes.forms import Form, message_form, question_form, request_form
 from agentkit.memory.cassettes.numbering import Numbered, Numbers
 from agentkit.memory.codec import Data, decode, decode_message, decode_part, decode_seconds, encode, encode_part
-from agentkit.messages import Message, OutputSchema, Request, Response, ToolCall, ToolResult, ToolSpec
+from agentkit.messages import Message, Missed, OutputSchema, Request, Response, ToolCall, ToolResult, ToolSpec
 from agentkit.slotted import dataclass
 from agentkit.tape import Answer, PersonAsked, Question
 from agentkit.usage import Charge
@@ -112,7 +112,8 @@ def encode_answer(answer: Answer, numbers: Numbers) -> Data:
         case error:
             fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
             told = {name: value for name, value in fields.items() if value is not None}
-            lost = {"unanswered": error.unanswered} if error.unanswered else {}
+            lost: Data = {"unanswered": error.unanswered} if error.unanswered else {}
+            lost |= {"missed": encode_part(error.missed)} if error.missed else {}
             return {"error": {"kind": type(error).__name__, "text": str(error), **told, **lost}}
 
 
@@ -277,4 +278,6 @@ def _decode_error(data: Data) -> ModelError:
     error = kind(str(data["text"]), **fields)
     if "unanswered" in data:
         error.unanswered = data["unanswered"]
+    if "missed" in data:
+        error.missed = tuple(decode_part(Missed, each) for each in data["missed"])
     return error

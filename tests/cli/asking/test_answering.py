@@ -41,6 +41,17 @@ def test_the_closing_line_tells_what_it_took(typed_line):
     assert "session" not in short
 
 
+def test_the_closing_line_names_who_answered(typed_line):
+    """Where a fallback has answered the closing line names it, and not the model that gave no answer."""
+    with FakeServer(fail(401, "bad key"), "4") as server:
+        closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()[-1]
+    assert closing.startswith("openai:small · 10 tokens in, 5 out · ")
+    with FakeServer(fail(401, "bad key"), fail(401, "bad key")) as server:
+        out, err, code = typed_line("-v", "-m", "big | small", "2+2?", server=server)
+    assert (out, code) == ("", 1)
+    assert "None of 2 models has answered" in err.replace("\n", " ")
+
+
 def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
     """--trace, and AGENTKIT_TRACE, write what the run does into a file, a line each, and not what was said."""
     paths = tmp_path / "by-flag.jsonl", tmp_path / "by-variable.jsonl"

@@ -73,6 +73,16 @@ def test_tools_are_listed_and_chosen(room_with, notes):
     assert offered == [["calculator", "web_search", "fetch_url", "wikipedia"], []]
 
 
+def test_fallbacks_are_told(room_with, notes):
+    """/model names the fallbacks below the model."""
+    with FakeServer() as server:
+        room_with(server).take("/model ollama:qwen3 | lmstudio:gemma")
+    assert notes.text.splitlines() == [
+        "ollama:qwen3  http://127.0.0.1:11434/v1",
+        "fallback  lmstudio:gemma at http://127.0.0.1:1234/v1 (decided by model=)",
+    ]
+
+
 def test_the_model_is_switched_in_place(room_with, notes):
     """/model NAME asks another model with the same history; without a name it says which one is asked."""
     with FakeServer("One.", "Two.") as server:

@@ -56,6 +56,8 @@ def test_a_wrong_variable_is_named(monkeypatch):
         ('base_url = "http://evil.example/v1"', "a project may not say base_url, as your key"),
         ('provider = "groq"', "a project may not say provider"),
         ('model = "groq:llama"', "a project may name a model, but no provider"),
+        ('model = "mine | groq:llama"', "a project may name a model, but no provider"),
+        ('model = "mine|offline"', "a project may name a model, but no provider"),
         ('safety = "system"', "a project may not raise the safety level above network"),
         ("approve = true", "There is no setting 'approve'"),
     ],
@@ -128,6 +130,20 @@ def test_who_names_another_place_means_it_alone(flags, place, own_user_file, mon
     own_user_file('provider = "groq"\nmodel = "mine"\n')
     llm = settings_here(flags).llm()
     assert (llm.provider, llm.model) == place
+
+
+def test_fallbacks_follow_a_model_s_name(own_user_file, monkeypatch):
+    """Wherever a model is named its fallbacks may follow; the first decides on the place, also for `-m`."""
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    own_user_file('provider = "groq"\nmodel = "mine | ollama:theirs"\n')
+    for llm in (settings_here().llm(), settings_here({"model": "mine | ollama:theirs"}).llm()):
+        assert [(each.provider, each.model) for each in (llm, *llm.fallbacks)] == [
+            ("groq", "mine"),
+            ("ollama", "theirs"),
+        ]
+    assert settings_here().llm("other | small").fallbacks[0].provider == "groq"
+    monkeypatch.setenv("AGENTKIT_MODEL", "vllm:other | ollama:theirs")
+    assert [each.provider for each in settings_here().llm().fallbacks] == ["ollama"]
 
 
 def test_the_offline_model_needs_no_model(own_user_file):

@@ -79,6 +79,26 @@ def test_a_wish_without_sense_is_a_pause_of_our_own(wish):
     assert 0.3 < Pauses(1).after_refusal(refused(429, {"Retry-After": wish})) <= 0.5
 
 
+@pytest.mark.parametrize(("wish", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
+def test_a_wish_in_haste(wish, seconds):
+    """Where another model can be asked, nobody waits longer on a server's wish than for eight seconds."""
+    assert Pauses(1, is_hasty=True).after_refusal(refused(429, {"Retry-After": wish})) == seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "is_tried_again"),
+    [
+        (httpx2.ReadTimeout, False),
+        (httpx2.ConnectTimeout, False),
+        (httpx2.ConnectError, True),
+        (httpx2.ReadError, True),
+    ],
+)
+def test_an_error_in_haste(error, is_tried_again):
+    """Where another model can be asked, a lost connection is tried again, and a timeout is not waited for twice."""
+    assert (Pauses(1, is_hasty=True).after_error(error("gone")) is not None) is is_tried_again
+
+
 def test_a_server_may_ask_to_be_asked_again():
     """A refusal that would not be tried again is, when its server says so; a quota that is spent is not."""
     assert Pauses(1).after_refusal(refused(400, {"x-should-retry": "true"})) is not None

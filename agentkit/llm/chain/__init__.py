@@ -1,0 +1,1 @@
+"""Who answers when a model does not?"""

@@ -1,0 +1,223 @@
+"""What does a run make of a model that is away, when another can answer?"""
+
+import asyncio
+import threading
+
+import pytest
+
+from agentkit import LLM, Agent, Limits
+from agentkit.errors import BadResponse, Rejected, Unreachable
+from agentkit.events import RequestFailed, ResponseReceived
+from agentkit.llm.chain.succession import IS_AWAITED
+from agentkit.testing import FakeServer, ScriptedLLM, call, drop, fail, record, replay, say
+from agentkit.tracing.jsonl import JSONLines
+from agentkit.usage import Price, Usage
+
+WAYS = ["run", "arun", "stream", "astream"]
+CHEAP, DEAR = Price(1.0, 2.0), Price(10.0, 20.0)
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def served(server, model="first", **options):
+    """A client of a fake server, which asks once."""
+    return LLM(base_url=server.base_url, model=model, max_retries=0, **options)
+
+
+def result_of(agent, way, prompt="go"):
+    """The result of a run, driven in one of four ways."""
+    if way == "run":
+        return agent.run(prompt)
+    if way == "arun":
+        return asyncio.run(agent.arun(prompt))
+    if way == "stream":
+        return list(agent.stream(prompt))[-1].result
+
+    async def last():
+        return [event async for event in agent.astream(prompt)][-1].result
+
+    return asyncio.run(last())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_goes_on_with_another_model(way):
+    """The first calls a tool and then goes away: the second answers, with the call and its result before it."""
+    with FakeServer(call("add", a=1, b=2), fail(500, "boom")) as one, FakeServer("It is 3.", "Again.") as two:
+        heard = []
+        agent = Agent("clerk", [add], llm=served(one, fallback=served(two, "second")), listeners=[heard.append])
+        result = result_of(agent, way)
+        assert result.output == "It is 3."
+        assert [message["role"] for message in two.requests[0].json["messages"]][-2:] == ["assistant", "tool"]
+        assert result_of(agent, way).output == "Again."
+    failed = [event for event in heard if isinstance(event, RequestFailed)]
+    assert [(event.kind, event.usage) for event in failed] == [("Unreachable", Usage())] * 2
+    assert failed[0].error == "[openai:first] The provider answered 500: boom. Try again later."
+    assert failed[1].error.startswith("[openai:first, not asked again so soon] ")
+    responses = [event.response for event in heard if isinstance(event, ResponseReceived)]
+    assert [response.model for response in responses] == ["first", "second", "second"]
+    assert {part.tariff.model for part in result.usage.by_tariff} == {"first", "second"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_none_answers(way):
+    """The run fails with one error that names each model, after one event that says the same."""
+    llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM(BadResponse("no JSON"), model="two"))
+    told = "None of 2 models has answered. [scripted:scripted] gone [scripted:two] no JSON"
+    with pytest.raises(BadResponse) as failed:
+        result_of(Agent("clerk", llm=llm), way).raise_for_status()
+    assert str(failed.value) == told
+    assert failed.value.missed[0].kind == "Unreachable"
+
+
+def spent(limits, lines, prices=(CHEAP, CHEAP)):
+    """The result of a run with two models that say these lines, or nothing, and cost so much."""
+    first, second = ([] if line is None else [line] for line in lines)
+    with FakeServer(*first) as one, FakeServer(*second) as two:
+        llm = served(one, price=prices[0], fallback=served(two, "second", price=prices[1]))
+        return Agent("clerk", llm=llm, limits=limits).run("go")
+
+
+def test_money_is_counted_by_who_answered():
+    """What the answer cost is reckoned with the price of the model that gave it, and nothing for one that refused."""
+    line = say("Hello.", usage=Usage(1_000, 500, requests=1))
+    result = spent(Limits(cost=1.0), [fail(500, "boom"), line], [DEAR, CHEAP])
+    assert result.cost.dollars == pytest.approx(0.002)
+
+
+def test_money_is_set_aside_for_the_dearest():
+    """A fallback that could cost more than the limit keeps the request from being sent, whoever would answer it."""
+    result = spent(Limits(cost=0.001), [None, None], [CHEAP, Price(1_000, 1_000)])
+    assert (result.status, result.limit) == ("limit", "cost")
+
+
+@pytest.mark.parametrize("unknown", ["refuse", "free", Price(1_000_000, 1_000_000)])
+@pytest.mark.parametrize("prices", [(CHEAP, None), (None, CHEAP)])
+def test_a_price_that_nobody_knows(prices, unknown):
+    """What stands in for the one unknown price does so for that model alone: the other's limit still holds."""
+    limits, asked = Limits(cost=0.01, unknown_price=unknown), []
+
+    def hello(request):
+        asked.append(request.json["max_tokens"])
+        return "Hello."
+
+    is_free = unknown == "free"
+    result = spent(limits, [hello if is_free else None, None], prices)
+    assert (result.status, len(asked)) == (("done", 1) if is_free else ("limit", 0))
+    assert all(tokens < 5_000 for tokens in asked)
+
+
+def test_what_was_lost_stays_charged():
+    """A first model that may charge for half an answer is charged at its worst, beside what the second took."""
+    line = say("Hello.", usage=Usage(1_000, 500, requests=1))
+    limits = Limits(total_tokens=10_000)
+    result = spent(limits, [drop("One", after=0), line])
+    assert (result.usage.requests, result.usage.unreported) == (2, 1)
+    result = spent(limits, [drop("One", after=0), fail(400, "no")])
+    assert (result.status, result.usage) == ("failed", Usage(requests=1, unreported=1))
+    assert [part.tariff.model for part in result.usage.by_tariff] == ["first"]
+
+
+def test_the_shortest_answer_that_was_allowed_counts():
+    """Under limits all models are asked for an answer of the length that the least of them may give."""
+    with FakeServer(fail(500, "boom")) as one, FakeServer("Hello.") as two:
+        llm = served(one, max_tokens=700, fallback=served(two, "second", max_tokens=300))
+        Agent("clerk", llm=llm, limits=Limits(total_tokens=100_000)).run("go")
+        assert [server.requests[0].json["max_tokens"] for server in (one, two)] == [300, 300]
+
+
+def test_a_conversation_that_is_too_long_for_the_second():
+    """With the first away, what the second cannot read is made shorter as for any model."""
+    llm = ScriptedLLM(
+        Unreachable("gone"),
+        fallback=ScriptedLLM(
+            "Hello.", Rejected("too long", code="context_length_exceeded", limit_tokens=400), "Shorter."
+        ),
+    )
+    agent = Agent("clerk", llm=llm)
+    agent.run("Hi " * 500)
+    assert agent.run("And now?").output == "Shorter."
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_recording_has_all_of_it(way, tmp_path):
+    """A replay asks nobody, and tells the same: who answered, who did not and why, and what it took."""
+
+    def told(first, second):
+        heard = []
+        llm = ScriptedLLM(*first, fallback=ScriptedLLM(*second, model="two"))
+        agent = Agent("clerk", [add], llm=llm, listeners=[heard.append])
+        result = result_of(agent, way)
+        return result.output, result.usage, [event for event in heard if isinstance(event, RequestFailed)]
+
+    with record(tmp_path / "c"):
+        recorded = told([call("add", a=1, b=2), BadResponse("no JSON")], ["It is 3."])
+    with replay(tmp_path / "c"):
+        assert told([], []) == recorded
+    assert recorded[2][0].error == "[scripted:scripted] no JSON"
+
+
+def test_a_recorded_failure_has_all_of_it(tmp_path):
+    """When none answered a replay raises the same error, with what each model said and took."""
+
+    def failure(*lines):
+        first, second = lines or ((), ())
+        llm = ScriptedLLM(*first, fallback=ScriptedLLM(*second, model="two"))
+        with pytest.raises(Unreachable) as failed:
+            llm.complete("Hi")
+        return str(failed.value), failed.value.missed, failed.value.unanswered
+
+    with record(tmp_path / "c"):
+        recorded = failure([BadResponse("no JSON")], [Unreachable("gone")])
+    with replay(tmp_path / "c"):
+        assert failure() == recorded
+    assert recorded[2] == 1
+
+
+def test_a_recording_without_a_fallback_fits(tmp_path):
+    """A fallback that is given later does not make a recording useless."""
+
+    def ask(**options):
+        llm = ScriptedLLM(*([] if options else ["Hello."]), **options).with_settings(temperature=0)
+        return Agent("clerk", llm=llm).run("go").output
+
+    with record(tmp_path / "c"):
+        recorded = ask()
+    with replay(tmp_path / "c"):
+        assert ask(fallback=ScriptedLLM()) == recorded
+
+
+def test_a_trace_tells_it(tmp_path):
+    """The lines of a trace name the model that answered after the one that did not."""
+    llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM("Hello.", model="two"))
+    Agent("clerk", llm=llm, listeners=[JSONLines(tmp_path / "t.jsonl")]).run("go")
+    lines = (tmp_path / "t.jsonl").read_text().splitlines()
+    places = [next(place for place, line in enumerate(lines) if word in line) for word in ("gone", '"two"')]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("way", ["run", "stream"])
+def test_a_run_that_is_over_awaits_nothing(way):
+    """The thread that a run leaves behind when its time is up is told so, and asks nobody else."""
+    is_over, is_told, seen = threading.Event(), threading.Event(), []
+
+    def fail_late(_request):
+        seen.append(IS_AWAITED.get()())
+        is_over.wait(20)
+        seen.append(IS_AWAITED.get()())
+        is_told.set()
+        return Unreachable("gone")
+
+    agent = Agent("clerk", llm=ScriptedLLM(fail_late, fallback=ScriptedLLM()), limits=Limits(seconds=0.3))
+    assert result_of(agent, way).status == "limit"
+    is_over.set()
+    assert is_told.wait(20)
+    assert seen == [True, False]
+
+
+def test_a_name_is_enough():
+    """The text of a model may name its fallbacks, wherever a model is named."""
+    llm = Agent("clerk", model="ollama:qwen3 | lmstudio:gemma | offline").llm
+    assert [each.provider for each in (llm, *llm.fallbacks)] == ["ollama", "lmstudio", "offline"]
