@@ -224,6 +224,20 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """A model that gave no answer where another one could be asked: `openai:gpt-5.4-mini`, its error's kind and text.
+
+    `usage` counts what its server may charge for all the same. When it was not asked, its last failure is too recent.
+    """
+
+    model: str
+    kind: str
+    error: str
+    usage: Usage = field(default=NO_USAGE, repr=False)
+    was_asked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Response:
     """A model's answer to one request. `raw` is the provider's JSON as it came.
 
@@ -235,6 +249,7 @@ class Response:
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    missed: tuple[Missed, ...] = ()
 
     @property
     def text(self) -> str:
@@ -273,20 +288,6 @@ def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
             told, ids = with_distinct_ids(message, taken), {}
             for old, new in zip(message.tool_calls, told.tool_calls, strict=True):
                 ids.setdefault(old.id, []).append(new.id)
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """A model that gave no answer where another one could be asked: `openai:gpt-5.4-mini`, its error's kind and text.
-
-    `usage` counts what its server may charge for all the same. When it was not asked, its last failure is too recent.
-    """
-
-    model: str
-    kind: str
-    error: str
-    usage: Usage = field(default=NO_USAGE, repr=False)
-    was_asked: bool = True
-
-
         elif isinstance(message, ToolMessage) and ids.get(message.call_id):
             told = replace(message, call_id=ids[message.call_id].pop(0))
         distinct.append(told)
@@ -296,7 +297,6 @@ class Missed:
 def fault_in(messages: Sequence[Message]) -> str | None:
     """Why this is no valid conversation, in which each tool call has one result before anything else is said."""
     waiting: dict[str, str] = {}
-    missed: tuple[Missed, ...] = ()
     known: set[str] = set()
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
