@@ -20,8 +20,8 @@ from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
 from agentkit.tooling.functions.schemas import generator
 from agentkit.tooling.functions.signature import Parameter
 from agentkit.tooling.functions.spreading import gathered, is_spread, spread
-from agentkit.tooling.given.dialects import refuse_bare_properties, usual
-from agentkit.tooling.given.fitting import checked_against
+from agentkit.tooling.given.dialects import refuse_what_is_around, usual
+from agentkit.tooling.given.fitting import checked_against, closed
 from agentkit.tooling.meaning.reasons import KEY, MISSING, first_sentence, reason, untold
 from agentkit.tooling.meaning.spelling import as_json
 from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
@@ -159,13 +159,14 @@ class GivenParameters:
         self.description, self._tool_name = "", tool_name
         try:
             copied = usual(json.loads(json.dumps(schema, allow_nan=False)))
+            refuse_what_is_around(copied)
             refuse_malformed(copied)
-            refuse_bare_properties(copied)
             described: Schema = {"type": "object", "properties": {}, **copied}
             is_object = described["type"] == "object" or "object" in list(described["type"])
             self.json_schema: Schema = {**described, "type": "object"}
+            self._asked = {**copied, "type": "object"}
             # A null inside an inner object would reach the function: none of its properties may be optional.
-            self.strict_schema = strict(tidied(self.json_schema), nested_nulls=False)
+            self.strict_schema = strict(tidied(closed(self._asked)), nested_nulls=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"Tool {tool_name!r}: its schema is no JSON schema ({error}).") from error
         if not is_object:
@@ -173,7 +174,7 @@ class GivenParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call. Raises BadArguments."""
-        return checked_against(self.json_schema, arguments, self._tool_name)
+        return checked_against(self._asked, arguments, self._tool_name)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """The keyword arguments of a Python call. Raises TypeError when some are not given by name."""

@@ -583,6 +583,10 @@ def test_a_given_schema_is_kept_as_it_was_given() -> None:
         found.bind((1,), {})
     inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
     assert GivenParameters({"properties": {"value": inner}}, "demo").strict_schema is None
+    nothing = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    assert GivenParameters({"properties": {}}, "demo").strict_schema == nothing
+    anything = GivenParameters({}, "demo")
+    assert (anything.strict_schema, anything.json_schema) == (None, {"type": "object", "properties": {}})
 
 
 DEEP: dict[str, Any] = {}

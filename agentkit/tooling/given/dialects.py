@@ -20,6 +20,9 @@ _TYPES = {
 }
 """Types by the names that JSON schema has for them, and by those that other languages have, in small letters."""
 
+_DEFINED = {"parameters", "inputSchema", "input_schema"}
+"""Where the definition of a tool holds its schema."""
+
 _WITH_SCHEMAS = {*NAMED, *LISTED, *SINGLE, "definitions", "default", "const", "if", "then", "else"}
 _UNSAID = ("any", "")
 _NOT_KEPT = {"nullable", "optional"}
@@ -50,8 +53,17 @@ def usual(schema: Any) -> Any:
     return {key: value for key, value in new.items() if key not in _NOT_KEPT or not isinstance(value, bool)}
 
 
-def refuse_bare_properties(schema: Schema) -> None:
-    """Raise TypeError for what is no schema of an object, but only its properties: they would not be seen."""
+def refuse_what_is_around(schema: Any) -> None:
+    """Raise TypeError for what is no schema of an object, but the definition that it stands in, or its properties only.
+
+    No model would be asked for any of them.
+    """
+    if not isinstance(schema, dict):
+        return
+    whole = schema.get("function", schema)
+    inside = _DEFINED & whole.keys() if isinstance(whole, dict) and isinstance(whole.get("name"), str) else ()
+    for name in inside:
+        raise TypeError(f"it is the definition of a tool: give what stands under {name!r}")
     bare = [name for name, inner in schema.items() if name not in _WITH_SCHEMAS and _is_described(inner)]
     if bare and "properties" not in schema:
         raise TypeError(f"{bare[0]!r} stands where a keyword should: write {{'properties': {{{bare[0]!r}: ...}}}}")

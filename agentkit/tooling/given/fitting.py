@@ -35,12 +35,19 @@ def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str
     conditions are not. The names of parameters are all that the schema lists, unless it says that there are more. A
     null for an optional parameter that may not be null counts as not given. Raises BadArguments.
     """
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    is_whole = bool(properties) and not schema.keys() & {*_ELSEWHERE, "additionalProperties"}
-    asked = {**schema, "additionalProperties": False} if is_whole else schema
-    optional = [name for name in properties if name not in schema.get("required", ())]
+    asked = closed(schema)
+    optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
     given = reading.read_arguments(arguments)
     return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
+
+
+def closed(schema: Schema) -> Schema:
+    """The schema of all arguments: it lists them all, unless it says, or may say elsewhere, that there are more.
+
+    A schema without a list, even an empty one, takes whatever it is given.
+    """
+    is_whole = "properties" in schema and not schema.keys() & {*_ELSEWHERE, "additionalProperties"}
+    return {**schema, "additionalProperties": False} if is_whole else schema
 
 
 def _fitting(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentkit.tooling.given.dialects import kind_of, refuse_bare_properties, usual
+from agentkit.tooling.given.dialects import kind_of, refuse_what_is_around, usual
 
 CLOSED_POINT = {
     "type": "object",
@@ -89,9 +89,26 @@ def test_what_is_usual_already_stays_as_it_is() -> None:
 def test_properties_that_stand_where_keywords_should_are_refused() -> None:
     """A dictionary of parameters is no schema: nobody would see them."""
     with pytest.raises(TypeError, match=r"'city' stands where a keyword should: write {'properties': {'city': ...}}"):
-        refuse_bare_properties({"city": {"type": "string"}})
-    for schema in ({}, {"default": {"type": "a"}}, {"properties": {}, "city": {"type": "string"}}, {"x-note": "a"}):
-        refuse_bare_properties(schema)
+        refuse_what_is_around({"city": {"type": "string"}})
+    for schema in (
+        {},
+        {"default": {"type": "a"}},
+        {"properties": {}, "city": {"type": "string"}},
+        {"x-note": "a"},
+        True,
+    ):
+        refuse_what_is_around(schema)
+
+
+@pytest.mark.parametrize("name", ["parameters", "inputSchema", "input_schema"])
+def test_a_whole_definition_is_no_schema(name: str) -> None:
+    """Who gives all that describes a tool is told which part of it is the schema."""
+    definition = {"name": "ask", "description": "Ask.", name: CLOSED_POINT}
+    for given in (definition, {"type": "function", "function": definition}):
+        with pytest.raises(TypeError, match=f"it is the definition of a tool: give what stands under '{name}'"):
+            refuse_what_is_around(given)
+    refuse_what_is_around({"properties": {}, "name": "ask"})
+    refuse_what_is_around({"function": "ask"})
 
 
 @pytest.mark.parametrize(

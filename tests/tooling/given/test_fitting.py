@@ -132,6 +132,8 @@ def test_the_names_that_a_schema_lists_are_all_unless_it_says_otherwise() -> Non
     for more in ({"additionalProperties": True}, {"patternProperties": {"^e": {}}}, {"allOf": [{}]}):
         assert checked_against({**text, **more}, {"extra": 1}, "demo") == {"extra": 1}
     assert checked_against({}, {"extra": 1}, "demo") == {"extra": 1}
+    with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; it takes no arguments\."):
+        checked_against({"properties": {}}, {"extra": 1}, "demo")
 
 
 def test_a_condition_on_all_arguments_is_told_of_them() -> None:
