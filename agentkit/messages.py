@@ -39,13 +39,16 @@ _IMAGE_TYPES = (
 )
 """The media types that models read, each with what its files begin with."""
 
+MOST_IMAGE_BYTES = 3_750_000
+"""How long a picture in a tool's result may be: 5 MB in base64, which is all that some providers take."""
+
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 """How a URL begins; one letter and a colon begin a path on Windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture in a message: an `https:` or `data:` URL; `Image.read` makes one from a file.
+    """A picture in a prompt or a tool's result: an `https:` or `data:` URL, as `Image.read` makes one of a file.
 
     Raises ValueError for what is no URL.
     """
@@ -57,20 +60,62 @@ class Image:
         if not (isinstance(self.url, str) and _SCHEME.match(self.url)):
             raise ValueError(f"An image is an https: or data: URL; for a file, Image.read(path). Got {self.url!r:.99}.")
 
-    @classmethod
-    def read(cls, path: str | PathLike[str], detail: Literal["auto", "low", "high"] | None = None) -> Image:
-        """The image file at `path` as a `data:` URL, its type told by its content.
+    def __str__(self) -> str:
+        """What stands for the picture in a text: `[image/png, 12 kB]`, or its address."""
+        if not self.url.startswith("data:"):
+            return f"[{self.url}]"
+        head, _, encoded = self.url[5:].partition(",")
+        return f"[{head.partition(';')[0][:99] or 'data'}, {_size(len(encoded) * 3 // 4)}]"
 
-        Raises OSError, or ValueError for a file that is no PNG, JPEG, GIF or WebP.
+    @classmethod
+    def read(cls, source: str | PathLike[str] | bytes, detail: Literal["auto", "low", "high"] | None = None) -> Image:
+        """The image in a file, or in bytes, as a `data:` URL, its type told by its content.
+
+        Raises OSError, or ValueError for what is no PNG, JPEG, GIF or WebP.
         """
         import base64
         from pathlib import Path
 
-        data = Path(path).read_bytes()
-        media_type = next((name for name, start in _IMAGE_TYPES if re.match(start, data, re.DOTALL)), None)
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        media_type = _media_type(data)
         if media_type is None:
-            raise ValueError(f"{str(path)!r} is not an image that models read; use a PNG, JPEG, GIF or WebP file")
+            name = "What was given" if isinstance(source, bytes) else repr(str(source))
+            raise ValueError(f"{name} is not an image that models read; use a PNG, JPEG, GIF or WebP file")
         return cls(f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}", detail)
+
+    def checked(self) -> Image:
+        """The picture as a provider takes it from a tool, its type told by its content.
+
+        Raises ValueError, which says what is wrong: a provider would refuse the whole conversation for it.
+        """
+        import binascii
+
+        if self.url[:8].lower().startswith(("https://", "http://")):
+            return self
+        head, _, encoded = self.url.partition(",")
+        if not (head.startswith("data:") and head.endswith(";base64")):
+            raise ValueError("it has neither an https: address nor a data: URL in base64")
+        if len(encoded) * 3 // 4 > MOST_IMAGE_BYTES + 2:
+            raise ValueError(f"it has more than {MOST_IMAGE_BYTES / 1e6:g} MB; return a smaller one")
+        try:
+            media_type = _media_type(binascii.a2b_base64(encoded, strict_mode=True))
+        except ValueError:
+            raise ValueError("its data are not base64") from None
+        if media_type is None:
+            raise ValueError("models read PNG, JPEG, GIF and WebP")
+        right = f"data:{media_type};base64"
+        return self if head == right else replace(self, url=f"{right},{encoded}")
+
+
+def _media_type(data: bytes) -> str | None:
+    return next((name for name, start in _IMAGE_TYPES if re.match(start, data, re.DOTALL)), None)
+
+
+def _size(count: int) -> str:
+    """A number of bytes as a person reads it."""
+    if count < 1_000:
+        return f"{count} bytes"
+    return f"{count / 1e3:,.0f} kB" if count < 1_000_000 else f"{count / 1e6:,.1f} MB"
 
 
 Content = str | tuple[str | Image, ...]
@@ -95,10 +140,10 @@ class ToolCall:
 class ToolResult:
     """What came of a tool call.
 
-    `value` is the function's own value (None when it failed), `content` the bounded text a model is told,
-    `error` one sentence or None, `decision` the judgment it passed, `seconds` the time it took, `labels` what it may
-    hold, `whole` the whole text when `content` is only its head and tail, `usage` what the call spent on models,
-    `lead` the name of the agent that the conversation is passed to.
+    `value` is the function's own value (None when it failed), `content` the bounded text a model is told and `images`
+    the pictures that it is shown, `error` one sentence or None, `decision` the judgment it passed, `seconds` the time
+    it took, `labels` what it may hold, `whole` the whole text when `content` is only its head and tail, `usage` what
+    the call spent on models, `lead` the name of the agent that the conversation is passed to.
     """
 
     tool: str
@@ -112,6 +157,7 @@ class ToolResult:
     whole: str | None = field(default=None, repr=False)
     usage: Usage = field(default=NO_USAGE, repr=False)
     lead: str = field(default="", repr=False)
+    images: tuple[Image, ...] = field(default=(), repr=False)
 
     @property
     def ok(self) -> bool:
@@ -171,12 +217,13 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """What a model is told came of its tool call `call_id`. `labels` say what the content may hold."""
+    """What a model is told, and shown in `images`, of its tool call `call_id`. `labels` say what they may hold."""
 
     call_id: str
     name: str
     content: str
     labels: frozenset[Label] = frozenset()
+    images: tuple[Image, ...] = field(default=(), repr=False)
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -79,6 +79,29 @@ def test_image_keeps_its_data_out_of_logs():
     assert "AAAA" not in repr(Image("data:image/png;base64,AAAA"))
 
 
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("data:image/png;base64,AAAA", "[image/png, 3 bytes]"),
+        (f"data:image/png;base64,{'A' * 16_000}", "[image/png, 12 kB]"),
+        (f"data:image/webp;base64,{'A' * 1_600_000}", "[image/webp, 1.2 MB]"),
+        ("data:,x", "[data, 0 bytes]"),
+        ("https://example.com/cat.png", "[https://example.com/cat.png]"),
+    ],
+)
+def test_image_in_words(url, words):
+    """The text of an image says of which kind and how long it is, or where."""
+    assert str(Image(url)) == words
+
+
+def test_image_of_bytes(tmp_path):
+    """An image is read from bytes as from a file, and bytes that are none are refused."""
+    (tmp_path / "a.gif").write_bytes(b"GIF89a...")
+    assert Image.read(b"GIF89a...") == Image.read(tmp_path / "a.gif")
+    with pytest.raises(ValueError, match="What was given is not an image"):
+        Image.read(b"%PDF-1.7")
+
+
 def test_distinct_ids_are_kept():
     """A message whose ids are new is the message itself, and its ids count as taken."""
     taken, message = {"a"}, message_with("b", "c")

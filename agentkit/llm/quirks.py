@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agentkit.errors import Rejected
+from agentkit.llm.wire.chat import PICTURES_OF
 from agentkit.slotted import dataclass
 
 Body = dict[str, Any]
@@ -30,6 +31,13 @@ _WRONG_VALUE = (
     r"(?i)(supported|valid|allowed|permitted) values|(must|should|to) be (one|between|in|less|greater|at)|one of"
     r"|invalid value|invalid_value"
 )
+_PICTURES_REFUSED = (
+    r"(?i)image|vision|multi-?modal|mmproj|(?:must|should) be a (?:valid )?string|'input text'"
+    r"|invalid type|untagged enum"
+)
+"""How servers say that they take no picture, at all or where it stands: by its name, or that text must stand there."""
+
+_NOT_SHOWN = "[Not shown: this model was given the text alone.]"
 _ENTRY_FIELD = (
     r"\b(?P<entries>messages|input)[.\[]\d+\]?\.(?:\w+[.\[\]]+)*(?P<field>\w+)"
     r"|property '(?P<property>\w+)' is unsupported"
@@ -76,6 +84,38 @@ def drop_entry_field(entries: str, name: str) -> Adjustment:
     return Adjustment(f"{entries} are sent without {name}", apply)
 
 
+def _with_pictures_told(body: Body) -> Body:
+    """The body with words in the place of every picture that a tool has returned."""
+    name = "messages" if "messages" in body else "input"
+    return {**body, name: [_told(entry) if _shows_result(entry) else entry for entry in body[name]]}
+
+
+def _shows_result(entry: Body) -> bool:
+    """Whether this shows the pictures of a tool's result, as one of the two protocols has it."""
+    content = entry.get("content")
+    if isinstance(content, list) and entry.get("role") == "user":
+        return str(content[0].get("text")).startswith(PICTURES_OF) if content else False
+    return isinstance(entry.get("output"), list) and entry.get("type") == "function_call_output"
+
+
+def _told(entry: Body) -> Body:
+    name = "content" if "content" in entry else "output"
+    return {**entry, name: f"{entry[name][0]['text']}\n{_NOT_SHOWN}"}
+
+
+PICTURES_TOLD = Adjustment("pictures in the results of tools are told in words", _with_pictures_told)
+
+
+def _answered(body: Body) -> Body:
+    """The body with an answer wherever a user speaks right behind a tool."""
+    entries: list[Body] = []
+    for entry in body["messages"]:
+        if entries and (entries[-1].get("role"), entry.get("role")) == ("tool", "user"):
+            entries.append({"role": "assistant", "content": "OK."})
+        entries.append(entry)
+    return {**body, "messages": entries}
+
+
 def _in_answers(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
     """A change to every message that a model has said."""
     return lambda body: {
@@ -107,6 +147,10 @@ _DEMANDED: tuple[tuple[re.Pattern[str], Adjustment], ...] = (
     (
         re.compile(r"missing a thought_signature"),
         Adjustment("calls without thought_signature are sent with the one that stands for none", _in_answers(_signed)),
+    ),
+    (
+        re.compile(r"(?i)role:? .?user.? after (?:role )?.?tool"),  # Mistral, and who serves its models
+        Adjustment("a user is sent behind a tool with an answer between", _answered),
     ),
 )
 """What servers demand of answers in history, which those of other providers and hand-written ones lack."""
@@ -170,10 +214,11 @@ def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustm
     `chosen` are the settings that the user made. When the *value* of one of these is wrong, it is the user's to mend,
     so such a refusal teaches nothing.
     """
-    if error.is_too_long or error.status not in {400, 422}:
+    lessons = _LESSONS_BY_STATUS.get(error.status or 0, ())
+    if error.is_too_long:
         return None
     refusal = _Refusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
-    return next(filter(None, (lesson(refusal) for lesson in _LESSONS)), None)
+    return next(filter(None, (lesson(refusal) for lesson in lessons)), None)
 
 
 def _other_limit(refusal: _Refusal) -> Adjustment | None:
@@ -225,7 +270,15 @@ def _no_parameter(refusal: _Refusal) -> Adjustment | None:
     return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
 
 
-_LESSONS = (_demanded, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter)
+def _no_pictures(refusal: _Refusal) -> Adjustment | None:
+    """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
+    entries = refusal.body.get("messages") or refusal.body.get("input") or ()
+    is_about = re.search(_PICTURES_REFUSED, refusal.text) is not None
+    return PICTURES_TOLD if is_about and any(map(_shows_result, entries)) else None
+
+
+_LESSONS = (_demanded, _no_pictures, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter)
+_LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (_no_pictures,)}
 
 
 def _without(fields: Body, name: str) -> Body:

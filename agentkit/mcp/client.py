@@ -143,11 +143,11 @@ class MCPServer:
         found = changes(self._pinned or {}, self._seen or {})
         return next((change for change in found if change.name == name), None)
 
-    def call(self, tool: str, /, **arguments: Any) -> str:
+    def call(self, tool: str, /, **arguments: Any) -> remote.Answer:
         """Have the server run a tool, by its own name for it, unjudged. Raises ToolError and ToolTimeout."""
         return _told(self._link.call(tool, arguments, self._timeout_seconds, self._heard(tool)))
 
-    async def acall(self, tool: str, /, **arguments: Any) -> str:
+    async def acall(self, tool: str, /, **arguments: Any) -> remote.Answer:
         """Like `call`, awaiting; when it is cancelled, so is the server's work."""
         return _told(await self._link.acall(tool, arguments, self._timeout_seconds, self._heard(tool)))
 
@@ -249,8 +249,8 @@ def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
     return Pins(config.state_folder() / "mcp" if folder is None else Path(folder), target.identity)
 
 
-def _told(said: Said) -> str:
-    return remote.answer(said.text, failed=said.failed)
+def _told(said: Said) -> remote.Answer:
+    return remote.answer(said.value, failed=said.failed)
 
 
 def connect(*servers: Any) -> Toolset:

@@ -9,6 +9,7 @@ from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.definitions import Change, Definition
+from agentkit.messages import Image
 from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, objection
 from agentkit.tooling.schema import GivenParameters
@@ -19,6 +20,9 @@ CHANGED, GONE = "mcp-changed", "mcp-gone"
 
 Levels = Mapping[str, SafetyLevel] | SafetyLevel
 """The level of each tool by its server's name for it, or that of all."""
+
+Answer = str | list[str | Image]
+"""What a call brings: a text, or texts and pictures in order."""
 
 _MOST_DESCRIPTION_CHARS = 8_000
 _ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -51,11 +55,11 @@ class Source(Protocol):
         """The word that the server goes by."""
         ...
 
-    def call(self, tool: str, /, **arguments: Any) -> str:
+    def call(self, tool: str, /, **arguments: Any) -> Answer:
         """What it answers, waited for."""
         ...
 
-    async def acall(self, tool: str, /, **arguments: Any) -> str:
+    async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """What it answers, awaited."""
         ...
 
@@ -94,14 +98,14 @@ class RemoteTool(Tool[..., Any]):
     remote_name: str
     """What the server calls the tool."""
 
-    def __call__(self, /, *args: Any, **arguments: Any) -> str:
+    def __call__(self, /, *args: Any, **arguments: Any) -> Answer:
         """What the server answers, waited for. Raises BadArguments, Blocked, ToolTimeout and ToolError."""
         checked, decision = self.decide(self._parameters.bind(args, arguments))
         if decision.denied:
             raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
         return self.server.call(self.remote_name, **checked)
 
-    async def _acall(self, **arguments: Any) -> str:
+    async def _acall(self, **arguments: Any) -> Answer:
         return await self.server.acall(self.remote_name, **arguments)
 
     def _judge_call(self, _arguments: Mapping[str, Any]) -> Decision:
@@ -129,11 +133,12 @@ def judged(server: str, name: str, change: Change | None, level: SafetyLevel) ->
     )
 
 
-def answer(said_text: str, *, failed: bool) -> str:
+def answer(said: Answer, *, failed: bool) -> Answer:
     """What a server said. Raises ToolError when it calls that a failure."""
     if failed:
-        raise ToolError(said_text or "The server says that it failed, and not why.")
-    return said_text
+        text = said if isinstance(said, str) else "\n".join(map(str, said))
+        raise ToolError(text or "The server says that it failed, and not why.")
+    return said
 
 
 def checked_levels(levels: Mapping[str, SafetyLevel | str] | SafetyLevel | str) -> Levels:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ConfigError, MissingExtra, ToolError
 from agentkit.levels import SafetyLevel
-from agentkit.mcp.definitions import Definition, text_of
+from agentkit.mcp.definitions import Definition, value_of
 from agentkit.mcp.gate import PATH, Gate
 from agentkit.mcp.keeper import kept
 from agentkit.mcp.target import Target
-from agentkit.messages import ToolResult
+from agentkit.messages import Image, ToolResult
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 
@@ -39,9 +39,9 @@ _MOST_CONNECTIONS = 256
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a server answered to a call, as text, and whether it calls it a failure."""
+    """What a server answered to a call, texts and pictures, and whether it calls it a failure."""
 
-    text: str
+    value: str | list[str | Image]
     failed: bool
 
 
@@ -74,7 +74,7 @@ class Connection:
         """Have the server run a tool; when this is cancelled, the server is told. Raises ToolError."""
         progress = None if on_progress is None else _hearing(on_progress)
         result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=progress))
-        return Said(text_of(result.content, result.structured_content), bool(result.is_error))
+        return Said(value_of(result.content, result.structured_content), bool(result.is_error))
 
     async def watch(self, when_changed: Callable[[], Awaitable[None]]) -> None:
         """Call back each time the server says that its tools are others now, as long as it does."""
@@ -348,7 +348,10 @@ def _told(result: ToolResult) -> types.CallToolResult:
 
     decision = {} if result.decision is None else result.decision.to_dict()
     about = {"agentkit/status": result.status, "agentkit/decision": decision}
-    return types.CallToolResult(content=[types.TextContent(text=result.content)], is_error=not result.ok, _meta=about)
+    given = [image.url.partition(";base64,") for image in result.images if image.url.startswith("data:")]
+    pictures = [types.ImageContent(data=data, mime_type=head.removeprefix("data:")) for head, _, data in given]
+    content: list[types.ContentBlock] = [types.TextContent(text=result.content), *pictures]
+    return types.CallToolResult(content=content, is_error=not result.ok, _meta=about)
 
 
 def _ask_of(context: Any, call: types.CallToolRequestParams) -> Ask | None:

@@ -89,6 +89,7 @@ def tokens_of(entry: Entry) -> int:
             tokens = tokens_in(text) + sum(map(_call_tokens, calls)) + _kept_tokens(entry.extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
+            tokens += _content_tokens(entry.images) if entry.images else 0
         case ToolSpec(name, description, parameters, strict_parameters):
             tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(strict_parameters or parameters)
         case OutputSchema(name, schema):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesVi
 from itertools import islice
 from typing import Any
 
-from agentkit.messages import READ_MORE, reading_call
+from agentkit.messages import READ_MORE, Image, reading_call
 from agentkit.redaction import redactor
 
 _DEEPEST = 60
@@ -30,37 +30,41 @@ _MARK_CHARS = 30
 _SPARE_CHARS = 50_000
 _LONG_CHARS = 50_000
 _NODE_CHARS = 20
+_MOST_IMAGES = 20
+_MOST_LOOKED_AT = 100
 _CUT = "…"
 _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
 
 def rendered(
     value: Any, max_chars: int, most_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
-) -> tuple[str, bool]:
-    """The value as text without secrets of at most `max_chars` characters, and whether something was left out.
+) -> tuple[str, bool, tuple[Image, ...]]:
+    """The value as text without secrets of at most `max_chars` characters, whether it was cut, and its pictures.
 
     Text stays as it is; everything else becomes JSON. Where something is left out, the text says how much. JSON
     stays JSON: a dictionary gets the key `truncated`, anything else becomes `{"truncated": true, "value": …}`.
-    NaN and infinities are written as text, bytes as UTF-8 text or base64. The work is bounded by `max_chars` too, and
-    by `most_values`: of so many values within the value, and no more, something is told. `clean` is a `redactor` that
-    is at hand.
+    NaN and infinities are written as text, bytes as UTF-8 text or base64; where a picture stands, the text says
+    `[image 1: image/png, 12 kB]`, or why it is not shown. The work is bounded by `max_chars` too, and by
+    `most_values`: of so many values within the value, and no more, something is told. `clean` is a `redactor` that is
+    at hand.
     """
     clean = clean or redactor()
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _bounded(str(value), max_chars, clean)
-        return printable(text), was_cut
+        return printable(text), was_cut, ()
     whole = _Renderer(clean, most_values, fair=False)
     tree = whole.tree(value, max_chars)
-    text = printable(_json(tree))
+    text = printable(tree if isinstance(value, Image) else _json(tree))
     if not whole.was_cut and len(text) <= max_chars:
-        return text, False
+        return text, False, tuple(whole.images)
     room = max_chars - _MARK_CHARS
     while True:
-        tree = _Renderer(clean, most_values, fair=True).tree(value, room)
+        fair = _Renderer(clean, most_values, fair=True)
+        tree = fair.tree(value, room)
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = printable(_json(marked))
         if len(text) <= max_chars:
-            return text, True
+            return text, True, tuple(fair.images)
         room = room * max_chars // (len(text) + _MARK_CHARS)
 
 
@@ -154,6 +158,7 @@ class _Renderer:
 
     def __init__(self, clean: Callable[[str], str], most_values: int, *, fair: bool) -> None:
         self.was_cut = False
+        self.images: list[Image] = []
         self._clean = clean
         self._values_left = most_values
         self._fair = fair
@@ -185,11 +190,29 @@ class _Renderer:
         if room <= 2 or len(self._open) >= _DEEPEST:
             self.was_cut = True
             return _CUT, 3
+        if isinstance(value, Image):
+            return self._image(value, room)
         self._open.add(id(value))
         try:
             return self._dict(simple, room) if isinstance(simple, Mapping) else self._list(simple, room)
         finally:
             self._open.remove(id(value))
+
+    def _image(self, image: Image, room: int) -> tuple[str, int]:
+        """What stands for a picture, which is shown beside the text unless there is no room for these words."""
+        told, number = str(image)[1:-1], len(self.images) + 1
+        words = f"[image {number}: {told}]"
+        if len(words) > room:
+            self.was_cut = True
+            return _CUT, 3
+        try:
+            checked = image.checked()
+        except ValueError as error:
+            return self._text(f"[{told}: not shown, {error}]", room)
+        if number > _MOST_IMAGES:
+            return self._text(f"[{told}: not shown, it is one of more than {_MOST_IMAGES}]", room)
+        self.images.append(checked)
+        return self._text(words, room)
 
     def _text(self, text: str, room: int) -> tuple[str, int]:
         text, was_cut = _bounded(text, room, self._clean)
@@ -318,11 +341,26 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _dumped(model: Any) -> Any:
-    """A pydantic model as data: as it writes itself to JSON, or, when it cannot, as Python values."""
+    """A pydantic model as data: as it writes itself to JSON, or, when it cannot, as Python values. Pictures stay."""
+    kept = {name: value for name, value in getattr(model, "__dict__", {}).items() if _has_image(value)}
+    if "root" in kept:  # which no other model can have
+        return kept["root"]
+    left_out = {"exclude": set(kept)} if kept else {}
     try:
-        return model.model_dump(mode="json")
+        data = model.model_dump(mode="json", **left_out)
     except ValueError:
-        return model.model_dump()
+        data = model.model_dump(**left_out)
+    return {**data, **kept} if kept else data
+
+
+def _has_image(value: Any, levels: int = 8) -> bool:
+    """Whether there is a picture in the value, as far as a look into it says."""
+    if isinstance(value, str | int | float | Image | None) or not levels:
+        return isinstance(value, Image)
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list | tuple | set):
+        inner = getattr(value, "__dict__", {}).values()
+    return any(_has_image(each, levels - 1) for each in islice(inner, _MOST_LOOKED_AT))
 
 
 def _key(key: Any) -> str:

@@ -39,21 +39,22 @@ def returned(
 ) -> ToolResult:
     """What a function returned after `seconds`, without secrets, told in at most `max_chars` characters.
 
-    A dictionary speaks for itself: its `status`, when that is one of the status words, or its `error`. When something
-    was left out, `whole` is the text in at most 1,000,000 characters, of at most 40,000 values, without secrets too.
+    Pictures are shown beside the text, whatever its length. A dictionary speaks for itself: its `status`, when that is
+    one of the status words, or its `error`. When something was left out, `whole` is the text in at most 1,000,000
+    characters, of at most 40,000 values, without secrets too.
     """
     clean = redactor()
     value = redact_value(value, clean)
     status, error = _standing(value)
     if type(value) is str:
-        content, was_cut = rendered(value, max_chars, clean=str)
+        content, was_cut, images = rendered(value, max_chars, clean=str)
     else:
-        content, was_cut = rendered(value, max_chars, clean=clean)
+        content, was_cut, images = rendered(value, max_chars, clean=clean)
         content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
     whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
     told = _without_secrets(decision, clean)
-    return ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole)
+    return ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole, images=images)
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:

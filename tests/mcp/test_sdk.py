@@ -13,6 +13,7 @@ from agentkit.errors import ConfigError, ToolError
 from agentkit.mcp import MCPServer
 from agentkit.mcp.sdk import Connection, Said, _State, connected
 from agentkit.mcp.target import Target, target_of
+from agentkit.messages import Image
 
 
 def offering(*blocks, structured=None, failed=False, pages=1):
@@ -40,31 +41,35 @@ def said_by(server):
 
 
 PICTURE = types.ImageContent(data="aGVsbG8=", mime_type="image/png")
+SEEN = [Image("data:image/png;base64,aGVsbG8=")]
+SOUND = types.AudioContent(data="aGVsbG8=", mime_type="audio/wav")
 LINK = types.ResourceLink(name="a", uri="file:///a.txt")
 TEXT = types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///a.txt", text="inside"))
 BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b.bin", blob="aGVsbG8="))
 
 
 @pytest.mark.parametrize(
-    ("blocks", "text"),
+    ("blocks", "value"),
     [
         ([types.TextContent(text="one"), types.TextContent(text="two")], "one\ntwo"),
-        ([PICTURE], "[image, image/png, 6 bytes: not shown]"),
+        ([PICTURE], SEEN),
+        ([types.TextContent(text="one"), PICTURE, LINK], ["one", *SEEN, "[a link to file:///a.txt]"]),
+        ([SOUND], "[audio, audio/wav, 6 bytes: not shown]"),
         ([LINK], "[a link to file:///a.txt]"),
         ([TEXT], "inside"),
         ([BLOB], "[binary data of file:///b.bin]"),
         ([], ""),
     ],
 )
-def test_contents(blocks, text):
-    """Texts are told as they are; pictures, sounds and files are named."""
-    assert said_by(offering(*blocks)) == Said(text, failed=False)
+def test_contents(blocks, value):
+    """Texts are told as they are, pictures are shown beside them; sounds and files are named."""
+    assert said_by(offering(*blocks)) == Said(value, failed=False)
 
 
 def test_structured_content():
     """Structured content is told as JSON, where no text says the same."""
-    assert said_by(offering(structured={"city": "Huế"})).text == '{"city": "Huế"}'
-    assert said_by(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).text == "Huế"
+    assert said_by(offering(structured={"city": "Huế"})).value == '{"city": "Huế"}'
+    assert said_by(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).value == "Huế"
 
 
 def test_a_failure_without_words():

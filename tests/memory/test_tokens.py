@@ -75,6 +75,7 @@ def test_tokens_add_up(one: str, other: str) -> None:
         (AssistantMessage("", (ToolCall("call_1", "add", "{}", {"signature": "x" * 5_000}),)), 1_000),
         (AssistantMessage("", extra={"reasoning": [{"encrypted_content": "x" * 5_000, "index": 1}]}), 1_000),
         (ToolMessage("call_1", "add", "x" * 1_000), 200),
+        (ToolMessage("call_1", "look", "", images=(Image("data:x"), Image("data:y", "low"))), 1_100),
         (ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}}), 30),
         (ToolSpec("add", "Add.", {}, {"type": "object", "properties": {"a": {"type": "integer"}}}), 25),
         (OutputSchema("sum", {"type": "object", "properties": {"total": {"type": "integer"}}}), 25),

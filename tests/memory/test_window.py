@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -168,6 +169,20 @@ def test_pictures_keep_their_place() -> None:
     assert first.content[1:3] == prompt.content
     assert [type(part) for part in first.content] == [str, str, Image, str]
     assert fit([*conversation(9), prompt], 300).messages[0].content[1:] == prompt.content
+
+
+def test_old_pictures_of_results_go_first() -> None:
+    """Of results that are too much, the old ones lose their pictures, and say so; the newest ones keep theirs."""
+    messages: list[Message] = [UserMessage("Watch.")]
+    for number in range(9):
+        *before, result = iteration(number, 20)
+        messages += [*before, replace(result, images=(Image("data:x"),))]
+    fitted = fit(messages, 6_500)
+    shown = [bool(message.images) for message in fitted.messages if isinstance(message, ToolMessage)]
+    assert shown == sorted(shown)
+    assert 3 <= sum(shown) < 9
+    assert "its pictures are left out" in fitted.messages[2].content
+    assert fitted.left_out == 0
 
 
 def test_a_conversation_without_a_prompt_is_cut_too() -> None:

@@ -30,7 +30,7 @@ ROOM = 50_000
 
 def told(value: Any) -> Any:
     """What a reader of the JSON text finds in it; the text must be valid JSON and uncut."""
-    text, was_cut = rendered(value, ROOM)
+    text, was_cut, _ = rendered(value, ROOM)
     assert not was_cut
     return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
 
@@ -199,8 +199,8 @@ def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
 
 def test_text_stays_as_it_is() -> None:
     """Text is told as it is, without quotes."""
-    assert rendered("Xin chào\n", ROOM) == ("Xin chào\n", False)
-    assert rendered("a\ud800b", ROOM) == ("a\ufffdb", False)
+    assert rendered("Xin chào\n", ROOM) == ("Xin chào\n", False, ())
+    assert rendered("a\ud800b", ROOM) == ("a\ufffdb", False, ())
 
 
 def test_json_is_written_for_readers_of_any_language() -> None:
@@ -225,7 +225,7 @@ def test_very_deep_values_are_cut_at_a_depth() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    text, was_cut = rendered(deep, ROOM)
+    text, was_cut, _ = rendered(deep, ROOM)
     assert was_cut
     assert "…" in text
     assert json.loads(text)["truncated"] is True
@@ -233,7 +233,7 @@ def test_very_deep_values_are_cut_at_a_depth() -> None:
 
 def test_long_text_keeps_head_and_tail_and_counts_what_is_missing() -> None:
     """Text beyond its bound keeps its beginning and its end, 80 to 20, and a line says how much is missing."""
-    text, was_cut = rendered("a" * 5_000 + "z" * 5_000, 1_000)
+    text, was_cut, _ = rendered("a" * 5_000 + "z" * 5_000, 1_000)
     assert was_cut
     assert len(text) == 1_000
     head, note, tail = text.split("\n")
@@ -253,7 +253,7 @@ def test_text_is_cut_to_any_length(max_chars: int) -> None:
 def test_a_cut_record_keeps_its_keys_and_its_small_values() -> None:
     """A dictionary that is too long keeps all its keys; the long values share the room and say what is missing."""
     value = {"command": "ls", "output": "o" * 10**6, "stdout": "s" * 10**6, "stderr": "", "return_code": 0}
-    text, was_cut = rendered(value, 10_000)
+    text, was_cut, _ = rendered(value, 10_000)
     found = json.loads(text)
     assert was_cut
     assert list(found) == ["command", "output", "stdout", "stderr", "return_code", "truncated"]
@@ -266,7 +266,7 @@ def test_a_cut_record_keeps_its_keys_and_its_small_values() -> None:
 def test_a_cut_list_keeps_whole_items_of_head_and_tail() -> None:
     """A list that is too long keeps its first and its last items, 80 to 20, and counts the ones between."""
     rows = [{"id": number, "name": f"row {number}"} for number in range(10_000)]
-    text, was_cut = rendered(rows, 10_000)
+    text, was_cut, _ = rendered(rows, 10_000)
     found = json.loads(text)
     items = found["value"]
     note = next(index for index, item in enumerate(items) if isinstance(item, str))
@@ -280,7 +280,7 @@ def test_a_cut_list_keeps_whole_items_of_head_and_tail() -> None:
 
 def test_a_cut_mapping_counts_its_missing_entries() -> None:
     """A large dictionary keeps its first and last entries and counts the ones between."""
-    text, _ = rendered({f"key {number}": number for number in range(10_000)}, 5_000)
+    text, _, _ = rendered({f"key {number}": number for number in range(10_000)}, 5_000)
     found = json.loads(text)
     assert next(iter(found)) == "key 0"
     assert list(found)[-2:] == ["key 9999", "truncated"]
@@ -290,7 +290,7 @@ def test_a_cut_mapping_counts_its_missing_entries() -> None:
 def test_a_mapping_that_cannot_be_read_backwards_keeps_its_head() -> None:
     """A mapping of another kind than dict is read from its beginning only, and only as far as there is room."""
     squares = Squares(1_000_000)
-    text, _ = rendered(squares, 5_000)
+    text, _, _ = rendered(squares, 5_000)
     assert json.loads(text)["3"] == 9
     assert squares.asked < 5_000
 
@@ -298,7 +298,7 @@ def test_a_mapping_that_cannot_be_read_backwards_keeps_its_head() -> None:
 def test_cut_bytes_say_how_many_are_missing() -> None:
     """Bytes beyond the bound are cut before they are decoded."""
     for value in (b"a" * 10**6, b"\xff" * 10**6, "é".encode() * 10**6):
-        text, was_cut = rendered(value, 1_000)
+        text, was_cut, _ = rendered(value, 1_000)
         assert was_cut
         assert "bytes left out" in json.loads(text)["value"]
 
@@ -324,7 +324,7 @@ def test_a_huge_value_costs_neither_seconds_nor_gigabytes(kind: str) -> None:
     value = HUGE[kind]()
     started = time.perf_counter()
     tracemalloc.start()
-    text, was_cut = rendered(value, ROOM // 10)
+    text, was_cut, _ = rendered(value, ROOM // 10)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert was_cut
@@ -356,7 +356,7 @@ values = st.recursive(
 @given(values, st.integers(100, 2_000))
 def test_any_value_fits_any_bound_as_valid_json(value: Any, max_chars: int) -> None:
     """Whatever the value and the bound, the text fits, can be encoded, is valid JSON, and says when it was cut."""
-    text, was_cut = rendered(value, max_chars)
+    text, was_cut, _ = rendered(value, max_chars)
     assert len(text) <= max_chars
     text.encode()
     if not isinstance(value, str):
@@ -407,7 +407,7 @@ def test_all_missing_characters_are_counted() -> None:
 def test_a_note_that_names_a_handle_says_where_to_read_on() -> None:
     """The note in a cut text names the handle and the first character that is missing; the text grows no longer."""
     whole = "".join(f"line {number}\n" for number in range(5_000))
-    cut, _ = rendered(whole, 1_000)
+    cut, _, _ = rendered(whole, 1_000)
     text = naming_handle(cut, "call_1")
     head, note, tail = (
         text.partition("\n[… ")[0],
@@ -450,7 +450,7 @@ def test_a_handle_stands_below_what_has_no_room_for_a_note(text: str) -> None:
 )
 def test_a_value_of_very_many_values_is_told_in_part(value: Any) -> None:
     """Beyond so many values nothing more is told, however short they are, and the JSON says that it was cut."""
-    text, was_cut = rendered(value, 1_000_000, 500)
+    text, was_cut, _ = rendered(value, 1_000_000, 500)
     assert was_cut
     assert json.loads(text)["truncated"] is True
     assert 1_000 < len(text) < 5_000

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from agentkit.agents.running.plan import Lead
 from agentkit.decisions import Label
 from agentkit.events import ToolCallFinished
-from agentkit.messages import ToolCall, ToolResult
+from agentkit.messages import Image, ToolCall, ToolResult
 from agentkit.slotted import dataclass
 from agentkit.tooling.result import with_handle
 
@@ -98,10 +98,17 @@ def _told_at(repeated_calls: int) -> int:
 
 def _said(result: ToolResult) -> str:
     """What a result says, without our notes and without the handle, which is another one for each call."""
-    if result.whole is not None:
-        return result.whole
     said, _, note = result.content.rpartition(_NOTE)
-    return said if note == f"{_AGAIN}.]" or note.startswith(_EDITED) else result.content
+    is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
+    told = result.whole if result.whole is not None else said if is_ours else result.content
+    return f"{told}{_digest(result.images)}" if result.images else told
+
+
+def _digest(images: Sequence[Image]) -> str:
+    """What tells pictures apart that are told in the same words."""
+    import hashlib
+
+    return hashlib.sha256(" ".join(image.url for image in images).encode(errors="replace")).hexdigest()
 
 
 def _key(call: ToolCall) -> _Key:

@@ -140,7 +140,8 @@ def _told(message: Message, specs: Mapping[str, ToolSpec]) -> Message:
     """A message in text alone. Only results are markup in what is not the model's own; anything else is quoted."""
     match message:
         case ToolMessage(_, name, content):
-            return UserMessage(f"<RESULT: {quoted(name)}>\n{quoted(content)}\n</RESULT>")
+            result = f"<RESULT: {quoted(name)}>\n{quoted(content)}\n</RESULT>"
+            return UserMessage((result, *message.images) if message.images else result)
         case UserMessage(content):
             return UserMessage(_quoted_content(content))
         case AssistantMessage(text, (_, *_) as calls):

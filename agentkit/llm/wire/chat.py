@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
@@ -11,12 +12,15 @@ from agentkit.llm.wire.writing import Entry, Written
 from agentkit.messages import AssistantMessage, Image, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from agentkit.messages import Content, Message, OutputSchema, Request, Response, ToolCall, ToolSpec
 
 _LEFT_OUT = {"audio", "executed_tools", "channel"}
 """Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools."""
+
+PICTURES_OF = "[What follows are the pictures in the result of"
+"""How a message begins that shows the pictures of a tool's result."""
 
 
 class ChatCompletions:
@@ -30,6 +34,8 @@ class ChatCompletions:
         """The request as the body of a POST to `path`."""
         before = before or Written()
         messages = before.entries(request.messages, _encode_message)
+        if len(messages) > len(request.messages):
+            messages = _with_pictures_last(request.messages, messages)
         if request.instruction:
             messages.insert(0, Entry({"role": "system", "content": reading.well_formed(request.instruction)}))
         body: dict[str, Any] = {"model": model, "messages": messages}
@@ -58,7 +64,8 @@ def encode_message(message: Message) -> dict[str, Any]:
         case AssistantMessage():
             return _encode_answer(message)
         case ToolMessage(call_id, _, content):
-            return {"role": "tool", "tool_call_id": call_id, "content": reading.well_formed(content)}
+            shown: Content = (content, *message.images) if message.images else content
+            return {"role": "tool", "tool_call_id": call_id, "content": _encode_content(shown)}
     return {"role": "system", "content": reading.well_formed(message.text)}
 
 
@@ -96,8 +103,30 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function, **call.extra}
 
 
-def _encode_message(message: Message) -> tuple[dict[str, Any]]:
-    return (encode_message(message),)
+def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
+    """The message as it is sent: in the results of tools this protocol has text only, so pictures are a user's."""
+    if not isinstance(message, ToolMessage) or not message.images:
+        return (encode_message(message),)
+    told = (
+        f"{PICTURES_OF} the call {message.call_id} of {message.name or 'a tool'}, in their order. No user said this.]"
+    )
+    shown = UserMessage((told, *message.images))
+    return encode_message(replace(message, images=())), encode_message(shown)
+
+
+def _with_pictures_last(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Entry]:
+    """The entries, of which the pictures of results stand behind the last result in a row: nothing may part those."""
+    ordered: list[Entry] = []
+    waiting: list[Entry] = []
+    rest = iter(entries)
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            ordered += waiting
+            waiting = []
+        ordered.append(next(rest))
+        if isinstance(message, ToolMessage) and message.images:
+            waiting.append(next(rest))
+    return ordered + waiting
 
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:

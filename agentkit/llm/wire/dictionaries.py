@@ -33,7 +33,9 @@ def typed(entry: Mapping[str, Any]) -> Message:
         case "assistant":
             return read_message(entry)
         case "tool":
-            return ToolMessage(word(entry.get("tool_call_id")), word(entry.get("name")), text_of(content))
+            images = _images(content) if isinstance(content, list) else ()
+            call_id, name = word(entry.get("tool_call_id")), word(entry.get("name"))
+            return ToolMessage(call_id, name, text_of(content), images=images)
     raise ValueError(f"A message's role is user, system, developer, assistant or tool, not {role!r}")
 
 
@@ -94,6 +96,12 @@ def _content(content: object) -> Content:
     if not isinstance(content, list | tuple):
         return text_of(content)
     return tuple(_part(part) for part in content)
+
+
+def _images(parts: Iterable[object]) -> tuple[Image, ...]:
+    """The pictures among the parts of a tool's result, of which others than texts and pictures were never told."""
+    shown = (part for part in parts if isinstance(part, Image) or "image_url" in dictionary(part))
+    return tuple([image for image in map(_part, shown) if isinstance(image, Image)])
 
 
 def _part(part: object) -> str | Image:

@@ -113,7 +113,8 @@ def _encode_message(message: Message) -> list[dict[str, Any]]:
         case AssistantMessage():
             return _encode_answer(message)
         case ToolMessage(call_id, _, text):
-            return [{"type": "function_call_output", "call_id": call_id, "output": reading.well_formed(text)}]
+            output = _encode_content((text, *message.images) if message.images else text)
+            return [{"type": "function_call_output", "call_id": call_id, "output": output}]
     return [{"role": "system", "content": reading.well_formed(message.text)}]
 
 

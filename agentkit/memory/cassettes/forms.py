@@ -88,7 +88,7 @@ def message_form(message: Message) -> str:
             said = {"assistant": text} if text or not calls else {}
             return _text(said | {f"call {n}": [call.name, arguments(call)] for n, call in enumerate(calls, 1)})
         case ToolMessage(name=name, content=content):
-            return _text({f"result of {name}": content})
+            return _text({f"result of {name}": _content((content, *message.images) if message.images else content)})
         case user:
             return _text({"user": _content(user.content)})
 

@@ -16,7 +16,7 @@ MESSAGES = st.one_of(
     st.builds(SystemMessage, TEXTS),
     st.builds(UserMessage, TEXTS | st.lists(TEXTS | IMAGES, min_size=1).map(tuple)),
     st.builds(AssistantMessage, TEXTS, st.lists(CALLS, unique_by=lambda call: call.id, max_size=3).map(tuple)),
-    st.builds(ToolMessage, TEXTS, st.just(""), TEXTS),
+    st.builds(ToolMessage, TEXTS, st.just(""), TEXTS, images=st.lists(IMAGES, max_size=2).map(tuple)),
 )
 
 

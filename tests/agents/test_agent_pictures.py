@@ -1,0 +1,312 @@
+"""What does a model see of the pictures that tools return?"""
+
+import asyncio
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import BaseModel, RootModel
+
+from agentkit import Agent, Image, Limits, Session, tool
+from agentkit.decisions import Label
+from agentkit.llm.client import LLM
+from agentkit.mcp import MCPServer
+from agentkit.mcp.serving import ToolServer
+from agentkit.memory.cassettes.forms import message_form
+from agentkit.messages import ToolMessage
+from agentkit.redaction import redact
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+PICTURE = Image.read(PNG)
+OTHER = Image.read(PNG + bytes(3))
+WORDS = "[image 1: image/png, 72 bytes]"
+
+
+@dataclass
+class Page:
+    """A page of a document."""
+
+    number: int
+    picture: Image
+
+
+class Sheet(BaseModel):
+    """A page of a document, checked."""
+
+    number: int
+    picture: Image
+
+
+class Book(BaseModel):
+    """Pages in a row."""
+
+    sheets: list[Sheet]
+
+
+class Album(RootModel[list[Image]]):
+    """Nothing but pictures."""
+
+
+class Shot(NamedTuple):
+    """A picture and where it is of."""
+
+    place: str
+    picture: Image
+
+
+# what a tool returns, what the model is told, how many pictures it sees
+RETURNED: dict[str, tuple[Any, str, int]] = {
+    "a picture": (PICTURE, WORDS, 1),
+    "a text and a picture": (["The screen:", PICTURE], f'["The screen:", "{WORDS}"]', 1),
+    "a dictionary": ({"page": 3, "picture": PICTURE}, f'{{"page": 3, "picture": "{WORDS}"}}', 1),
+    "a dataclass": (Page(3, PICTURE), f'{{"number": 3, "picture": "{WORDS}"}}', 1),
+    "a named tuple": (Shot("Hue", PICTURE), f'{{"place": "Hue", "picture": "{WORDS}"}}', 1),
+    "a model": (Sheet(number=3, picture=PICTURE), f'{{"number": 3, "picture": "{WORDS}"}}', 1),
+    "models in a model": (
+        Book(sheets=[Sheet(number=3, picture=PICTURE)]),
+        f'{{"sheets": [{{"number": 3, "picture": "{WORDS}"}}]}}',
+        1,
+    ),
+    "a model of pictures": (Album([PICTURE]), f'["{WORDS}"]', 1),
+    "several": ([PICTURE, OTHER], f'["{WORDS}", "[image 2: image/png, 75 bytes]"]', 2),
+    "an address": (Image("https://example.com/cat.png"), "[image 1: https://example.com/cat.png]", 1),
+    "a wrong name for its type": (Image(PICTURE.url.replace("png", "jpg", 1)), "[image 1: image/jpg, 72 bytes]", 1),
+}
+
+
+def looker(*tools, llm, **options):
+    """An agent that looks at what these tools return."""
+    return Agent("looker", tools=tools, llm=llm, **options)
+
+
+def returning(value, name="screenshot"):
+    """A tool that returns a value."""
+
+    def look() -> Any:
+        return value
+
+    return tool(look, name=name)
+
+
+def urls(parts):
+    """The addresses of the pictures among the parts of a message, in either protocol."""
+    found = [part["image_url"] for part in parts if "image_url" in part]
+    return [each["url"] if isinstance(each, dict) else each for each in found]
+
+
+@pytest.mark.parametrize(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
+def test_a_picture_is_seen_over_chat_completions(value, told, count):
+    """The result of a tool is text there, and its pictures follow in a message that names the call."""
+    with FakeServer(call("screenshot"), "A cat.") as server:
+        helper = looker(returning(value), llm=LLM(base_url=server.base_url, model="any"))
+        assert helper("What is on the screen?") == "A cat."
+        result, shown = server.requests[1].json["messages"][-2:]
+    assert (result["role"], result["content"]) == ("tool", told)
+    assert shown["role"] == "user"
+    assert result["tool_call_id"] in shown["content"][0]["text"]
+    assert len(urls(shown["content"])) == count
+    assert all(url.startswith(("data:image/png;base64,", "https:")) for url in urls(shown["content"]))
+
+
+@pytest.mark.parametrize(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
+def test_a_picture_is_seen_over_responses(value, told, count):
+    """The pictures are a part of the tool's result there."""
+    with FakeServer(call("screenshot"), "A cat.") as server:
+        llm = LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol="responses")
+        assert looker(returning(value), llm=llm)("What is on the screen?") == "A cat."
+        output = server.requests[1].json["input"][-1]["output"]
+    assert output[0] == {"type": "input_text", "text": told}
+    assert len(urls(output)) == count
+
+
+def test_pictures_part_no_results():
+    """All results of an answer's calls come first, then the pictures of each, and requests repeat them unchanged."""
+    with FakeServer([call("one"), call("two"), call("three")], call("one"), "Done.") as server:
+        llm = LLM(base_url=server.base_url, model="any")
+        tools = returning(PICTURE, "one"), returning("text", "two"), returning(OTHER, "three")
+        looker(*tools, llm=llm)("Look at all.")
+        second, third = (request.json["messages"] for request in server.requests[1:])
+    assert [entry["role"] for entry in second] == ["system", "user", "assistant", *["tool"] * 3, "user", "user"]
+    assert [urls(entry["content"]) for entry in second[-2:]] == [[PICTURE.url], [OTHER.url]]
+    assert third[: len(second)] == second
+    assert [entry["role"] for entry in third[len(second) :]] == ["assistant", "tool", "user"]
+
+
+# what a server says to a body with a picture of a tool, with which status
+BLIND = {
+    "OpenAI": (400, "Invalid content type. image_url is only supported by certain models."),
+    "DeepSeek": (400, "messages[3]: unknown variant `image_url`, expected `text` at line 1 column 9"),
+    "OpenRouter": (404, "No endpoints found that support image input"),
+    "llama.cpp": (400, "Output of tool call should be 'Input text'"),
+    "vLLM": (400, "any is not a multimodal model"),
+    "Groq": (400, "messages[3].content must be a string"),
+    "Anthropic": (400, "messages.1.content.2: Could not process image"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize(("status", "said"), BLIND.values(), ids=BLIND)
+def test_a_model_that_cannot_see_is_told(protocol, status, said):
+    """Where pictures of tools are refused, words stand in their place, from then on at once."""
+    with FakeServer(call("screenshot"), fail(status, said), "I see words.", call("screenshot"), "Still.") as server:
+        llm = LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol=protocol)
+        helper = looker(returning(PICTURE), llm=llm)
+        assert helper("What is on the screen?") == "I see words."
+        assert helper("And now?") == "Still."
+        body = json.dumps(server.requests[2].json)
+    assert "data:image" not in body
+    assert WORDS in body
+    assert "was given the text alone" in body
+    assert llm.describe().adjustments == ("pictures in the results of tools are told in words",)
+
+
+def test_a_picture_of_the_user_stays():
+    """What a user wants to be seen is never left out in silence."""
+    said = "image_url is only supported by certain models"
+    with FakeServer(call("screenshot"), fail(400, said), fail(400, said)) as server:
+        helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any"))
+        result = helper.run(["Is it this?", OTHER])
+        assert "certain models" in str(result.error)
+        assert OTHER.url in json.dumps(server.requests[2].json)
+
+
+def test_a_server_that_wants_an_answer_before_a_user():
+    """Servers of Mistral's models, which take no user behind a tool, get an answer between, and the picture."""
+    said = "Unexpected role 'user' after role 'tool'"
+    with FakeServer(call("screenshot"), fail(400, said), "A cat.") as server:
+        helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any"))
+        assert helper("What is on the screen?") == "A cat."
+        sent = server.requests[2].json["messages"]
+    assert [entry["role"] for entry in sent[-3:]] == ["tool", "assistant", "user"]
+    assert urls(sent[-1]["content"]) == [PICTURE.url]
+
+
+def test_a_model_without_tool_calling_sees():
+    """Told in text, the result of a tool has its pictures beside it."""
+    with FakeServer("<TOOL: screenshot></TOOL>", "A cat.") as server:
+        llm = LLM(base_url=server.base_url, model="any", tool_calling="text")
+        assert looker(returning(PICTURE), llm=llm)("What is on the screen?") == "A cat."
+        content = server.requests[1].json["messages"][-1]["content"]
+    assert WORDS in content[0]["text"]
+    assert urls(content) == [PICTURE.url]
+
+
+FLAWED = {
+    "too long": (Image.read(PNG + bytes(3_750_000)), "[image/png, 3.8 MB: not shown, it has more than 3.75 MB"),
+    "another type": (Image("data:image/svg+xml;base64,PHN2Zy8+"), "models read PNG, JPEG, GIF and WebP"),
+    "no base64": (Image("data:image/png;base64,iVBOR*"), "its data are not base64"),
+    "plain data": (Image("data:image/svg+xml,<svg/>"), "neither an https: address nor a data: URL"),
+    "a file": (Image("file:///etc/passwd"), "neither an https: address nor a data: URL"),
+    "too many": ([PICTURE] * 21, "[image/png, 72 bytes: not shown, it is one of more than 20]"),
+}
+
+
+@pytest.mark.parametrize(("value", "told"), FLAWED.values(), ids=FLAWED)
+def test_what_no_provider_takes_is_told_in_words(value, told):
+    """A picture for which a provider would refuse the whole conversation is not shown, and the model reads why."""
+    result = returning(value).invoke({})
+    assert told in result.content
+    assert len(result.images) == (20 if isinstance(value, list) else 0)
+
+
+def test_the_length_of_a_picture_is_none_of_the_text():
+    """Pictures take no room from the text; one for whose words there is no room is not shown."""
+    large = Image.read(PNG + bytes(1_000_000))
+    result = tool(lambda: {"text": "x" * 900, "picture": large}, name="t", max_chars=1_000).invoke({})
+    assert (result.status, len(result.images)) == ("ok", 1)
+    pages = [{"page": number, "picture": PICTURE} for number in range(15)]
+    result = tool(lambda: pages, name="t", max_chars=500).invoke({})
+    assert result.status == "truncated"
+    assert [f"[image {number}:" in result.content for number in (1, len(result.images), len(result.images) + 1)] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_direct_call_gives_the_picture():
+    """Code of one's own gets what the function returned."""
+    assert returning(PICTURE)() is PICTURE
+    assert returning(PICTURE).invoke({}).value is PICTURE
+
+
+def test_history_goes_out_and_in():
+    """The dictionaries of a history hold the pictures of results, and give them back."""
+    first = looker(returning(PICTURE), llm=ScriptedLLM(call("screenshot"), "A cat."))
+    first("What is on the screen?")
+    json.dumps(first.history)
+    with FakeServer("White.") as server:
+        second = looker(llm=LLM(base_url=server.base_url, model="any"))
+        second.history = first.history
+        second("Which colour?")
+        sent = server.requests[0].json["messages"]
+    assert [entry["role"] for entry in sent[1:]] == ["user", "assistant", "tool", "user", "assistant", "user"]
+    assert urls(sent[4]["content"]) == [PICTURE.url]
+
+
+def test_a_session_keeps_pictures(tmp_path):
+    """A conversation that goes on in another process still shows what a tool returned, whatever looks like a secret."""
+    path = tmp_path / "talk.db"
+    hidden = Image.read(PNG + bytes(2) + base64.b64decode("/AKIA234567ABCDEFGHIJ/AA"))
+    assert redact(hidden.url) != hidden.url
+    looker(returning(hidden), llm=ScriptedLLM(call("screenshot"), "A cat."), session=Session.open(path))("Look.")
+    with FakeServer("White.") as server:
+        looker(llm=LLM(base_url=server.base_url, model="any"), session=Session.open(path))("Which colour?")
+        assert hidden.url in json.dumps(server.requests[0].json)
+
+
+def test_a_cassette_keeps_pictures(tmp_path):
+    """A run that is replayed shows the pictures that were recorded, and another picture is another question."""
+    path = tmp_path / "run.cassette"
+    with record(path):
+        looker(returning(PICTURE), llm=ScriptedLLM(call("screenshot"), "A cat."))("Look.")
+    with replay(path):
+        result = looker(returning(OTHER), llm=ScriptedLLM("Never said."))("Look.")
+    assert result == "A cat."
+    told = [ToolMessage("a", "screenshot", WORDS, images=(picture,)) for picture in (PICTURE, OTHER)]
+    assert message_form(told[0]) != message_form(told[1])
+
+
+@pytest.mark.parametrize("name", ["screenshot", "page"])
+def test_pictures_pass_over_mcp(name):
+    """Our tools give an MCP client their pictures, those of a server's tools are seen, and stay untrusted."""
+    tools = returning(PICTURE), returning({"page": 3, "picture": PICTURE}, "page")
+    server = ToolServer(tools).protocol_server()
+    with MCPServer(server, level="safe") as remote, FakeServer(call(name), "A cat.") as model:
+        result = looker(remote, llm=LLM(base_url=model.base_url, model="any")).run("Look.")
+        assert urls(model.requests[1].json["messages"][-1]["content"]) == [PICTURE.url]
+        assert remote.call(name)[-1] == PICTURE
+    assert result.tool_calls[0].result.labels == {Label.UNTRUSTED}
+
+
+def test_another_picture_is_another_result():
+    """A tool that returns ever new pictures of one size repeats nothing; one that returns the same one does."""
+
+    def run(pictures):
+        shots = iter(pictures)
+
+        def screenshot() -> Image:
+            """Take a picture."""
+            return next(shots)
+
+        script = [call("screenshot")] * 6, "Done."
+        llm = ScriptedLLM(*script[0], script[1])
+        return looker(screenshot, llm=llm).run("Watch.", limits=Limits(repeated_calls=3))
+
+    new = run([Image.read(PNG + bytes([number])) for number in range(6)])
+    assert (new.status, "[Note" in str(new.messages)) == ("done", False)
+    assert "[Note" in str(run([PICTURE] * 6).messages)
+
+
+def test_awaiting_and_streaming():
+    """Every way to run an agent shows the pictures of its tools."""
+    for way in ("arun", "stream"):
+        llm = ScriptedLLM(call("screenshot"), "A cat.")
+        helper = looker(returning(PICTURE), llm=llm)
+        asyncio.run(helper.arun("Look.")) if way == "arun" else list(helper.stream("Look."))
+        assert llm.requests[1].messages[-1].images == (PICTURE,)
