@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentkit.tooling import arguments as reading
@@ -15,6 +15,10 @@ from agentkit.tooling.strict import Schema
 
 _ELSEWHERE = {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties", "dependentSchemas"}
 """Where a schema may name more properties than it lists."""
+
+_CHOSEN = {"enum", "const"}
+_COMBINED = {"allOf", "anyOf", "oneOf", "$ref"}
+"""Where a value must fit other schemas too."""
 
 _LIMITS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool], str]] = {
     "minimum": ((int, float), lambda value, limit: value >= limit, "at least {}"),
@@ -79,12 +83,16 @@ class _Check:
         return self._known[key]
 
     def _found(self, value: Any, schema: Schema) -> list[Fault]:
-        if value is not None and _is_same(value, schema.get("default")):
+        if "default" in schema and value is not None and _is_same(value, schema["default"]):
             return []
-        if not is_of(value, _kinds(schema)) or not _is_choice(value, schema):
+        if not is_of(value, _kinds(schema)) or (schema.keys() & _CHOSEN and not _is_choice(value, schema)):
             return [((), f"should be {reading.expected(schema)}", value)]
-        inner = (*self._entries(value, schema), *self._values(value, schema), *self._others(value, schema))
-        return [*_beyond_limits(value, schema), *inner]
+        found = list(self._others(value, schema)) if schema.keys() & _COMBINED else []
+        if isinstance(value, Mapping):
+            found += self._values(value, schema)
+        elif isinstance(value, list | tuple):
+            found += self._entries(value, schema)
+        return [*_beyond_limits(value, schema), *found] if schema.keys() & _LIMITS.keys() else found
 
     def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:
         """What is wrong by the schemas that this one refers to, or is a union or the whole of."""
@@ -97,15 +105,13 @@ class _Check:
                 inside = [faults for faults in tried if all(path for path, _, _ in faults)]
                 yield from min(inside, key=len) if inside else [((), f"should be {reading.expected(schema)}", value)]
 
-    def _entries(self, value: Any, schema: Schema) -> Iterator[Fault]:
+    def _entries(self, value: Sequence[Any], schema: Schema) -> Iterator[Fault]:
         places = schema.get("prefixItems", ())
-        for place, entry in enumerate(value) if isinstance(value, list | tuple) else ():
+        for place, entry in enumerate(value):
             asked = places[place] if place < len(places) else schema.get("items", True)
             yield from _under(place, self.faults(entry, asked))
 
-    def _values(self, value: Any, schema: Schema) -> Iterator[Fault]:
-        if not isinstance(value, Mapping):
-            return
+    def _values(self, value: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
         properties = schema.get("properties", {})
         for name in schema.get("required", ()):
             if name not in value:
@@ -130,7 +136,7 @@ def _kinds(schema: Schema) -> list[Any]:
 
 
 def _is_choice(value: Any, schema: Schema) -> bool:
-    choices = schema.get("enum", [schema["const"]] if "const" in schema else [value])
+    choices = schema["enum"] if "enum" in schema else [schema["const"]]
     return any(_is_same(value, choice) for choice in choices)
 
 
