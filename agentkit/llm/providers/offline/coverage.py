@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agentkit.llm.providers.offline.finding import plain_schema
 from agentkit.llm.providers.offline.grounding import DATES
+from agentkit.llm.providers.offline.values.schemas import plain_schema
 from agentkit.llm.providers.offline.words import numbers_in, words
 
 Leaf = tuple[Any, Mapping[str, Any]]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from agentkit.errors import BadResponse
 from agentkit.llm.providers.offline.coverage import leaves, left_out, listed, repeated
-from agentkit.llm.providers.offline.finding import plain_schema
 from agentkit.llm.providers.offline.grounding import DATES, grounded
 from agentkit.llm.providers.offline.reading import Question
+from agentkit.llm.providers.offline.values.dates import is_said
+from agentkit.llm.providers.offline.values.schemas import plain_schema
 from agentkit.llm.providers.offline.words import words
 from agentkit.messages import OutputSchema
 
@@ -120,7 +120,7 @@ def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: 
         name
         for name, value, inner in _found(fields, schema)
         if not grounded(value, question, inner, schema)
-        or not all(_is_said(leaf, text) for leaf, kind in leaves(value, inner, schema) if kind.get("format") in DATES)
+        or not all(is_said(leaf, text) for leaf, kind in leaves(value, inner, schema) if kind.get("format") in DATES)
     ]
 
 
@@ -140,22 +140,6 @@ def _found(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tup
     return ((name, value, properties.get(name, {})) for name, value in fields.items() if value is not None)
 
 
-def _is_said(date: Any, text: str) -> bool:
-    """Whether a text names this day and time, so that it cannot be another: 5/3/2027 may be in March or in May."""
-    said = {int(digits) for digits in re.findall(r"\d+", text)}
-    date = str(date)
-    match = _DAY.match(date)
-    rest = [int(digits) for digits in re.findall(r"\d+", date[match.end() :] if match else date)]
-    if any(number and number not in said and number - 12 not in said for number in rest):
-        return False
-    if match is None:
-        return True
-    year, month, day = map(int, match.groups())
-    named = any(word.startswith(_MONTHS[month % 12]) for word in words(text))
-    clear = named or (month in said and (day > 12 or day == month or match.group() in text))
-    return clear and day in said and not said.isdisjoint((year, year % 100))
-
-
 def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema that is no object as the one field of an object: the engine fills objects only."""
     shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
@@ -165,5 +149,3 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
 # What was read without being sure of it is right when all of it is in the text; what was chosen has nothing but this.
 _LEAST_CONFIDENCE, _LEAST_CHOOSING = 0.05, 0.5
 _KEYWORDS = {key: place for place, key in enumerate(("type", "description", "enum", "properties", "items", "required"))}
-_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")

@@ -10,6 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from agentkit.llm.providers.offline.reading import Question, Shape, Span
+from agentkit.llm.providers.offline.values.figures import in_turn
+from agentkit.llm.providers.offline.values.schemas import plain_schema
+from agentkit.llm.providers.offline.values.texts import texts_in
 from agentkit.llm.providers.offline.vietnamese import stretches
 from agentkit.llm.providers.offline.words import (
     DEEDS,
@@ -104,6 +107,16 @@ class Offer:
         return bool(self.matched or telling or not self.known)
 
     @property
+    def numeric(self) -> tuple[str, ...]:
+        """The required parameters that are numbers."""
+        return tuple(name for name in self.required if self.schemas.get(name, {}).get("type") in ("integer", "number"))
+
+    @cached_property
+    def in_turn(self) -> dict[str, float]:
+        """The numbers that the question lists for parameters that are numbered."""
+        return in_turn(self.numeric, self.question.text)
+
+    @property
     def reach(self) -> frozenset[Span]:
         """The spans of the question that the tool could take as arguments."""
         texts = [text for each in self.candidates.values() for text in each]
@@ -171,30 +184,6 @@ def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapp
     return question.ideas - told - ideas(words(" ".join(texts))) - _ASKING - ideas(GREETINGS)
 
 
-def plain_schema(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema with its references into `root` followed and `or null` left out. One that is no mapping says nothing."""
-    for _ in range(8):
-        if not isinstance(schema, Mapping):
-            return {}
-        options = [each for each in schema.get("anyOf") or schema.get("oneOf") or () if isinstance(each, Mapping)]
-        variants = [each for each in options if each.get("type") != "null"]
-        if isinstance(reference := schema.get("$ref"), str):
-            schema = _target(reference, root)
-        elif len(variants) == 1:
-            schema = {**variants[0], **{key: schema[key] for key in ("default", "description") if key in schema}}
-        else:
-            break
-    types = [kind for kind in schema["type"] if kind != "null"] if isinstance(schema.get("type"), list) else []
-    return {**schema, "type": types[0]} if len(types) == 1 else schema
-
-
-def _target(reference: str, root: Mapping[str, Any]) -> Any:
-    target: Any = root
-    for part in filter(None, reference.removeprefix("#").split("/")):
-        target = target.get(part, {}) if isinstance(target, Mapping) else {}
-    return target
-
-
 def schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:
     """The plain schema of each parameter."""
     properties: Mapping[str, Any] = spec.parameters.get("properties") or {}
@@ -225,15 +214,6 @@ def kinds_of(spec: ToolSpec) -> dict[str, Kind]:
 
 def _ideas_in(*texts: str) -> frozenset[str]:
     return ideas(words(re.sub(r"[_-]", " ", " ".join(texts))))
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Every value inside lists and dictionaries, as text."""
-    if isinstance(value, Mapping | list | tuple):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from texts_in(each)
-    else:
-        yield str(value)
 
 
 def held(span: Span, texts: Iterable[str], question: Question) -> bool:

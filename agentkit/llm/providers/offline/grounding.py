@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agentkit.llm.providers.offline.finding import FORMS, TELLING, Kind, Offer, held, leftover, plain_schema, texts_in
-from agentkit.llm.providers.offline.reading import Question, Shape
+from agentkit.llm.providers.offline.finding import FORMS, TELLING, Kind, Offer, held, leftover
+from agentkit.llm.providers.offline.reading import Question, Shape, Span
+from agentkit.llm.providers.offline.values.dates import is_day, is_said, written
+from agentkit.llm.providers.offline.values.figures import as_counted, measures_in, operation_in
+from agentkit.llm.providers.offline.values.names import is_abbreviated, is_named, lacks_part
+from agentkit.llm.providers.offline.values.schemas import plain_schema
+from agentkit.llm.providers.offline.values.texts import overlap, run, texts_in, values_in
 from agentkit.llm.providers.offline.words import (
     HERE,
     STOP_WORDS,
@@ -36,26 +42,29 @@ class Proposal:
 class Judgment:
     """The calls after mending; `doubts` are empty when they may be made, else what speaks against them.
 
-    `complete` says whether every call has all it needs, so that a person can be asked for a plain yes.
+    `complete` says whether every call has all it needs, so that a person can be asked for a plain yes. `unclear` are
+    the tools and the parameters that the question leaves open, where the tool is clear.
     """
 
     calls: tuple[Proposal, ...]
     doubts: tuple[str, ...]
     complete: bool
+    unclear: tuple[tuple[str, str], ...] = ()
 
 
 def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> Judgment:
     """What the engine proposes, mended, and everything in it that does not follow from the question."""
     by_name = {offer.spec.name: offer for offer in offered}
     calls: list[Proposal] = []
-    doubts: list[str] = []
+    open_ones: list[tuple[str, str]] = []
     proposals = envelope.get("function_calls") or envelope.get("suppressed_calls") or ()
     for proposed in (each for each in proposals if each["name"] in by_name):
         name = proposed["name"]
         call, unclear = _settle(by_name[name], proposed.get("arguments") or {}, _made_up(envelope, name))
         if call not in calls:
             calls.append(call)
-            doubts.extend(f"{name}: {parameter}" for parameter in unclear)
+            open_ones.extend((name, parameter) for parameter in unclear)
+    doubts = [f"{tool}: {parameter}" for tool, parameter in open_ones]
     refused = not calls
     plain = _plain_call(question, offered) or _search(question, offered)
     clear = any(by_name[call.tool].support >= _CLEAR_SUPPORT for call in plain)
@@ -72,7 +81,26 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
         doubts.append("the engine refuses")
     elif not refused and confidence < case.needed_confidence:
         doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
-    return Judgment(tuple(calls), (*doubts, *case.objections()), complete)
+    named = open_ones if envelope.get("function_calls") and case.is_chosen else ()
+    return Judgment(tuple(calls), (*doubts, *case.objections()), complete, tuple(named))
+
+
+def reckoned(question: Question, offered: Sequence[Offer]) -> Proposal | None:
+    """The call of the one tool that is named for the question's sum and takes as many numbers: `add` for 3 plus 4.
+
+    None when the question says anything else, or a tool takes the sum as it is.
+    """
+    sums = question.of(Shape.SUM)
+    if len(sums) != 1 or len(question.spans) > 1 or any(Kind.SUM in offer.kinds.values() for offer in offered):
+        return None
+    said, numbers = operation_in(sums[0].text)
+    named = [offer for offer in offered if not said.isdisjoint(words(offer.spec.name.replace("_", " ")))]
+    if len(named) != 1 or leftover(question, named):
+        return None
+    whole = all(named[0].schemas[name].get("type") == "integer" for name in named[0].required)
+    values = [int(number) if whole or number.is_integer() else number for number in numbers]
+    fits = values == numbers and len(values) == len(named[0].required) == len(named[0].numeric)
+    return Proposal(named[0].spec.name, dict(zip(named[0].required, values, strict=True))) if fits else None
 
 
 def _plain_call(question: Question, offered: Sequence[Offer]) -> list[Proposal]:
@@ -107,6 +135,7 @@ def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str])
     """The call mended from the question, and the parameters that stay unclear."""
     mended: dict[str, Any] = {}
     unclear: list[str] = []
+    arguments = {**arguments, **offer.in_turn}
     for name in offer.schemas:
         value = arguments.get(name)
         if value is None and name not in offer.required:
@@ -116,12 +145,28 @@ def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str])
         if name in offer.kinds:
             settled = _mended(offer, name, value)
         else:
-            settled = value if name not in made_up and _follows(offer, name, value) else None
+            settled = _proven(offer, name, value)
+            if settled is None and name not in made_up and _follows(offer, name, value):
+                settled = value
         if settled is not None:
             mended[name] = settled
         elif name in offer.required or not _says_nothing(offer, value):
             unclear.append(name)
     return Proposal(offer.spec.name, mended), tuple(unclear)
+
+
+def _proven(offer: Offer, name: str, value: Any) -> Any:
+    """What the question says in other words, as the parameter wants it written; None when it says no such thing."""
+    text, schema = offer.question.text, offer.schemas[name]
+    if name in offer.in_turn:
+        return value
+    if type(value) in (int, float):
+        return as_counted(value, name, schema, text)
+    if not isinstance(value, str) or "enum" in schema:
+        return None
+    if is_day(value) and is_said(value, text):
+        return written(value, schema)
+    return value if is_abbreviated(value, text) or is_named(value, text, schema) else None
 
 
 def _mended(offer: Offer, name: str, value: Any) -> str | None:
@@ -130,7 +175,7 @@ def _mended(offer: Offer, name: str, value: Any) -> str | None:
     if not isinstance(value, str) or not value:
         return candidates[0] if len(candidates) == 1 else None
     names = {text: (text, offer.question.stretch(text), *places_in(text)) for text in candidates}
-    overlaps = {text: max(_overlap(value, each) for each in names[text]) for text in candidates}
+    overlaps = {text: max(overlap(value, each) for each in names[text]) for text in candidates}
     if any(overlaps.values()):
         best = max(candidates, key=lambda text: overlaps[text])
         wider = offer.kinds[name] is Kind.QUERY and best in value and value in offer.question.text
@@ -170,8 +215,10 @@ class _Case:
         arguments = [call.arguments for call in calls]
         self.bare = not all(arguments)
         self.texts = list(texts_in(arguments))
-        self.rest = leftover(question, used, arguments)
+        self.values = list(values_in(arguments))
         self.certain = all(offer.formal for offer in used)
+        counted = frozenset[str]() if self.certain else ideas(question.counted)
+        self.rest = leftover(question, used, arguments) - counted
         self.others = [offer for offer in offered if offer not in used and self._suggests(offer)]
 
     def _suggests(self, offer: Offer) -> bool:
@@ -180,14 +227,22 @@ class _Case:
         return offer.support > most or bool(self.rest and offer.formal and offer.support == most)
 
     @property
+    def is_chosen(self) -> bool:
+        """Whether one tool is called whose words stand in the question, and whose parameters have no form to go by."""
+        return len(self.used) == 1 and bool(self.used[0].matched) and not self.certain
+
+    @property
     def needed_confidence(self) -> float:
         """How sure the engine must be: the less the question's words say, and the more they say else, the surer."""
         margin = sum(offer.support for offer in self.used) - len(self.rest)
         doubtful = [span for span in self.question.spans if not span.sure and held(span, self.texts, self.question)]
         unsure = any(span.shape is not Shape.SUM or "calculation" not in self.question.ideas for span in doubtful)
         telling = any(kind in TELLING for offer in self.used for kind in offer.kinds.values())
+        floor = next(floor for least, floor in _FLOORS[self.certain] if margin >= least)
+        if not self.certain and not self.rest:
+            floor = _ACCOUNTED
         floors = (
-            (True, next(floor for least, floor in _FLOORS[self.certain] if margin >= least)),
+            (True, floor),
             (unsure or (self.rest and not telling and self.certain), 0.5),
             (self.certain and self.question.lead in self.rest, 0.75),
             (self.others and not self.certain, 0.75),
@@ -201,6 +256,7 @@ class _Case:
         yield from (f"not used: {text}" for text in self._uncovered())
         yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
         yield from (f"not said: {option}" for option in self._unsaid())
+        yield from (f"only a part: {text}" for text in self._parts())
         yield from (f"meant twice: {text}" for text in (*self._shared(), *self._repeated()))
         if self.rest and self.certain and not any(offer.matched for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.rest))}"
@@ -208,24 +264,60 @@ class _Case:
             yield f"no argument says: {', '.join(sorted(self.rest))}"
 
     def _uncovered(self) -> Iterator[str]:
-        """What stands in the question but in no call: spans, numbers, and choices that the tools have."""
+        """What stands in the question but in no call: spans, numbers, choices and switches that the tools have."""
         yield from (
-            span.text
-            for span in self.question.spans
-            if (span.sure or span.shape is Shape.SUM) and not held(span, self.texts, self.question)
+            span.text for span in self.question.spans if (span.sure or span.shape is Shape.SUM) and not self._has(span)
         )
         told = {number for text in self.texts for number in numbers_in(text)}
+        told |= {said for said, factor in measures_in(self.question.text).items() if round(said * factor, 9) in told}
         yield from (f"{number:g}" for number in self.question.numbers if number not in told)
         said = f" {' '.join(words(self.question.text))} "
+        told_options = {text.lower() for text in self.texts}
         for option in dict.fromkeys(option for offer in self.used for option in offer.options):
-            if f" {' '.join(words(option.replace('_', ' ')))} " in said and option not in self.texts:
+            if f" {' '.join(words(option.replace('_', ' ')))} " in said and option.lower() not in told_options:
                 yield option
+        yield from self._unset()
+
+    def _has(self, span: Span) -> bool:
+        """Whether an argument holds a span, or is the list or object that it writes."""
+        written = _literal_value(span) if span.shape is Shape.JSON else None
+        return held(span, self.texts, self.question) or (written is not None and written in self.values)
+
+    def _unset(self) -> Iterator[str]:
+        """The switches that are off and that the question names."""
+        said = ideas(words(self.question.text))
+        for offer in self.used:
+            set_ones = {name for call in self.calls if call.tool == offer.spec.name for name in call.arguments}
+            for name, schema in offer.schemas.items():
+                named = ideas(words(name.replace("_", " ")))
+                is_off = name not in set_ones and schema.get("type") == "boolean" and not schema.get("default")
+                if is_off and named and named <= said:
+                    yield name
+
+    def _parts(self) -> Iterator[str]:
+        """Texts that lack a part that their parameter's description shows."""
+        schemas = {offer.spec.name: offer.schemas for offer in self.used if not offer.formal}
+        for call in (call for call in self.calls if call.tool in schemas):
+            for name, text in call.arguments.items():
+                if isinstance(text, str) and lacks_part(text, schemas[call.tool][name]):
+                    yield text
 
     def _shared(self) -> Iterator[str]:
         """Texts that calls of two tools would both take, though a question says each thing for one purpose."""
         takers = {(call.tool, text) for call in self.calls for text in call.arguments.values() if isinstance(text, str)}
         texts = [text for _, text in takers]
         yield from (text for text in dict.fromkeys(texts) if texts.count(text) > 1)
+        yield from (text for call in self.calls for text in self._overlapping(call))
+
+    def _overlapping(self, call: Proposal) -> Iterator[str]:
+        """Texts of one call that the question says less often than its parameters take them, whole or in part."""
+        schemas = next(offer.schemas for offer in self.used if offer.spec.name == call.tool)
+        free = [value for name, value in call.arguments.items() if "enum" not in schemas[name]]
+        taken = [run(text) for text in texts_in(free) if words(text) and not _NUMERIC.fullmatch(text)]
+        question = run(self.question.text)
+        for text in dict.fromkeys(taken):
+            if 1 < sum(each.count(text) for each in taken) > question.count(text) > 0:
+                yield text.strip()
 
     def _repeated(self) -> Iterator[str]:
         """Numbers that one call takes more often than the question says them, and no default does."""
@@ -249,13 +341,12 @@ class _Case:
                 yield option
 
 
-def _overlap(value: str, text: str) -> int:
-    """How many characters two texts share: all of the shorter if it lies in the longer, else their common words'."""
-    short, long = sorted((re.sub(r"\s+", "", each).lower() for each in (value, text)), key=len)
-    if short and short in long:
-        return len(short)
-    mine, other = (set(_PIECES.findall(each.lower())) for each in (value, text))
-    return sum(map(len, mine & other)) if 2 * len(mine & other) > len(mine) else 0
+def _literal_value(span: Span) -> Any:
+    """The value of a stretch that is JSON; None for one that is broken."""
+    try:
+        return json.loads(span.text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
@@ -266,6 +357,8 @@ def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Ma
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
         return all(grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
+    if isinstance(value, list) and value in [_literal_value(span) for span in question.of(Shape.JSON)]:
+        return True
     if isinstance(value, list):
         return all(grounded(each, question, schema.get("items") or {}, root) for each in value)
     if isinstance(value, int | float):
@@ -284,9 +377,12 @@ _FLOORS = {
     True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
     False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
 }
+_ACCOUNTED = 0.25
+"""How sure the engine must be where the tool and the arguments account for every word of the question."""
+
 _CLEAR_SUPPORT = 4
 """So much speaks for a call that the question spells out that it is made though the engine has none to propose."""
 
 DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
-_PIECES = re.compile(r"\w+|[^\w\s]")
+_NUMERIC = re.compile(r"[-+.\d]+|True|False|None")
 _DETERMINERS = vocabulary("a an the this that these those it my your our his her their some any")

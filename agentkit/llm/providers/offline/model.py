@@ -17,8 +17,8 @@ from typing import Any
 from agentkit.errors import BadResponse, MissingExtra, Rejected
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.providers.offline.extraction import MAX_TOKENS, Form
-from agentkit.llm.providers.offline.finding import Kind, kinds_of, offers, unfilled
-from agentkit.llm.providers.offline.grounding import Proposal, judge
+from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, offers, unfilled
+from agentkit.llm.providers.offline.grounding import Judgment, Proposal, judge, reckoned
 from agentkit.llm.providers.offline.reading import Question
 from agentkit.llm.providers.offline.shorthand import only_states, spelled_out
 from agentkit.llm.providers.offline.vietnamese import in_english
@@ -144,13 +144,15 @@ class OfflineModel:
         offered = offers(question, tools) if asks else []
         if not offered:
             return _Answer(_unable(question, tools))
+        if call := reckoned(question, offered):
+            return _Answer(calls=(call,))
         raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
         judgment = judge(question, offered, raw)
         if not judgment.doubts:
             return _Answer(calls=judgment.calls, raw=raw)
         raw = {**raw, "doubts": list(judgment.doubts)}
         if not judgment.complete:
-            return _Answer(_unable(question, tools), raw=raw)
+            return _Answer(_unable(question, tools, judgment), raw=raw)
         return _Answer(_unsure(judgment.calls), suggested=judgment.calls, raw=raw)
 
     def _extract(self, wanted: OutputSchema, text: str) -> _Answer:
@@ -257,7 +259,7 @@ def _shortened(question: Question) -> str:
     return text
 
 
-def _unable(question: Question, tools: Sequence[ToolSpec]) -> str:
+def _unable(question: Question, tools: Sequence[ToolSpec], judgment: Judgment | None = None) -> str:
     """Why nothing was called, and what this model can and cannot do."""
     if not tools:
         return _ABILITY.format("there is no tool here")
@@ -265,12 +267,22 @@ def _unable(question: Question, tools: Sequence[ToolSpec]) -> str:
         why = ""
     elif question.negated:
         why = "I read this as a wish not to do something, so I did nothing. "
+    elif judgment and judgment.unclear:
+        told = " and ".join(name for _, name in judgment.unclear)
+        why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {told} should be. "
     elif wanting := unfilled(question, tools):
         why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
     else:
         why = "No tool here fits this. "
-    names = ", ".join(spec.name for spec in tools)
-    return f"{why}{_ABILITY.format(f'the tools here are {names}')}"
+    return f"{why}{_ABILITY.format(f'the tools here are {_nearest(question, tools)}')}"
+
+
+def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
+    """The names of the tools, those first that the question speaks of most; of many only a few."""
+    ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matched))
+    names = [spec.name for spec in (ordered if len(tools) > _MOST_NAMES else tools)]
+    others = f" and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{others}"
 
 
 def _unsure(calls: Sequence[Proposal]) -> str:
@@ -367,6 +379,7 @@ def _parsed(text: str) -> Any:
 _ORDERS = (Kind.CODE, Kind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
 _MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0), ("truncated", False))
+_MOST_NAMES = 5
 _LENGTH = {"letter", "letters", "chars", "long", "length"}
 _NOTES = ("decision", "boundary")
 _YES = re.compile(

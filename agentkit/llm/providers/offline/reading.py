@@ -115,8 +115,13 @@ class Question:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The numbers written in digits outside every span."""
-        return numbers_in(self._outside())
+        """The numbers written in digits outside every span, except the digit of a name or a unit: CO2, m^3."""
+        return numbers_in(_DIGIT_OF_NAME.sub(" ", self._outside()))
+
+    @property
+    def counted(self) -> list[str]:
+        """What the numbers outside every span count: the word behind each."""
+        return [match.group(1).lower() for match in _COUNTED.finditer(self._outside())]
 
     @property
     def small(self) -> bool:
@@ -369,6 +374,8 @@ _PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNI
 _FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[\w-]\.[A-Za-z]\w{0,5}$")
 _LETTER = re.compile(r"[^\W\d]")
 _PLAIN_ALTERNATIVE = re.compile(r"[^\W\d]+/[^\W\d]+")
+_DIGIT_OF_NAME = re.compile(r"(?<![A-Z]{3})(?<=[^\W\d_])\^?\d(?![\d.,]*\d)")
+_COUNTED = re.compile(r"\d\s*([^\W\d_]+)")
 _SUM_SIGN = re.compile(r"\d\s*[-+*/^%]")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "etc"})
 

@@ -100,7 +100,7 @@ def _zones() -> Mapping[str, str]:
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
-_DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_DIGITS = re.compile(r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
 _MINUS = re.compile(r"(?<![\w.)\]])[-\u2212][$€£]?$")
 _COUNT = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty"""

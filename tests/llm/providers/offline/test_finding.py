@@ -2,8 +2,9 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, leftover, offers, plain_schema, unfilled
+from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, leftover, offers, unfilled
 from agentkit.llm.providers.offline.reading import Question
+from agentkit.llm.providers.offline.values.schemas import plain_schema
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.llm.providers.offline.finding import offers
-from agentkit.llm.providers.offline.grounding import Proposal, judge
+from agentkit.llm.providers.offline.grounding import Proposal, judge, reckoned
 from agentkit.llm.providers.offline.reading import Question
 from agentkit.messages import ToolSpec
 
@@ -304,3 +304,139 @@ def test_a_sum_that_may_be_a_date_is_not_passed_over():
     """What may be a sum beside another request is asked about, so that nothing is done by halves."""
     judgment = judged("the time please, and 12/4", ("get_current_datetime", {}))
     assert judgment.doubts == ("not used: 12/4",)
+
+
+WHOLE, NUMBER, SWITCH = {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
+LISTED = {"type": "array", "items": NUMBER}
+SHOWN = {**TEXT, "description": "The city, in the form 'City, Country'."}
+OTHERS = (
+    tool("convert", "Convert an amount to a currency.", amount=WHOLE, source=TEXT, target=TEXT),
+    tool("triangle_area", "The area of a triangle from its sides.", side1=WHOLE, side2=WHOLE, side3=WHOLE),
+    tool("savings", "What an investment yields.", optional=("details",), sum=WHOLE, rate=NUMBER, details=SWITCH),
+    tool("winner", "Who won a game on a day.", game=TEXT, day={**TEXT, "description": "As MM/DD/YYYY."}),
+    tool("median_test", "Compare the median of two samples.", first=LISTED, second=LISTED),
+    tool("weather", "The weather in a city.", city=SHOWN),
+    tool("genotype", "The frequency of a genotype.", share=NUMBER, genotype={**TEXT, "enum": ["AA", "Aa", "aa"]}),
+    tool("crimes", "The crimes in a city of a state.", city=TEXT, state=TEXT),
+    tool("gas_mass", "The mass of a gas at a volume.", gas=TEXT, volume=WHOLE),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "proposed", "settled"),
+    [
+        (
+            "convert an amount of 150 euros to Canadian dollars",
+            "convert",
+            {"amount": 150, "source": "EUR", "target": "CAD"},
+            {"amount": 150, "source": "EUR", "target": "CAD"},
+        ),
+        (
+            "the area of a triangle with sides 3, 4 and 5",
+            "triangle_area",
+            {"side1": 3, "side2": 5, "side3": 6},
+            {"side1": 3, "side2": 4, "side3": 5},
+        ),
+        (
+            "an investment of 2 million at a rate of 5%",
+            "savings",
+            {"sum": 2, "rate": 5.0},
+            {"sum": 2_000_000, "rate": 0.05},
+        ),
+        (
+            "who won the game Ajax on January 28, 2021?",
+            "winner",
+            {"game": "Ajax", "day": "2021-01-28"},
+            {"game": "Ajax", "day": "01/28/2021"},
+        ),
+        (
+            "compare the median of samples [1,2,3] and [200,300]",
+            "median_test",
+            {"first": [1, 2, 3], "second": [200, 300]},
+            {"first": [1, 2, 3], "second": [200, 300]},
+        ),
+        ("the weather in the city Rome, Italy", "weather", {"city": "Rome, Italy"}, {"city": "Rome, Italy"}),
+        (
+            "frequency of genotype AA at a share of 0.3",
+            "genotype",
+            {"share": 0.3, "genotype": "AA"},
+            {"share": 0.3, "genotype": "AA"},
+        ),
+        (
+            "mass of the gas CO2 at a volume of 10 m^3",
+            "gas_mass",
+            {"gas": "CO2", "volume": 10},
+            {"gas": "CO2", "volume": 10},
+        ),
+    ],
+)
+def test_what_the_question_says_in_other_words_is_taken(text, name, proposed, settled):
+    """Codes, days, percents, lists and units are held against what they stand for, and written as the tool wants."""
+    made_up = [f"{name}.{parameter}" for parameter in ("source", "target", "day")]
+    judgment = judged(text, (name, proposed), tools=OTHERS, ungrounded=made_up)
+    assert judgment.calls == (Proposal(name, settled),)
+    assert judgment.doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "proposed", "doubt"),
+    [
+        (
+            "the crimes in the city San Jose",
+            "crimes",
+            {"city": "San Jose", "state": "San Jose"},
+            "meant twice: san  jose",
+        ),
+        ("the weather in the city Rome", "weather", {"city": "Rome"}, "only a part: Rome"),
+        ("details of an investment of 9 at a rate of 5%", "savings", {"sum": 9, "rate": 0.05}, "not used: details"),
+        ("samples [1,2] and [3,4], median", "median_test", {"first": [1, 2], "second": [1, 2]}, "not used: [3,4]"),
+        ("samples [1,2] and [3,4,], median", "median_test", {"first": [1, 2], "second": [3]}, "not used: [3,4,]"),
+    ],
+)
+def test_what_other_tools_are_given_by_halves_is_asked_back(text, name, proposed, doubt):
+    """A text taken twice, a part that is missing, a switch or a list left out: each is a doubt, not an answer."""
+    assert doubt in judged(text, (name, proposed), tools=OTHERS).doubts
+
+
+def test_what_stays_unclear_is_named():
+    """The parameter that the question leaves open is told, where the tool is clear."""
+    judgment = judged("convert an amount of 9 zloty", ("convert", {"amount": 9, "source": "PLN"}), tools=OTHERS)
+    assert (judgment.complete, judgment.unclear) == (False, (("convert", "source"), ("convert", "target")))
+
+
+def test_every_word_accounted_for_asks_for_less_certainty():
+    """Where tool and arguments leave no word of the question over, the engine may be less sure."""
+    for text, doubts in (("pay 'rent' to Ann", 0), ("pay 'rent' to Ann tonight by bus", 1)):
+        assert (
+            len(judged(text, ("pay", {"to": "Ann", "message": "rent"}), tools=HOME, confidence=0.28).doubts) == doubts
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("what's 3 plus 4?", ("add", {"a": 3, "b": 4})),
+        ("3+4", ("add", {"a": 3, "b": 4})),
+        ("3.5 times 2", ("multiply", {"first": 3.5, "second": 2})),
+        ("what's 3.5 plus 4?", None),
+        ("3 plus 4 plus 5", None),
+        ("3 minus 4", None),
+        ("3 plus 4 sheep", None),
+        ("3 plus 4 in 'Rome'", None),
+        ("3 plus 4 and 5 plus 6", None),
+    ],
+)
+def test_a_sum_is_for_the_tool_named_after_it(text, call):
+    """A tool that is named for the operation and takes as many numbers gets them, when nothing else is said."""
+    tools = (
+        tool("add", "Two integers together.", a=WHOLE, b=WHOLE),
+        tool("multiply", "Two numbers multiplied.", first=NUMBER, second=NUMBER),
+    )
+    question = Question(text)
+    assert reckoned(question, offers(question, tools)) == (Proposal(*call) if call else None)
+
+
+def test_a_calculator_comes_before_a_tool_for_one_operation():
+    """Where a tool takes sums as they are, no other is chosen by the sum alone."""
+    question = Question("3 plus 4")
+    assert reckoned(question, offers(question, (*TOOLS, tool("add", "Add.", a=WHOLE, b=WHOLE)))) is None

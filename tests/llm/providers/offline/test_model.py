@@ -121,6 +121,21 @@ def test_what_the_engine_makes_of_a_wish_for_something_else_is_not_suggested(mod
     assert response.raw["doubts"]
 
 
+def test_of_many_tools_the_nearest_are_named(model):
+    """A refusal names the tools that the question speaks of most, and says how many others there are."""
+    many = tuple(tool(f"tool_{place}", f"Number {place}.", value=TEXT) for place in range(20))
+    text = model.complete(ask("don't water the plants", tools=(*many, tool("water_plants", "Water plants.")))).text
+    assert "the tools here are water_plants, tool_0" in text
+    assert "tool_3 and 16 others" in text
+
+
+def test_a_sum_goes_to_a_tool_for_its_operation(model):
+    """A tool of one's own that is named `add` reckons `3 plus 4`."""
+    whole = {"type": "integer"}
+    (call,) = model.complete(ask("what's 3 plus 4?", tools=(tool("add", "Add.", a=whole, b=whole),))).tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("add", {"a": 3, "b": 4})
+
+
 def test_without_tools_it_says_so(model):
     """A model that only passes requests on can do nothing without tools."""
     assert "there is no tool here" in model.complete(ask("What is 2+2?", tools=())).text
