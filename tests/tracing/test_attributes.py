@@ -4,10 +4,10 @@ import pytest
 
 from agentkit.decisions import Decision
 from agentkit.errors import LimitExceeded, Unauthorized
-from agentkit.messages import AssistantMessage, OutputSchema, Request, Response, ToolCall, ToolResult
+from agentkit.messages import AssistantMessage, Missed, OutputSchema, Request, Response, ToolCall, ToolResult
 from agentkit.tracing import attributes as names
 from agentkit.tracing.listening import ModelRequest, Origin, ToolUse
-from agentkit.usage import Usage
+from agentkit.usage import Tariff, Usage
 
 CONSTANTS = {name: value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
 OURS = {name: value for name, value in CONSTANTS.items() if value.startswith("agentkit")}
@@ -114,6 +114,16 @@ def test_response_says_what_it_took():
     }
     uncounted = Response(AssistantMessage("Hi."), usage=Usage(requests=1, unreported=1))
     assert names.of_response(uncounted) == {"gen_ai.response.finish_reasons": ("stop",)}
+
+
+@pytest.mark.parametrize(("tariff", "provider"), [(Tariff("gemini", "any"), "gcp.gemini"), (None, None)])
+def test_response_of_another_provider(tariff, provider):
+    """Where a fallback has answered, the provider is its own, as far as it is known, and not that of the first."""
+    lost = Usage(requests=1, unreported=1, tariff=Tariff("groq", "first"))
+    answered = Usage(10, 5, requests=1, tariff=tariff)
+    missed = (Missed("groq:first", "Unreachable", "gone", lost),)
+    response = Response(AssistantMessage("Hi."), usage=lost + answered, missed=missed)
+    assert names.of_response(response).get("gen_ai.provider.name") == provider
 
 
 def test_call_says_what_was_decided():

@@ -35,6 +35,7 @@ MAKING: Mapping[str, str] = {
     **dict.fromkeys(("api_key", "base_url", "provider", "temperature", "max_tokens"), "llm=LLM({0}=...)"),
     **dict.fromkeys(("reasoning_effort", "max_retries"), "llm=LLM({0}=...)"),
     **dict.fromkeys(("retries", "retry_strategy"), "llm=LLM(max_retries=...)"),
+    **dict.fromkeys(("fallback", "fallbacks", "fallback_model", "fallback_models"), "llm=LLM(fallback=...)"),
     **dict.fromkeys(("top_p", "seed", "stop", "tool_choice", "parallel_tool_calls"), _SETTING),
     **dict.fromkeys(("model_settings", "model_kwargs", "client", "reasoning"), "llm=LLM(...)"),
     **dict.fromkeys(("model_id", "model_name", "llm_model"), "model="),

@@ -15,6 +15,7 @@ from agentkit.testing import ScriptedLLM
     [
         ({"functions": []}, "Did you mean tools=?"),
         ({"top_p": 0.9}, "Did you mean llm=LLM(settings={'top_p': ...})?"),
+        ({"fallback_models": ["gpt-5"]}, "Did you mean llm=LLM(fallback=...)?"),
         ({"tool_call_limit": 3}, "Did you mean limits=Limits(tool_calls=...)?"),
         ({"deps_type": int}, "What a tool needs to know it holds itself: give a method of an object,"),
         ({"interrupt_on": {}}, "approve=function is asked;"),
