@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Verdict
@@ -89,11 +89,11 @@ def value_text(result: ToolResult) -> str:
     return clean(result.content)
 
 
-def run_document(result: RunResult[str]) -> dict[str, Any]:
-    """A run as one JSON document."""
+def run_document(result: RunResult[Any], plain: Callable[[Any], Any] = str) -> dict[str, Any]:
+    """A run as one JSON document; `plain` makes of its output what JSON has."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "output": result.output,
+        "output": None if result.value is None else plain(result.value),
         "status": result.status,
         "error": str(result.error) if result.error else None,
         "iterations": result.iterations,

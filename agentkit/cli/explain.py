@@ -23,12 +23,12 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""
     from agentkit.cli.arguments import named_arguments
     from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.loading.tools import tool_named
     from agentkit.cli.settings.layers import settings_here
     from agentkit.levels import SafetyLevel
     from agentkit.safety.policy import Policy
-    from agentkit.tools.catalog import find
 
-    tool = find(name)
+    tool = tool_named(name)
     checked, own = tool.decide(named_arguments(tool, arguments))
     level = SafetyLevel.of(safety) if safety is not None else settings_here().of("safety")
     decision = Policy(level).judge(tool.name, tool.level, own, checked, tool.canonical(checked) if checked else None)

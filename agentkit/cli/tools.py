@@ -51,9 +51,9 @@ def list_tools(*, as_json: bool) -> None:
 def show_tool(name: str) -> None:
     """Show what a model is told of the tool NAME."""
     from agentkit.cli.display import json_text
-    from agentkit.tools.catalog import find
+    from agentkit.cli.loading.tools import tool_named
 
-    tool = find(name)
+    tool = tool_named(name)
     click.echo(f"{tool.name}  {tool.level.name}\n\n{tool.description}\n")
     click.echo(json_text(tool.parameters))
 
@@ -89,12 +89,12 @@ def _ready(name: str) -> AnyTool:
 
     if name in core_tools.names:
         return core_tools.find(name)
-    from agentkit.tools.catalog import find
+    from agentkit.cli.loading.tools import tool_named
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label=f"tools run {name}")
-    return find(name).within(workspace)
+    return tool_named(name).within(workspace)
 
 
 def _advice(result: ToolResult) -> str:

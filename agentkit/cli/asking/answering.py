@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agentkit.cli.asking.order import Order
     from agentkit.messages import Content
     from agentkit.safety.approval import Approver
+    from agentkit.tooling.output import OutputType
 
 _FOR_PROGRAMS = GO_ON.partition(";")[0]
 APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
@@ -37,7 +38,7 @@ APPROVED = "Warning: -y approves every call that would be asked about, unseen. W
 
 def answer(order: Order) -> int:
     """Ask, show what happens, and give the exit code. Raises what the run failed with."""
-    settings = order.settings
+    settings, wanted = order.settings, _wanted(order)
     for note in settings.notes if not order.quiet else ():
         tell(note, "yellow")
     question = question_of(order.question)
@@ -46,11 +47,11 @@ def answer(order: Order) -> int:
     output = Output(order.output)
     with error_stream() as status:
         approve = approver(status, yes=order.yes, can_wait=session.store is not None)
-        agent = agent_of(order, settings, session, approve)
+        agent = agent_of(order, settings, session, approve, wanted and wanted.kind)
         if order.yes:
             tell(APPROVED, "yellow")
         began = time.monotonic()
-        result = _run(order, agent, prompt, output, status)
+        result = _run(order, agent, prompt, wanted, output, status)
     if result is None:
         return _interrupted(session)
     if order.verbose:
@@ -78,17 +79,41 @@ def _left(session: Session) -> Resumption:
     return Resumption()
 
 
-def agent_of(order: Order, settings: Settings, session: Session, approve: Approver | None) -> Agent[str]:
-    """The agent that was ordered, in that session."""
-    return settings.agent(session=session, dry_run=order.dry_run, approve=approve)
+def agent_of(
+    order: Order, settings: Settings, session: Session, approve: Approver | None, kind: Any = None
+) -> Agent[Any]:
+    """The agent that was ordered, in that session, whose answers are of that kind."""
+    return settings.agent(session=session, dry_run=order.dry_run, approve=approve, output_type=kind)
+
+
+def _wanted(order: Order) -> OutputType[Any] | None:
+    """What the answer must be; None for a text. Raises UsageError and ConfigError."""
+    if order.schema is None:
+        return None
+    from agentkit.cli.asking.typed import answer_type
+    from agentkit.tooling.output import OutputType
+
+    return OutputType.of(answer_type(order.schema))
+
+
+def _told(value: Any, wanted: OutputType[Any] | None) -> str:
+    """An answer as it is shown: a text, or what JSON has; nothing where there is none."""
+    if value is None:
+        return ""
+    return clean(value) if wanted is None else json_text(wanted.plain(value))
 
 
 def _run(
-    order: Order, agent: Agent[str], prompt: Content | Resumption, output: Output, status: StatusLine
-) -> RunResult[str] | None:
+    order: Order,
+    agent: Agent[Any],
+    prompt: Content | Resumption,
+    wanted: OutputType[Any] | None,
+    output: Output,
+    status: StatusLine,
+) -> RunResult[Any] | None:
     """Run to the end and write what came of it; None when a person interrupted it."""
     is_told = not (order.as_json or order.as_jsonl)
-    streams = is_told and order.output is None and not order.no_stream
+    streams = is_told and order.output is None and not order.no_stream and wanted is None
     screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=is_told and not order.quiet)
     try:
         with _taped(order, agent, screen, output):
@@ -97,9 +122,9 @@ def _run(
         screen.end_line()
         return None
     if order.as_json:
-        output.write(json_text(run_document(result)))
-    elif is_told and not streams and result.output:
-        output.write(clean(result.output))
+        output.write(json_text(run_document(result, wanted.plain if wanted else str)))
+    elif is_told and not streams and (text := _told(result.value, wanted)):
+        output.write(text)
     output.finish()
     if is_told and not order.quiet and result.changes:
         tell(result.changes)
@@ -108,7 +133,7 @@ def _run(
     return result
 
 
-def _result(agent: Agent[str], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[str]:
+def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:
     """The run's result; the screen hears of all on the way."""
     if not streaming:
         agent.listeners.append(screen.hear)
@@ -117,12 +142,12 @@ def _result(agent: Agent[str], prompt: Content | Resumption, screen: Screen, *, 
         for event in events:
             screen.hear(event)
             if isinstance(event, RunFinished):
-                result: RunResult[str] = event.result
+                result: RunResult[Any] = event.result
     return result
 
 
 @contextmanager
-def _taped(order: Order, agent: Agent[str], screen: Screen, output: Output) -> Iterator[None]:
+def _taped(order: Order, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
     """What happens in the block is recorded, and told line by line, as was ordered."""
     from agentkit.testing.cassettes import record
 
@@ -137,7 +162,7 @@ def _taped(order: Order, agent: Agent[str], screen: Screen, output: Output) -> I
         yield
 
 
-def ended(result: RunResult[str], session: Session) -> int:
+def ended(result: RunResult[Any], session: Session) -> int:
     """The exit code of a run. Raises its error unless a limit was hit."""
     if result.status == "limit" and result.error is not None:
         tell_error(limit_error(result), _more(result, session))
@@ -151,13 +176,13 @@ def ended(result: RunResult[str], session: Session) -> int:
     return REFUSED if calls and all(was_refused(used.result) for used in calls) else ANSWERED
 
 
-def limit_error(result: RunResult[str]) -> AgentKitError:
+def limit_error(result: RunResult[Any]) -> AgentKitError:
     """The error of a run that hit a limit, without what only a program can do."""
     what, _, _ = str(result.error).partition(_FOR_PROGRAMS)
     return LimitExceeded(what.strip())
 
 
-def _more(result: RunResult[str], session: Session) -> str:
+def _more(result: RunResult[Any], session: Session) -> str:
     allow = f"Allow more with: --limit {result.limit}=NUMBER"
     return "\n".join(filter(None, (go_on(result, kept_name(session)), allow if result.limit else "")))
 

@@ -13,6 +13,7 @@ Examples:
   agentkit "How much is 1250 * 0.17?"
   git diff | agentkit "Write a commit message."
   agentkit "What is in this picture?" @photo.png
+  agentkit --schema "shop, total number, day date" @receipt.png
   agentkit -c "And in words?"                 go on with the last session
   agentkit -t core,web --limit cost=0.10 "Who won, and by how much?"
 
@@ -25,6 +26,9 @@ Exit codes: 0 answered, 1 failed, 2 usage or configuration, 3 a limit,
 @click.command(short_help="Ask a question (this is the default).", epilog=_EXAMPLES)
 @click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
 @conversing
+@click.option(
+    "--schema", metavar="FIELDS", help="Answer with JSON of these fields, 'name, age int', or of FILE.py:CLASS."
+)
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the answer into a file.")
 @RECORD
 @click.option("--no-stream", is_flag=True, help="Show the answer when it is whole.")

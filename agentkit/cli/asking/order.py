@@ -32,6 +32,7 @@ class Order:
     offline: bool = False
     model: str | None = None
     system: str | None = None
+    schema: str | None = None
     agent: Path | None = None
     tools: tuple[str, ...] = ()
     no_tools: bool = False

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from agentkit.agents.agent import Agent
-from agentkit.errors import AgentKitError, ConfigError
+from agentkit.cli.loading.programs import names_in, parted
+from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from agentkit.cli.settings.layers import Settings
@@ -28,7 +27,7 @@ def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[st
     """
     from agentkit import evals
 
-    path, name = _parted(place)
+    path, name = parted(place)
     if path.suffix != ".py":
         chosen = [getattr(evals, each)() for each in scorers or ("contains", "tool_calls")]
         return _cases_in(path, chosen), {}
@@ -75,7 +74,7 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Agent
     if isinstance(beside.get(place), Agent):
         agent: Agent[Any] = beside[place]
         return agent
-    path, name = _parted(place)
+    path, name = parted(place)
     if path.suffix == ".py":
         return _one(run_file(path), name, Agent, path)
     known = [each for each, value in beside.items() if isinstance(value, Agent)]
@@ -89,28 +88,11 @@ def models_in(names: Sequence[str], settings: Settings, *, offline: bool) -> lis
     return [settings.llm()] if offline else [settings.llm(name) for name in names]
 
 
-def run_file(path: Path) -> dict[str, Any]:
-    """What a Python file defines, by name; the modules beside it can be imported. Raises ConfigError, with the line."""
-    import runpy
-
+def run_file(path: Path) -> Mapping[str, Any]:
+    """What a Python file defines, by name. Raises UsageError when it is not there, ConfigError, with the line."""
     if not path.is_file():
         raise click.UsageError(f"There is no file {str(path)!r}.")
-    try:
-        with _folder_on_path(path):
-            return runpy.run_path(str(path), run_name="__agentkit__")
-    except AgentKitError:
-        raise
-    except (Exception, SystemExit) as error:
-        told = f"{type(error).__name__}: {error}".strip(": ")
-        raise ConfigError(
-            f"{path} cannot be run{_line(error, path)}: {told}\nAll that Python says of it: python {path}"
-        ) from error
-
-
-def _parted(place: str) -> tuple[Path, str]:
-    """A file, and the name of something in it; empty when none is given."""
-    file, colon, name = place.rpartition(":")
-    return (Path(file), name) if colon and file.endswith(".py") else (Path(place), "")
+    return names_in(path)
 
 
 def _one(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path) -> _Wanted:
@@ -127,24 +109,3 @@ def _one(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path) -
     if name:
         raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
     raise click.UsageError(f"Which {what} is meant? The file {path} {has}. Name one: {path}:NAME.")
-
-
-def _line(error: BaseException, path: Path) -> str:
-    """Where in the file it went wrong."""
-    import traceback
-
-    if isinstance(error, SyntaxError):
-        return f", line {error.lineno}"
-    lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if Path(each.filename) == path]
-    return f", line {lines[-1]}" if lines else ""
-
-
-@contextmanager
-def _folder_on_path(path: Path) -> Iterator[None]:
-    """The file's folder stands first among those that modules are imported from, as if Python had started the file."""
-    folder = str(path.resolve().parent)
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)

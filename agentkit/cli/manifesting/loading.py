@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from agentkit.agents.agent import Agent
-from agentkit.errors import AgentKitError, ConfigError, ReplayError
+from agentkit.cli.loading.programs import names_in, parted
+from agentkit.errors import ConfigError, ReplayError
 from agentkit.tape import Account, Tape, active
 
 
 def agent_in(named: str) -> tuple[Agent[Any], Path]:
     """The agent in `bot.py`, `bot.py:name` or `bot.txt`, and the folder of the file. Raises ConfigError."""
-    file, name = _parted(named)
+    file, name = parted(named)
     if not file.is_file():
         raise ConfigError(
             f"There is no file {str(file)!r}. Name a Python program, as in bot.py, or an agent's text file."
@@ -30,14 +27,8 @@ def agent_in(named: str) -> tuple[Agent[Any], Path]:
     with active(_Silence(file)):
         if file.suffix != ".py":
             return Agent.from_file(file), file.parent
-        found = _imported(file)
+        found = names_in(file)
     return _named(found, name, file) if name else _only(found, file), file.parent
-
-
-def _parted(named: str) -> tuple[Path, str]:
-    """The file, and the name behind its colon."""
-    file, colon, name = named.rpartition(":")
-    return (Path(file), name) if colon and file.endswith(".py") else (Path(named), "")
 
 
 class _Silence(Tape):
@@ -53,37 +44,6 @@ class _Silence(Tape):
             f"{self.file} runs an agent while it is imported. "
             'Put what is to be run below the line: if __name__ == "__main__":'
         )
-
-
-def _imported(file: Path) -> Mapping[str, Any]:
-    """The names of a program. Raises ConfigError when it cannot be imported, with the line."""
-    try:
-        with _own_folder(file):
-            return runpy.run_path(str(file), run_name=file.stem)
-    except AgentKitError as error:
-        raise ConfigError(f"{_where(error, file)}: {error}") from error
-    except (Exception, SystemExit) as error:
-        told = f"{type(error).__name__}: {error}".strip(": ")
-        raise ConfigError(f"{_where(error, file)}: {told}. All that Python says of it: python {file}") from error
-
-
-def _where(error: BaseException, file: Path) -> str:
-    """The program, and its line that was being run."""
-    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
-    for frame in traceback.extract_tb(error.__traceback__):
-        line = frame.lineno if frame.filename == str(file) else line
-    return f"{file}, line {line}" if line else str(file)
-
-
-@contextmanager
-def _own_folder(file: Path) -> Iterator[None]:
-    """The program's folder in the place of the command's, as if Python had started it."""
-    folder = sys.path[0]
-    sys.path[0] = str(file.resolve().parent)
-    try:
-        yield
-    finally:
-        sys.path[0] = folder
 
 
 def _named(found: Mapping[str, Any], name: str, file: Path) -> Agent[Any]:

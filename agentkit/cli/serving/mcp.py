@@ -53,12 +53,12 @@ def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: 
     Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
     undone with `agentkit undo`.
     """
+    from agentkit.cli.loading.tools import tools_named
     from agentkit.mcp import serve
-    from agentkit.tools.catalog import named
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
-    chosen = named(name.strip() for word in tools for name in word.split(",") if name.strip())
+    chosen = tools_named(name.strip() for word in tools for name in word.split(",") if name.strip())
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
     approve: Any = "client" if ask_client else None
     try:

@@ -11,7 +11,7 @@ from agentkit.cli.settings.files import File, current_folder, project_file, user
 from agentkit.cli.settings.keys import KEYS, LIMIT_NAMES
 from agentkit.cli.settings.trust import is_trusted
 from agentkit.config import environment, settings_file
-from agentkit.errors import ConfigError, UnknownTool
+from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.slotted import dataclass
 from agentkit.usage import Limits
@@ -85,13 +85,10 @@ class Settings:
 
     @property
     def tools(self) -> Toolset:
-        """The tools that a model gets. Raises UnknownTool."""
-        from agentkit.tools import catalog
+        """The tools that a model gets. Raises UnknownTool, and ConfigError for a file that offers none."""
+        from agentkit.cli.loading.tools import tools_named
 
-        try:
-            return catalog.named(self.of("tools"))
-        except UnknownTool as error:
-            raise UnknownTool(f"{error} The collections are: {', '.join(catalog.collections)}.") from None
+        return tools_named(self.of("tools"))
 
     def llm(self, model: str | None = None) -> LLM:
         """The client that the settings name, with another model perhaps. Raises NoProvider and ConfigError."""
@@ -190,6 +187,7 @@ def _allowed(project: File, below: list[Layer]) -> tuple[dict[str, Any], list[st
 
 def _check_project(project: File) -> None:
     """Raise ConfigError for what no project may say: where questions and keys are sent, and that more runs unasked."""
+    from agentkit.cli.loading.tools import is_own
     from agentkit.llm.detect import wishes_for
 
     values = project.values
@@ -199,6 +197,12 @@ def _check_project(project: File) -> None:
                 f"{project.path}: a project may not say {key}, as your key and your questions would go there. "
                 f"Put it into your own file, {settings_file()}, or set AGENTKIT_{key.upper()}."
             )
+    own = next(filter(is_own, values.get("tools", ())), None)
+    if own is not None:
+        raise ConfigError(
+            f"{project.path}: a project may not name the program {own!r} as tools, as it would be run. "
+            f"Say it yourself: -t {own}"
+        )
     _, *behind = (values.get("model") or "").split("|")
     if _names_place(values) or any(wishes_for(name.strip()) for name in behind):
         raise ConfigError(
@@ -223,10 +227,11 @@ def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
 
 
 def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the tools that are meant and are among the allowed ones, too."""
+    """The names of the tools that are meant and are among the allowed ones, too. Programs are the user's to name."""
+    from agentkit.cli.loading.tools import is_own
     from agentkit.tools import catalog
 
-    known = set(catalog.named(allowed).names)
+    known = set(catalog.named(name for name in allowed if not is_own(name)).names)
     return tuple(name for name in catalog.named(names).names if name in known)
 
 

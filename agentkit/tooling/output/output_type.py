@@ -41,6 +41,7 @@ class OutputType(Generic[_T]):
     """
 
     def __init__(self, kind: type[_T] | Any) -> None:
+        self.kind = kind
         self.name = _name_of(kind)
         self._validator = None if kind is str else Validator(kind)
         self._is_object = self._validator is not None and self._validator.schema.get("type") == "object"
@@ -102,8 +103,12 @@ class OutputType(Generic[_T]):
         """A value of the type as text that `parse` reads back."""
         if self._validator is None:
             return str(value)
-        data = self._validator.encode(value)
+        data = self.plain(value)
         return json.dumps(data if self._is_object else {WRAPPER: data}, ensure_ascii=False)
+
+    def plain(self, value: _T) -> Any:
+        """A value of the type as what JSON has: dictionaries, lists, texts and numbers."""
+        return value if self._validator is None else self._validator.encode(value)
 
     def _whole_schema(self) -> Schema:
         """The schema of what a model writes: an object."""

@@ -104,11 +104,11 @@ def test_a_program_that_runs_its_agent(write, call):
     [
         (
             "\nimport there_is_no_such_module\n",
-            "line 2: ModuleNotFoundError: No module named 'there_is_no_such_module'.",
+            "line 2: ModuleNotFoundError: No module named 'there_is_no_such_module'",
         ),
         ("x = 1\nx =\n", "line 2: SyntaxError: invalid syntax"),
-        ("raise SystemExit(3)\n", "line 1: SystemExit: 3."),
-        ("raise ValueError\n", "line 1: ValueError. All that Python says of it: python "),
+        ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
+        ("raise ValueError\n", "line 1: ValueError\nAll that Python says of it: python "),
         ("from agentkit import Agent\n\nAgent('')\n", "line 3: name= takes a text that is not empty."),
         ("\0", "SyntaxError: source code string cannot contain null bytes"),
     ],

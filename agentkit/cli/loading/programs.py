@@ -1,0 +1,64 @@
+"""What does a Python file define? It is run as far as an import runs it, and told by its line when that fails."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from agentkit.errors import AgentKitError, ConfigError
+
+SUFFIX = ".py"
+
+
+def parted(place: str) -> tuple[Path, str]:
+    """The file in `FILE` or `FILE.py:NAME`, and the name, which is empty when none is given."""
+    file, colon, name = place.rpartition(":")
+    return (Path(file), name) if colon and file.endswith(SUFFIX) else (Path(place), "")
+
+
+def names_in(program: Path) -> Mapping[str, Any]:
+    """What the program defines, by name. Modules beside it can be imported. Raises ConfigError, with the line."""
+    try:
+        with _own_folder(program):
+            return _imported(program)
+    except AgentKitError as error:
+        raise ConfigError(f"{_where(error, program)}: {error}") from error
+    except (Exception, SystemExit) as error:
+        told = f"{type(error).__name__}: {error}".strip(": ")
+        raise ConfigError(f"{_where(error, program)}: {told}\nAll that Python says of it: python {program}") from error
+
+
+def _imported(program: Path) -> dict[str, Any]:
+    """The program's names; they are found by its own from then on, as what annotations that are texts mean."""
+    known = sys.modules.get(program.stem)
+    is_taken = program.stem == "__main__" or getattr(known, "__spec__", None) is not None
+    name = program.name if is_taken else program.stem
+    found = runpy.run_path(str(program), run_name=name)
+    sys.modules[name] = ModuleType(name)
+    vars(sys.modules[name]).update(found)
+    return found
+
+
+def _where(error: BaseException, program: Path) -> str:
+    """The program, and its line that was being run."""
+    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
+    for frame in traceback.extract_tb(error.__traceback__):
+        line = frame.lineno if frame.filename == str(program) else line
+    return f"{program}, line {line}" if line else str(program)
+
+
+@contextmanager
+def _own_folder(program: Path) -> Iterator[None]:
+    """The program's folder in the place of the command's, as if Python had started it."""
+    folder = sys.path[0]
+    sys.path[0] = str(program.resolve().parent)
+    try:
+        yield
+    finally:
+        sys.path[0] = folder

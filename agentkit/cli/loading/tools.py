@@ -1,0 +1,87 @@
+"""Which tools are meant? Those that we ship, by name, and what a Python file of the user's offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from inspect import isfunction, unwrap
+from pathlib import Path
+from typing import Any
+
+from agentkit.cli.loading.programs import SUFFIX, names_in, parted
+from agentkit.errors import ConfigError, UnknownTool
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import AnyTool, Toolset
+from agentkit.tools import catalog
+
+_LIST = "tools"
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is not one of ours but that of a Python file: `FILE.py` or `FILE.py:NAME`."""
+    return parted(name)[0].suffix == SUFFIX
+
+
+def tools_named(names: Iterable[str]) -> Toolset:
+    """The tools of collections, the named tools, and those of Python files, each once. Raises ConfigError."""
+    return Toolset(list(dict.fromkeys(tool for name in names for tool in _named(name))))
+
+
+def tool_named(name: str) -> AnyTool:
+    """The one tool that is meant. Raises ConfigError."""
+    if not is_own(name):
+        return catalog.find(name)
+    found = _named(name)
+    if len(found) > 1:
+        raise ConfigError(f"{name} has {', '.join(found.names)}. Name one: {name}:{found.names[0]}")
+    return found[0]
+
+
+def _named(name: str) -> Toolset:
+    if is_own(name):
+        return _own(*parted(name))
+    try:
+        return catalog.named([name])
+    except UnknownTool as error:
+        known = ", ".join(catalog.collections)
+        raise UnknownTool(f"{error} The collections are: {known}. Tools of your own: FILE.py, FILE.py:NAME.") from None
+
+
+def _own(file: Path, name: str) -> Toolset:
+    """What a program offers: its list `tools`, or else its tools and public functions; of these the named one."""
+    path = file.expanduser()
+    offered = _offered(path)
+    if not name:
+        return offered
+    try:
+        return Toolset([offered.find(name)])
+    except UnknownTool as error:
+        raise UnknownTool(f"{path}: {error}") from None
+
+
+@cache
+def _offered(path: Path) -> Toolset:
+    """The tools of a program, which is run once, however often it is named."""
+    if not path.is_file():
+        raise ConfigError(f"There is no file {str(path)!r}. Name a Python program whose functions are to be tools.")
+    found = names_in(path)
+    own = Toolset(_made(path, found[_LIST] if _LIST in found else list(_written_in(path, found))))
+    if not own:
+        raise ConfigError(f"{path} offers no tools. Write functions in it, or a list: {_LIST} = [...]")
+    return own
+
+
+def _made(path: Path, given: Any) -> Toolset:
+    try:
+        return Toolset(given)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _written_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
+    """The tools and functions that the program itself has written, without those of a name that begins with _."""
+    for name, value in found.items():
+        function = unwrap(value.function if isinstance(value, Tool) else value)
+        is_its_own = isfunction(function) and function.__code__.co_filename == str(path)
+        if is_its_own and not name.startswith("_"):
+            yield value
