@@ -112,13 +112,16 @@ class LLM(Configured):
 
     def _connect(self) -> None:
         """Decide where the model is; nothing is opened before the first request."""
-        self._behind, known = _named_behind(self._wishes, config.environment())
+        behind, known = _named_behind(config.environment())
+        is_unsaid = not self._wishes.given() and not self._fallback
+        self._behind = behind if is_unsaid else ()
         try:
             self._endpoint, self._decided_by, ignored = detect(self._wishes, known)
         except NoProvider as error:
             self._connect_to_none(error)
             return
-        self._ignored = (*ignored, *(f"{name} (empty)" for name in config.empty_variables()))
+        unused = () if is_unsaid else (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in behind)
+        self._ignored = (*ignored, *unused, *(f"{name} (empty)" for name in config.empty_variables()))
         provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries, self._price)
         self._provider = provider if self.provider == "offline" else Fallback(provider, self._tool_calling)
 
@@ -145,6 +148,7 @@ class LLM(Configured):
         wishes = wishes_for(name)
         state |= {"_wishes": replace(self._wishes, model=name)} if wishes is None else {"_wishes": wishes}
         other.__setstate__(state)
+        other._ignored = ()  # what else is set does not count for the first, which says so
         return other
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
@@ -319,13 +323,13 @@ def _checked_fallback(given: LLM | str | Sequence[LLM | str] | None) -> tuple[LL
     return tuple(known)
 
 
-def _named_behind(wishes: Wishes, env: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """The fallbacks that `AGENTKIT_MODEL` names, for an LLM of which nothing is said, and the environment without."""
+def _named_behind(env: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The fallbacks that `AGENTKIT_MODEL` names, and the environment without them."""
     named, behind = parted(env.get("AGENTKIT_MODEL"))
     if not behind:
         return (), env
     others = {name: value for name, value in env.items() if name != "AGENTKIT_MODEL"}
-    return () if wishes.given() else behind, others | ({"AGENTKIT_MODEL": named} if named else {})
+    return behind, others | ({"AGENTKIT_MODEL": named} if named else {})
 
 
 def _output_schema(schema: Mapping[str, Any]) -> OutputSchema:

@@ -103,9 +103,13 @@ def test_fallbacks_of_the_environment(monkeypatch):
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
     assert names(LLM()) == names(LLM(timeout_seconds=9)) == ["ollama:qwen3", "lmstudio:gemma"]
     assert LLM().given_fallbacks == ()
+    assert LLM().fallbacks[0].describe().ignored == ()
     assert names(LLM("ollama")) == ["ollama:qwen3"]
     assert names(LLM(model="vllm:x")) == ["vllm:x"]
     assert names(LLM(fallback="offline"))[1:] == ["offline:needle3"]
+    told = "lmstudio:gemma after a | in AGENTKIT_MODEL (the arguments decide)"
+    assert told in LLM("ollama").describe().ignored
+    assert told in LLM(fallback="offline").describe().ignored
     monkeypatch.setenv("AGENTKIT_MODEL", "| offline")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert [each.provider for each in (LLM(), *LLM().fallbacks)] == ["openai", "offline"]

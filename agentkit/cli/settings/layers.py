@@ -99,6 +99,8 @@ class Settings:
         given = {key: each.value for key, each in chosen.items() if not each.source.startswith("AGENTKIT_")}
         if model is not None:
             given = {"model": model} if _names_place({"model": model}) else {**given, "model": model}
+        elif any(given.values()):  # a file says the place: the fallbacks in a variable count only beside no argument
+            given |= {"model": self.of("model")}
         return LLM(**given)
 
     def agent(self, **more: Any) -> Agent[str]:

@@ -142,6 +142,9 @@ def test_fallbacks_follow_a_model_s_name(own_user_file, monkeypatch):
             ("ollama", "theirs"),
         ]
     assert settings_here().llm("other | small").fallbacks[0].provider == "groq"
+    monkeypatch.setenv("AGENTKIT_MODEL", "other | ollama:theirs")
+    llm = settings_here().llm()
+    assert [(each.provider, each.model) for each in (llm, *llm.fallbacks)] == [("groq", "other"), ("ollama", "theirs")]
     monkeypatch.setenv("AGENTKIT_MODEL", "vllm:other | ollama:theirs")
     assert [each.provider for each in settings_here().llm().fallbacks] == ["ollama"]
 
