@@ -24,7 +24,7 @@ _CONVERSING = (
         multiple=True,
         metavar="NAME,...",
         shell_complete=tool_names,
-        help="Tools or collections (core, web, system, files, default), with commas or repeated; "
+        help="Tools, collections (core, web, system, files, default), or FILE.py, with commas or repeated; "
         "the twelve by default.",
     ),
     click.option("--no-tools", is_flag=True, help="Give the model no tools."),

@@ -34,7 +34,7 @@ def mcp() -> None:
     required=True,
     metavar="NAME,...",
     shell_complete=tool_names,
-    help="Tools or collections (core, web, system, files, default), with commas or repeated.",
+    help="Tools, collections (core, web, system, files, default), or FILE.py, with commas or repeated.",
 )
 @click.option("--safety", metavar="LEVEL", default="network", show_default=True, help="What runs unasked.")
 @click.option(
