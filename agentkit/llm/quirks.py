@@ -37,7 +37,10 @@ _PICTURES_REFUSED = (
 )
 """How servers say that they take no picture, at all or where it stands: by its name, or that text must stand there."""
 
-_NOT_SHOWN = "[Not shown: this model was given the text alone.]"
+_OF_RESULTS = (PICTURES_OF, "<RESULT: ")
+"""How the text begins that the pictures of a result follow, in Chat Completions and where tools are told as text."""
+
+_NOT_SHOWN = "[A picture, not shown: this model was given the text alone.]"
 _ENTRY_FIELD = (
     r"\b(?P<entries>messages|input)[.\[]\d+\]?\.(?:\w+[.\[\]]+)*(?P<field>\w+)"
     r"|property '(?P<property>\w+)' is unsupported"
@@ -87,20 +90,24 @@ def drop_entry_field(entries: str, name: str) -> Adjustment:
 def _with_pictures_told(body: Body) -> Body:
     """The body with words in the place of every picture that a tool has returned."""
     name = "messages" if "messages" in body else "input"
-    return {**body, name: [_told(entry) if _shows_result(entry) else entry for entry in body[name]]}
-
-
-def _shows_result(entry: Body) -> bool:
-    """Whether this shows the pictures of a tool's result, as one of the two protocols has it."""
-    content = entry.get("content")
-    if isinstance(content, list) and entry.get("role") == "user":
-        return str(content[0].get("text")).startswith(PICTURES_OF) if content else False
-    return isinstance(entry.get("output"), list) and entry.get("type") == "function_call_output"
+    return {**body, name: [_told(entry) for entry in body[name]]}
 
 
 def _told(entry: Body) -> Body:
-    name = "content" if "content" in entry else "output"
-    return {**entry, name: f"{entry[name][0]['text']}\n{_NOT_SHOWN}"}
+    """The entry itself unless it shows the pictures of a result: in the result, or behind the text that tells of it."""
+    is_result = entry.get("type") == "function_call_output"
+    name = "output" if is_result else "content"
+    parts = entry.get(name)
+    if not isinstance(parts, list) or not (is_result or entry.get("role") == "user"):
+        return entry
+    told: list[Body] = []
+    for part in parts:
+        if "text" in part:
+            is_result = is_result if name == "output" else str(part["text"]).startswith(_OF_RESULTS)
+        told.append({"type": parts[0]["type"], "text": _NOT_SHOWN} if is_result and "text" not in part else part)
+    if told == parts:
+        return entry
+    return {**entry, name: told if any("text" not in part for part in told) else "\n".join(p["text"] for p in told)}
 
 
 PICTURES_TOLD = Adjustment("pictures in the results of tools are told in words", _with_pictures_told)
@@ -274,7 +281,7 @@ def _no_pictures(refusal: _Refusal) -> Adjustment | None:
     """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
     entries = refusal.body.get("messages") or refusal.body.get("input") or ()
     is_about = re.search(_PICTURES_REFUSED, refusal.text) is not None
-    return PICTURES_TOLD if is_about and any(map(_shows_result, entries)) else None
+    return PICTURES_TOLD if is_about and any(_told(entry) is not entry for entry in entries) else None
 
 
 _LESSONS = (_demanded, _no_pictures, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter)

@@ -165,6 +165,18 @@ def test_a_model_that_cannot_see_is_told(protocol, status, said):
     assert llm.describe().adjustments == ("pictures in the results of tools are told in words",)
 
 
+def test_a_model_without_tool_calling_that_cannot_see():
+    """Where tools are told as text, too, words stand for the pictures of results, and those of the user stay."""
+    said = "image_url is only supported by certain models"
+    lines = "<TOOL: screenshot></TOOL>", fail(400, said), "I see words.", "Still."
+    with FakeServer(*lines) as server:
+        helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any", tool_calling="text"))
+        assert helper("What is on the screen?") == "I see words."
+        assert "was given the text alone" in server.requests[2].json["messages"][-1]["content"]
+        assert helper(["Is it this?", OTHER]) == "Still."
+        assert urls(server.requests[3].json["messages"][-1]["content"]) == [OTHER.url]
+
+
 def test_a_picture_of_the_user_stays():
     """What a user wants to be seen is never left out in silence."""
     said = "image_url is only supported by certain models"

@@ -78,6 +78,13 @@ def test_a_failure_without_words():
         server.call("say0")
 
 
+def test_a_failure_with_a_picture():
+    """The picture in a failure is named beside its words."""
+    failing = offering(types.TextContent(text="The page is gone."), PICTURE, failed=True)
+    with MCPServer(failing) as server, pytest.raises(ToolError, match=r"gone\.\n\[image/png, 6 bytes\]"):
+        server.call("say0")
+
+
 def test_tools_in_pages():
     """A list of tools may come in pages; a tool without a description is described by its title."""
     with MCPServer(offering(pages=3)) as server:
