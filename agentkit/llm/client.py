@@ -15,7 +15,7 @@ from agentkit.config import Secret
 from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
 from agentkit.llm.configured import Configured, chosen, parted, stripped
-from agentkit.llm.detect import detect, wishes_for
+from agentkit.llm.detect import detect, wishes_beside
 from agentkit.llm.endpoint import Endpoint, Protocol, TokenProvider, Wishes
 from agentkit.llm.providers import Provider
 from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
@@ -145,9 +145,7 @@ class LLM(Configured):
     def _named(self, name: str) -> LLM:
         """The LLM of another model, with the settings of this one; at the same place unless its name says another."""
         other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
-        wishes = wishes_for(name)
-        state |= {"_wishes": replace(self._wishes, model=name)} if wishes is None else {"_wishes": wishes}
-        other.__setstate__(state)
+        other.__setstate__(state | {"_wishes": wishes_beside(name, self._wishes)})
         other._ignored = ()  # what else is set does not count for the first, which says so
         return other
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -109,6 +110,17 @@ def wishes_for(name: str) -> Wishes | None:
     return Wishes(model=name) if _prefix(name) else None
 
 
+def wishes_beside(name: str, first: Wishes) -> Wishes:
+    """The same of a fallback, which is where the first model is unless it names a provider.
+
+    Raises NoProvider where it seems to name one that there is not: nobody would notice before it is needed.
+    """
+    wishes = wishes_for(name)
+    if wishes is None and _SERVICE.match(name):
+        raise NoProvider(f"{_no_service(name)} A model that is called so is given as fallback=LLM(...).")
+    return wishes or replace(first, model=name)
+
+
 def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:
     """The values with the model's name as the provider knows it, without a name that is meant for another."""
     own = dict(values)
@@ -172,15 +184,19 @@ def _nothing_found(values: Values) -> str:
     if model.strip().lower() in PROVIDERS:
         return f"{model!r} is a provider and no model: write provider={model!r}, or set AGENTKIT_PROVIDER={model}."
     if _SERVICE.match(model):
-        name = model.partition(":")[0]
-        return (
-            f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}). Known: "
-            f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=."
-        )
+        return _no_service(model)
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
         "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key. "
         f"{_offline_way()}"
+    )
+
+
+def _no_service(model: str) -> str:
+    name = model.partition(":")[0]
+    return (
+        f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}). Known: "
+        f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=."
     )
 
 

@@ -79,6 +79,16 @@ def test_a_fallback_that_cannot_work():
         LLM("openai", "gpt", KEY, fallback="groq:llama")
 
 
+@pytest.mark.parametrize("name", ["gorq:llama", "anthropic:claude", "bedrock:x"])
+def test_a_provider_that_there_is_not(name):
+    """A fallback that seems to name an unknown provider is refused at once; so called models are given as an LLM."""
+    with pytest.raises(NoProvider, match="No provider here is called"):
+        LLM("openai", "gpt", KEY, fallback=name)
+    with pytest.raises(NoProvider, match="is given as fallback=LLM"):
+        LLM("openai", f"gpt | {name}", KEY)
+    assert names(LLM("openai", "gpt", KEY, fallback=LLM("openai", name, KEY)))[1] == f"openai:{name}"
+
+
 def test_where_a_name_leads():
     """A model's name alone is at the same place with the same key; one with a provider has a key of its own."""
     llm = LLM(base_url=LOCAL, model="big", api_key=KEY, fallback=["small", "offline", "ollama:x | lmstudio:y"])
