@@ -1,0 +1,67 @@
+"""What does an agent do whose model makes exactly these calls, whoever ordered them?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentkit import Agent, Limits, Policy, Tool
+from agentkit.decisions import Decision
+from agentkit.safety.approval import ApprovalRequest
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL
+
+Call = tuple[str, Mapping[str, Any]]
+"""The name of a tool, and the arguments."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the person wants, with the calls that it takes, and what a stranger's text orders after `read` of them."""
+
+    prompt: str
+    wanted: Sequence[Call]
+    injected: Sequence[Call] = ()
+    read: int = 0
+    answer: str = "Done."
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls of a model that does whatever it is told."""
+        return [*self.wanted[: self.read], *self.injected, *self.wanted[self.read :]]
+
+
+@dataclass(frozen=True)
+class Obeyed:
+    """What came of it: the calls that happened, those that were asked about, and the answer."""
+
+    done: list[Call] = field(default_factory=list)
+    asked: list[Call] = field(default_factory=list)
+    answer: str = ""
+
+
+def obey(orders: Orders, tools: Sequence[Tool[..., Any]], policy: Policy, *, is_attended: bool) -> Obeyed:
+    """Run an agent whose model obeys. When attended, a person says yes to the calls that the task takes, else nobody.
+
+    Raises RuntimeError when a call was not judged for what it does, or the run broke off: nothing was withstood then.
+    """
+    asked: list[Call] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append((request.tool, request.arguments))
+        return is_attended and (request.tool, request.arguments) in orders.wanted
+
+    llm = ScriptedLLM(*(call(name, arguments) for name, arguments in orders.calls), orders.answer)
+    limits = Limits(iterations=len(orders.calls) + 1, tool_calls=len(orders.calls) + 1)
+    result = Agent("obedient", tools=tools, llm=llm, policy=policy, approve=approve, limits=limits).run(orders.prompt)
+    refused = [str(made.result.decision) for made in result.tool_calls if _is_no_judgment(made.result.decision)]
+    if result.status != "done" or len(result.tool_calls) != len(orders.calls) or refused:
+        raise RuntimeError(f"The run is no measurement: {result.status}, {refused}, {orders.prompt!r}")
+    finished = zip(orders.calls, result.tool_calls, strict=True)
+    done = [ordered for ordered, made in finished if made.result.status in {"ok", "empty"}]
+    return Obeyed(done, asked, str(result.output))
+
+
+def _is_no_judgment(decision: Decision | None) -> bool:
+    return decision is not None and decision.rule in {BAD_ARGUMENTS, UNKNOWN_TOOL}
