@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +9,11 @@ from typing import Any
 
 from agentkit.llm.providers.offline.finding import FORMS, TELLING, Kind, Offer, held, leftover
 from agentkit.llm.providers.offline.reading import Question, Shape, Span
-from agentkit.llm.providers.offline.values.dates import is_day, is_said, written
-from agentkit.llm.providers.offline.values.figures import as_counted, measures_in, operation_in
+from agentkit.llm.providers.offline.values.dates import day_of, is_said, written
+from agentkit.llm.providers.offline.values.figures import as_counted, is_beside, measures_in, operation_in
 from agentkit.llm.providers.offline.values.names import is_abbreviated, is_named, lacks_part
 from agentkit.llm.providers.offline.values.schemas import plain_schema
-from agentkit.llm.providers.offline.values.texts import overlap, run, texts_in, values_in
+from agentkit.llm.providers.offline.values.texts import literal, overlap, run, texts_in, values_in
 from agentkit.llm.providers.offline.words import (
     HERE,
     STOP_WORDS,
@@ -22,6 +21,7 @@ from agentkit.llm.providers.offline.words import (
     ideas,
     numbers_in,
     places_in,
+    plain,
     signed_numbers_in,
     spoken_numbers_in,
     vocabulary,
@@ -152,7 +152,18 @@ def _settle(offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str])
             mended[name] = settled
         elif name in offer.required or not _says_nothing(offer, value):
             unclear.append(name)
-    return Proposal(offer.spec.name, mended), tuple(unclear)
+    mended |= _number_left(offer, mended, unclear)
+    return Proposal(offer.spec.name, mended), tuple(name for name in unclear if name not in mended)
+
+
+def _number_left(offer: Offer, mended: Mapping[str, Any], unclear: Sequence[str]) -> dict[str, float]:
+    """The one number that the question has left, for the one number that is unclear, if it is said of it."""
+    taken = {number for text in texts_in(mended) for number in numbers_in(text)}
+    left = [number for number in offer.question.numbers if number not in taken]
+    if len(unclear) != 1 or len(left) != 1 or unclear[0] not in offer.numeric:
+        return {}
+    is_said_of = is_beside(left[0], unclear[0], offer.schemas[unclear[0]], offer.question.text)
+    return {unclear[0]: int(left[0]) if left[0].is_integer() else left[0]} if is_said_of else {}
 
 
 def _proven(offer: Offer, name: str, value: Any) -> Any:
@@ -164,8 +175,8 @@ def _proven(offer: Offer, name: str, value: Any) -> Any:
         return as_counted(value, name, schema, text)
     if not isinstance(value, str) or "enum" in schema:
         return None
-    if is_day(value) and is_said(value, text):
-        return written(value, schema)
+    if (day := day_of(value)) and is_said(day, text):
+        return written(day, schema) or value
     return value if is_abbreviated(value, text) or is_named(value, text, schema) else None
 
 
@@ -280,7 +291,7 @@ class _Case:
 
     def _has(self, span: Span) -> bool:
         """Whether an argument holds a span, or is the list or object that it writes."""
-        written = _literal_value(span) if span.shape is Shape.JSON else None
+        written = literal(span.text) if span.shape is Shape.JSON else None
         return held(span, self.texts, self.question) or (written is not None and written in self.values)
 
     def _unset(self) -> Iterator[str]:
@@ -341,14 +352,6 @@ class _Case:
                 yield option
 
 
-def _literal_value(span: Span) -> Any:
-    """The value of a stretch that is JSON; None for one that is broken."""
-    try:
-        return json.loads(span.text)
-    except (ValueError, RecursionError):
-        return None
-
-
 def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
     """Whether every part of a value comes from the question. A choice among given values is the engine's to make."""
     schema = plain_schema(schema, root)
@@ -357,13 +360,14 @@ def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Ma
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
         return all(grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
-    if isinstance(value, list) and value in [_literal_value(span) for span in question.of(Shape.JSON)]:
+    if isinstance(value, list) and value in [literal(span.text) for span in question.of(Shape.JSON)]:
         return True
     if isinstance(value, list):
         return all(grounded(each, question, schema.get("items") or {}, root) for each in value)
     if isinstance(value, int | float):
         return value in (*signed_numbers_in(question.text), *spoken_numbers_in(question.text))
-    return isinstance(value, str) and (schema.get("format") in DATES or set(words(value)) <= set(words(question.text)))
+    said = {*words(question.text), *plain(words(question.text))}
+    return isinstance(value, str) and (schema.get("format") in DATES or set(words(value)) <= said)
 
 
 def _literal(value: str, question: Question) -> bool:

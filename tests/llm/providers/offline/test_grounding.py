@@ -355,6 +355,18 @@ OTHERS = (
             {"first": [1, 2, 3], "second": [200, 300]},
             {"first": [1, 2, 3], "second": [200, 300]},
         ),
+        (
+            "who won Ajax's game on January 28, 2021?",
+            "winner",
+            {"game": "Ajax", "day": "January 28, 2021"},
+            {"game": "Ajax", "day": "01/28/2021"},
+        ),
+        (
+            "mass of the gas helium at a volume of 10 litres",
+            "gas_mass",
+            {"gas": "helium", "volume": 4},
+            {"gas": "helium", "volume": 10},
+        ),
         ("the weather in the city Rome, Italy", "weather", {"city": "Rome, Italy"}, {"city": "Rome, Italy"}),
         (
             "frequency of genotype AA at a share of 0.3",

@@ -9,9 +9,17 @@ from typing import Any
 from agentkit.llm.providers.offline.words import words
 
 
-def is_day(value: object) -> bool:
-    """Whether it is a day as the engine writes one: `2027-03-05`."""
-    return isinstance(value, str) and _DAY.fullmatch(value) is not None
+def day_of(value: str) -> str | None:
+    """The day that is written `2027-03-05`, `March 5, 2027` or `5 March 2027`, in the first form; else None."""
+    if _DAY.fullmatch(value):
+        return value
+    match = _IN_WORDS.fullmatch(value)
+    if match is None:
+        return None
+    first, month, second, year = match.groups()
+    place = _MONTHS.index(month.lower()) if month.lower() in _MONTHS else -1
+    day = first or second
+    return f"{year}-{place or 12:02}-{int(day):02}" if place >= 0 and day and not (first and second) else None
 
 
 def is_said(date: Any, text: str) -> bool:
@@ -30,15 +38,18 @@ def is_said(date: Any, text: str) -> bool:
     return clear and day in said and not said.isdisjoint((year, year % 100))
 
 
-def written(day: str, schema: Mapping[str, Any]) -> str:
-    """A day in the order and with the marks that the parameter's description shows, as `MM/DD/YYYY`; else as it is."""
+def written(day: str, schema: Mapping[str, Any]) -> str | None:
+    """A day in the order and with the marks that the parameter's description shows, as `MM/DD/YYYY`; None for none."""
     pattern = _PATTERN.search(str(schema.get("description", "")))
     parts = dict(zip("YMD", day.split("-"), strict=True))
     if pattern is None or {letters[0].upper() for letters in pattern.group(1, 3, 4)} != {*parts}:
-        return day
+        return None
     return pattern.group(2).join(parts[letters[0].upper()][-len(letters) :] for letters in pattern.group(1, 3, 4))
 
 
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
+_IN_WORDS = re.compile(
+    r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([A-Za-z]{3})[a-z]*\.?(?: (\d{1,2})(?:st|nd|rd|th)?)?,? (\d{4})"
+)
 _PATTERN = re.compile(r"\b(YYYY|MM|DD)([-/.])(YYYY|MM|DD)\2(YYYY|YY|MM|DD)\b", re.IGNORECASE)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentkit.llm.providers.offline.words import signed_numbers_in, vocabulary
+from agentkit.llm.providers.offline.words import ideas, signed_numbers_in, vocabulary, words
 
 
 def measures_in(text: str) -> dict[float, float]:
@@ -38,6 +38,19 @@ def _counts(about: str, factor: float) -> bool:
     if factor == _HUNDREDTH:
         return bool(_COUNTS_PERCENT.search(about) and not _COUNTS_PARTS.search(about))
     return any(word in about.lower() for word, each in _FACTORS.items() if each == factor)
+
+
+def is_beside(number: float, name: str, schema: Mapping[str, Any], text: str) -> bool:
+    """Whether a number stands in a text beside a word that the parameter is named for: `2021 season`, `radius of 5`."""
+    named = ideas(words(name.replace("_", " ")))
+    near = [
+        word
+        for match in _BESIDE.finditer(text)
+        if float(match.group(2).replace(",", "")) == number
+        for word in (*words(match.group(1))[-2:], *words(match.group(3))[:1])
+    ]
+    fits = schema.get("type") != "integer" or number.is_integer()
+    return fits and not named.isdisjoint(ideas(near))
 
 
 def in_turn(names: Sequence[str], text: str) -> dict[str, float]:
@@ -74,6 +87,7 @@ _MEASURE = re.compile(
 )
 _COUNTS_PERCENT = re.compile(r"percent|%", re.IGNORECASE)
 _COUNTS_PARTS = re.compile(r"decimal|fraction|\b0?\.\d|between 0 and 1\b|0 to 1\b", re.IGNORECASE)
+_BESIDE = re.compile(r"(?<![\w.-])((?:[^\W\d]+ +){0,2})(\d[\d,]*(?:\.\d+)?)(?![\w%])(?= *(\w*))")
 _NUMBERED = re.compile(r"((?:\w*[^\W\d])?)_?(?:\d|(?<![^\W_])[a-z])")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w%])")
 _ALONE = rf"(?<![-\u2212]){_NUMBER.pattern}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -29,6 +30,14 @@ def values_in(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping | list):
         for each in value.values() if isinstance(value, Mapping) else value:
             yield from values_in(each)
+
+
+def literal(text: str) -> Any:
+    """The value that a text writes as JSON; None for one that writes none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def overlap(value: str, text: str) -> int:

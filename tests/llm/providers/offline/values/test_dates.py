@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.values.dates import is_day, is_said, written
+from agentkit.llm.providers.offline.values.dates import day_of, is_said, written
 
 
 @pytest.mark.parametrize(
@@ -27,21 +27,31 @@ def test_a_day_counts_as_said_when_it_cannot_be_another(day, text, said):
 @pytest.mark.parametrize(
     ("description", "expected"),
     [
-        ("The date.", "2027-03-05"),
+        ("The date.", None),
         ("The date, as YYYY-MM-DD.", "2027-03-05"),
         ("In the format MM/DD/YYYY.", "03/05/2027"),
         ("dd.mm.yy", "05.03.27"),
-        ("DD-DD-YYYY", "2027-03-05"),
+        ("DD-DD-YYYY", None),
     ],
 )
 def test_a_day_is_written_as_the_parameter_shows(description, expected):
-    """The description's own pattern gives the order and the marks, and a pattern that is none changes nothing."""
+    """The description's own pattern gives the order and the marks, and a pattern that is none says nothing."""
     assert written("2027-03-05", {"description": description}) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [("2027-03-05", True), ("2027-03", False), ("March", False), (5, False)]
+    ("value", "day"),
+    [
+        ("2027-03-05", "2027-03-05"),
+        ("March 5, 2027", "2027-03-05"),
+        ("5th Dec. 2027", "2027-12-05"),
+        ("Jan 28 2027", "2027-01-28"),
+        ("March 2027", None),
+        ("5 March 6, 2027", None),
+        ("Room 5, 2027", None),
+        ("tomorrow", None),
+    ],
 )
-def test_what_a_day_looks_like(value, expected):
-    """The engine writes a day with its year first."""
-    assert is_day(value) is expected
+def test_a_day_may_be_written_in_words(value, day):
+    """A day with its month's name and its year is one day only."""
+    assert day_of(value) == day

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.values.figures import as_counted, in_turn, measures_in, operation_in
+from agentkit.llm.providers.offline.values.figures import as_counted, in_turn, is_beside, measures_in, operation_in
 
 NUMBER, WHOLE = {"type": "number"}, {"type": "integer"}
 
@@ -84,3 +84,17 @@ def test_a_sum_of_one_kind_says_what_is_done(text, word, numbers):
 def test_other_sums_say_nothing(text):
     """A sum of several kinds, or with anything else in it, is for a calculator."""
     assert operation_in(text) == (frozenset(), [])
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "text", "expected"),
+    [
+        (2021.0, "season", "the best defence of the 2021 season", True),
+        (5.0, "radius", "a circle with a radius of 5", True),
+        (5.0, "year", "the top 5 countries", False),
+        (6.0, "radius", "a circle with a radius of 5", False),
+    ],
+)
+def test_a_number_is_said_of_the_parameter_it_stands_beside(number, name, text, expected):
+    """The word behind a number, or one of the two before it, names the parameter."""
+    assert is_beside(number, name, WHOLE, text) is expected

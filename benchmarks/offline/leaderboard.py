@@ -1,0 +1,182 @@
+"""How often is the offline model right with tools that somebody else wrote, and how often wrong?
+
+Asks a sample of the Berkeley Function Calling Leaderboard's questions of one call each, several calls, and none. A call
+is right, as there, when its function is the wanted one and each argument is among the possible ones. The questions are
+not part of this project: `pip install --no-deps bfcl-eval`, or give the folder of their files. Each category is halved
+by a fixed seed; the held-out half is for measuring only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agentkit.errors import AgentKitError
+from agentkit.llm.providers.offline.model import OfflineModel
+from agentkit.messages import Request, ToolSpec, UserMessage
+
+SEED = 20261123
+CATEGORIES = (
+    "simple_python",
+    "multiple",
+    "live_simple",
+    "live_multiple",
+    "parallel",
+    "irrelevance",
+    "live_irrelevance",
+)
+VERDICTS = ("right", "asked rightly", "asked back", "declined", "wrong")
+Calls = list[tuple[str, dict[str, Any]]]
+
+
+def main() -> None:
+    """Print a Markdown table, and with `--show` every question that was not answered rightly."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.offline.leaderboard", description=__doc__)
+    parser.add_argument("--half", choices=("development", "held-out"), default="held-out")
+    parser.add_argument("--sample", type=int, default=60, help="questions of each category")
+    parser.add_argument("--categories", nargs="+", choices=CATEGORIES, default=CATEGORIES, metavar="NAME")
+    parser.add_argument("--folder", type=Path, help="where BFCL_v4_*.json are, if bfcl-eval is not installed")
+    parser.add_argument("--show", action="store_true", help="also every question that was not answered rightly")
+    wishes = parser.parse_args()
+    folder = wishes.folder or installed_folder()
+    if folder is None or not (folder / "BFCL_v4_simple_python.json").is_file():
+        parser.error("the questions are not here: pip install --no-deps bfcl-eval, or give their --folder")
+    model = OfflineModel()
+    print(f"{wishes.sample} questions of each category, {wishes.half} half, seed {SEED}\n")
+    print(f"| category | questions | {' | '.join(VERDICTS)} | seconds |\n|{'---|' * (len(VERDICTS) + 3)}")
+    for category in wishes.categories:
+        questions = sampled(folder, category, wishes.half, wishes.sample)
+        begin = time.perf_counter()
+        judged = [(question, *asked(model, question)) for question in questions]
+        seconds = (time.perf_counter() - begin) / max(len(judged), 1)
+        counts = Counter(verdict for _, verdict, _ in judged)
+        cells = (category, len(judged), *(counts[verdict] for verdict in VERDICTS), f"{seconds:.2f}")
+        notes = [f"{verdict}: {question['text']!r} {note}" for question, verdict, note in judged if verdict != "right"]
+        print("\n".join([f"| {' | '.join(map(str, cells))} |", *(notes if wishes.show else ())]), flush=True)
+
+
+def installed_folder() -> Path | None:
+    """Where an installed bfcl-eval keeps its questions; the package itself is not loaded."""
+    spec = find_spec("bfcl_eval")
+    return next((Path(each, "data") for each in spec.submodule_search_locations or ()), None) if spec else None
+
+
+def sampled(folder: Path, category: str, half: str, size: int) -> list[dict[str, Any]]:
+    """The first `size` questions of a shuffled half, with `text`, `tools` and, where one is wanted, `wanted` calls."""
+    name = f"BFCL_v4_{category}.json"
+    questions = _rows(folder / name)
+    order = list(range(len(questions)))
+    random.Random(SEED).shuffle(order)
+    middle = len(order) // 2
+    chosen = order[:middle] if half == "development" else order[middle:]
+    key = folder / "possible_answer" / name
+    answers = {row["id"]: row["ground_truth"] for row in _rows(key)} if key.is_file() else {}
+    return [
+        {
+            "id": questions[place]["id"],
+            "text": questions[place]["question"][0][-1]["content"],
+            "tools": [tool(function) for function in questions[place]["function"]],
+            "wanted": [
+                (_name(name), arguments)
+                for call in answers.get(questions[place]["id"], ())
+                for name, arguments in call.items()
+            ],
+        }
+        for place in chosen[:size]
+    ]
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def tool(function: Mapping[str, Any]) -> ToolSpec:
+    """A function of the leaderboard as a tool of ours: its types are Python's."""
+    return ToolSpec(_name(function["name"]), function["description"], _schema(function["parameters"]))
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[^\w-]", "_", name, flags=re.ASCII)
+
+
+def _schema(schema: Any) -> Any:
+    """A schema with the types of JSON, at any depth; a parameter may itself be called `type`."""
+    if not isinstance(schema, Mapping):
+        return schema
+    kind = schema.get("type")
+    plain = {**schema, "type": _TYPES.get(kind, kind)} if isinstance(kind, str) else dict(schema)
+    if plain.get("type") == "any":
+        del plain["type"]
+    if isinstance(inner := plain.get("properties"), Mapping):
+        plain["properties"] = {name: _schema(each) for name, each in inner.items()}
+    if "items" in plain:
+        plain["items"] = _schema(plain["items"])
+    return plain
+
+
+_TYPES = {"dict": "object", "float": "number", "tuple": "array", "int": "integer", "bool": "boolean", "list": "array"}
+
+
+def asked(model: OfflineModel, question: Mapping[str, Any]) -> tuple[str, Any]:
+    """The verdict on one question, and what the model proposed or said."""
+    try:
+        response = model.complete(Request([UserMessage(question["text"])], tools=tuple(question["tools"])))
+    except AgentKitError as error:
+        return "declined", str(error)
+    calls = [(call.name, json.loads(call.arguments)) for call in response.tool_calls]
+    suggested = [(name, arguments) for name, arguments in response.message.extra.get("suggested", ())]
+    return verdict(question["wanted"], calls, suggested), calls or suggested or response.text[:60]
+
+
+def verdict(wanted: Calls, calls: Calls, suggested: Calls) -> str:
+    """What the calls, or those that were only suggested, are worth. `asked rightly` needs a plain yes only."""
+    if calls or not wanted:
+        is_right = fits(wanted, calls)
+        return "right" if is_right and not suggested else "asked back" if is_right else "wrong"
+    return ("asked rightly" if fits(wanted, suggested) else "asked back") if suggested else "declined"
+
+
+def fits(wanted: Calls, calls: Calls) -> bool:
+    """Whether the calls are the wanted ones, each once, in any order."""
+    left = list(calls)
+    for call in wanted:
+        found = next((each for each in left if each[0] == call[0] and takes(call[1], each[1])), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
+
+
+def takes(possible: Mapping[str, Sequence[Any]], arguments: Mapping[str, Any]) -> bool:
+    """Whether each argument has one of its possible values; one that may be left out has the empty text among them."""
+    absent = [name for name, values in possible.items() if name not in arguments and "" not in values]
+    known = all(name in possible for name in arguments)
+    return known and not absent and all(any(same(one, arguments[name]) for one in possible[name]) for name in arguments)
+
+
+def same(possible: Any, value: Any) -> bool:
+    """Whether a value is the possible one: texts without case, spaces and some marks, an object by its fields."""
+    if isinstance(possible, Mapping):
+        return isinstance(value, Mapping) and takes(possible, value)
+    if isinstance(possible, list):
+        fitting = isinstance(value, list) and len(value) == len(possible)
+        return fitting and all(same(one, each) for one, each in zip(possible, value, strict=True))
+    if isinstance(possible, str):
+        return isinstance(value, str) and _bare(possible) == _bare(value)
+    return bool(isinstance(possible, bool) == isinstance(value, bool) and possible == value)
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[ ,./\-_*^]", "", text).lower().replace("'", '"')
+
+
+if __name__ == "__main__":
+    main()

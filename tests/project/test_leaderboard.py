@@ -1,0 +1,129 @@
+"""Does the leaderboard's benchmark judge as the leaderboard does, and on questions that stay apart?"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.offline.leaderboard import CATEGORIES, fits, same, sampled, tool, verdict
+
+ROOT = Path(__file__).parents[2]
+WANTED = [("area", {"base": [10], "unit": ["cm", ""]})]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with twenty questions of one category, in the leaderboard's own form."""
+    function = {
+        "name": "geo.area",
+        "description": "The area.",
+        "parameters": {"type": "dict", "properties": {"base": {"type": "float"}}, "required": ["base"]},
+    }
+    questions = [
+        {"id": f"q{place}", "question": [[{"role": "user", "content": f"Area {place}"}]], "function": [function]}
+        for place in range(20)
+    ]
+    answers = [{"id": f"q{place}", "ground_truth": [{"geo.area": {"base": [place]}}]} for place in range(20)]
+    (tmp_path / "possible_answer").mkdir()
+    for path, rows in (("", questions), ("possible_answer", answers)):
+        text = "\n".join(map(json.dumps, rows))
+        (tmp_path / path / "BFCL_v4_simple_python.json").write_text(text, "utf-8")
+    return tmp_path
+
+
+def test_the_halves_have_no_question_in_common(folder):
+    """Each half is the same at every run, and a smaller sample is the beginning of a larger one."""
+    halves = [
+        [question["id"] for question in sampled(folder, "simple_python", half, 99)]
+        for half in ("development", "held-out")
+    ]
+    assert sorted(halves[0] + halves[1]) == sorted(f"q{place}" for place in range(20))
+    assert [question["id"] for question in sampled(folder, "simple_python", "held-out", 3)] == halves[1][:3]
+
+
+def test_a_question_comes_with_its_tools_and_wanted_calls(folder):
+    """Dots of names become underscores, and Python's types those of JSON."""
+    question = sampled(folder, "simple_python", "held-out", 1)[0]
+    (spec,) = question["tools"]
+    assert (spec.name, spec.parameters["type"], spec.parameters["properties"]["base"]) == (
+        "geo_area",
+        "object",
+        {"type": "number"},
+    )
+    assert question["wanted"] == [("geo_area", {"base": [int(question["text"].split()[1])]})]
+
+
+def test_schemas_are_read_to_any_depth():
+    """A parameter may be called `type`, a list has entries, and what takes anything has no type."""
+    shape = {
+        "type": "dict",
+        "properties": {"type": {"type": "tuple", "items": {"type": "float"}}, "any": {"type": "any"}},
+    }
+    assert tool({"name": "f", "description": "", "parameters": shape}).parameters["properties"] == {
+        "type": {"type": "array", "items": {"type": "number"}},
+        "any": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([("area", {"base": 10})], True),
+        ([("area", {"base": 10, "unit": "CM"})], True),
+        ([("area", {"base": 10, "unit": "m"})], False),
+        ([("area", {"base": 10, "height": 1})], False),
+        ([("area", {})], False),
+        ([("volume", {"base": 10})], False),
+        ([("area", {"base": 10})] * 2, False),
+        ([], False),
+    ],
+)
+def test_calls_fit_when_each_argument_is_possible(calls, expected):
+    """Each wanted call is made once, with possible values only; what may be left out may be."""
+    assert fits(WANTED, calls) is expected
+
+
+@pytest.mark.parametrize(
+    ("possible", "value", "expected"),
+    [
+        ("New York, NY", "new york NY", True),
+        (["a", "b"], ["A", "b"], True),
+        (["a", "b"], ["b", "a"], False),
+        ({"city": ["Rome"], "zip": ["", "1"]}, {"city": "rome"}, True),
+        ({"city": ["Rome"]}, "rome", False),
+        (1, True, False),
+        (1, 1.0, True),
+        ("1", 1, False),
+    ],
+)
+def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
+    """Texts count without case, spaces and some marks, lists in order, objects by their fields."""
+    assert same(possible, value) is expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "calls", "suggested", "expected"),
+    [
+        (WANTED, [("area", {"base": 10})], [], "right"),
+        (WANTED, [("area", {"base": 9})], [], "wrong"),
+        (WANTED, [], [("area", {"base": 10})], "asked rightly"),
+        (WANTED, [], [("area", {"base": 9})], "asked back"),
+        (WANTED, [], [], "declined"),
+        ([], [], [], "right"),
+        ([], [], [("area", {"base": 9})], "asked back"),
+        ([], [("area", {"base": 9})], [], "wrong"),
+    ],
+)
+def test_what_an_answer_is_worth(wanted, calls, suggested, expected):
+    """Only a call can be wrong, and where none is wanted only silence is right."""
+    assert verdict(wanted, calls, suggested) == expected
+
+
+def test_missing_questions_are_explained(tmp_path):
+    """Without the questions the command says how to get them."""
+    command = [sys.executable, "-m", "benchmarks.offline.leaderboard", "--folder", str(tmp_path)]
+    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, "pip install --no-deps bfcl-eval" in done.stderr) == (2, True)
+    assert len(CATEGORIES) == 7
