@@ -230,6 +230,8 @@ def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
 
     A model that asks for `cd` and `ls` in one response means them so, and two threads would change one object at once.
     """
+    if len(calls) == 1:
+        return [tuple(calls)]
     found: list[list[JudgedCall]] = []
     earlier: dict[int, int] = {}
     for judged in calls:
