@@ -19,7 +19,7 @@ from agentkit.config import Secret
 from agentkit.errors import NoProvider
 from agentkit.llm.client import LLM
 from agentkit.llm.configured import Configured, parted
-from agentkit.llm.detect import PROVIDERS, detect, wishes_for
+from agentkit.llm.detect import PROVIDERS, detect, wishes_for, wishes_there
 from agentkit.llm.endpoint import Endpoint, Wishes, shown_url
 from agentkit.llm.providers.openai import SERVICES
 from agentkit.memory.session import Session
@@ -119,7 +119,7 @@ def _models(known: LLM | str | None) -> Iterator[tuple[Wishes, Configured | None
     named, behind = parted(known)
     first = Wishes(model=named)
     yield first, None
-    yield from ((wishes_for(name) or replace(first, model=name), None) for name in behind)
+    yield from ((wishes_for(name) or wishes_there(name, first), None) for name in behind)
 
 
 def _with_fallbacks(llm: Configured) -> Iterator[Configured]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from agentkit.errors import ConfigError
+from agentkit.llm.detect import wishes_instead
 from agentkit.llm.endpoint import Description, Endpoint, Wishes
 from agentkit.llm.extraction import Extraction
 from agentkit.llm.prices import tariff_of
@@ -106,7 +107,8 @@ class Configured(Extraction):
         """
         other = object.__new__(type(self))
         named, behind = parted(stripped(model))
-        state = {"_wishes": replace(self._wishes, model=named), "_price": None, "_fallback": behind or self._fallback}
+        wishes = wishes_instead(named, self._wishes, self.provider) if named else replace(self._wishes, model=None)
+        state = {"_wishes": wishes, "_price": None, "_fallback": behind or self._fallback}
         other.__setstate__(self.__getstate__() | state)
         return other
 

@@ -53,10 +53,12 @@ def _prefix_of(name: str, url: str) -> Callable[[Values], str | None]:
     return prefix
 
 
+_PREFIX_OF_MODEL = _prefix_of("model=", "base_url=")
+
 _ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
     # the arguments (with =) or variables that must all be set, and the provider that they name
     (("provider=",), _named_by("provider=")),
-    (("model=",), _prefix_of("model=", "base_url=")),
+    (("model=",), _PREFIX_OF_MODEL),
     (("azure_endpoint=",), lambda _: "azure"),
     (("azure_token_provider=",), lambda _: "azure"),
     (("base_url=",), lambda _: "openai"),
@@ -87,7 +89,7 @@ def detect(wishes: Wishes, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple
     Raises NoProvider when nothing names a provider, the named one is unknown, or it lacks something; ConfigError
     when what names it cannot be right.
     """
-    values = {f"{name}=": value for name, value in wishes.given().items()} | dict(env)
+    values = _values(wishes) | dict(env)
     voices = [
         (needed, provider)
         for needed, named in _ORDER
@@ -118,7 +120,26 @@ def wishes_beside(name: str, first: Wishes) -> Wishes:
     wishes = wishes_for(name)
     if wishes is None and _SERVICE.match(name):
         raise NoProvider(f"{_no_service(name)} A model that is called so is given as fallback=LLM(...).")
-    return wishes or replace(first, model=name)
+    return wishes or wishes_there(name, first)
+
+
+def wishes_there(name: str, first: Wishes) -> Wishes:
+    """What asks for another model at the place of the first, also where the name of that says which."""
+    named = _PREFIX_OF_MODEL(_values(first)) if first.model else None
+    return replace(first, model=name, provider=first.provider or named)
+
+
+def wishes_instead(name: str, first: Wishes, provider: str) -> Wishes:
+    """What asks for a model in the place of the first, which `provider` serves, and whose key another never gets."""
+    other = replace(first, model=name)
+    named = None if first.provider else _PREFIX_OF_MODEL(_values(other))
+    if named is None:
+        return wishes_there(name, first)
+    return other if first.base_url or named == provider else Wishes(model=name)
+
+
+def _values(wishes: Wishes) -> dict[str, Any]:
+    return {f"{name}=": value for name, value in wishes.given().items()}
 
 
 def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:

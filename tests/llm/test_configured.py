@@ -99,6 +99,42 @@ def test_where_a_name_leads():
     assert others == [None] * 3
 
 
+@pytest.mark.parametrize("other", [lambda llm: llm.fallbacks[0], lambda llm: llm.with_model("b")])
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"model": "groq:a", "api_key": KEY}, ("groq", "https://api.groq.com/openai/v1")),
+        ({"model": "ollama:a"}, ("ollama", "http://127.0.0.1:11434/v1")),
+        ({"model": "mistral:7b", "base_url": LOCAL, "api_key": KEY}, ("openai", LOCAL)),
+        ({"model": "ollama:a", "base_url": LOCAL, "api_key": KEY}, ("ollama", LOCAL)),
+        ({"model": "openai:a", "provider": "ollama"}, ("ollama", "http://127.0.0.1:11434/v1")),
+    ],
+)
+def test_a_name_stays_where_the_first_is(monkeypatch, given, place, other):
+    """A model's name alone goes, with the key, where the first model's name leads, and nowhere else."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
+    told = other(LLM(**given, fallback="b")).describe()
+    assert (told.model, told.provider, told.endpoint) == ("b", *place)
+
+
+@pytest.mark.parametrize(
+    ("given", "has_key"),
+    [
+        ({"model": "groq:a"}, False),
+        ({"model": "a"}, True),
+        ({"model": "openai:a"}, True),
+        ({"azure_endpoint": "https://r.openai.azure.com", "model": "a"}, False),
+        ({"base_url": LOCAL, "model": "a"}, True),
+        ({"provider": "openai", "model": "a"}, True),
+    ],
+)
+def test_no_key_goes_to_another_provider(monkeypatch, given, has_key):
+    """A client for the model of another provider does not take along the key, which stays at its place."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
+    key = LLM(**given, api_key=KEY).with_model("openai:b").wishes.api_key
+    assert (key is not None and key.reveal() == KEY) is has_key
+
+
 def test_what_a_name_takes_over():
     """A fallback that is named has the settings of the first; one that was made has its own, and neither its price."""
     llm = LLM(
