@@ -26,6 +26,7 @@ from agentkit.llm.providers.offline.words import (
     spoken_numbers_in,
     vocabulary,
     words,
+    zones_in,
 )
 from agentkit.slotted import dataclass
 
@@ -271,7 +272,8 @@ class _Case:
         yield from (f"meant twice: {text}" for text in (*self._shared(), *self._repeated()))
         if self.rest and self.certain and not any(offer.matched for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.rest))}"
-        if self.bare and len(self.used) == 1 and len(self.rest) > (0 if self.used[0].schemas else 1):
+        elsewhere = any(zones_in(self.question.text))  # a tool that takes no place tells the time here
+        if self.bare and len(self.used) == 1 and len(self.rest) > (0 if self.used[0].schemas or elsewhere else 1):
             yield f"no argument says: {', '.join(sorted(self.rest))}"
 
     def _uncovered(self) -> Iterator[str]:
