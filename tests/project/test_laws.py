@@ -19,7 +19,7 @@ READS_THE_ENVIRONMENT = {"config.py"}
 # A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
 OWN_PROCESS = {
     "cli/chat/stopping.py",
-    "cli/manifesting/loading.py",
+    "cli/loading/programs.py",
     "cli/runs/replay.py",
     "llm/providers/offline/worker.py",
     "sandbox/worker.py",
