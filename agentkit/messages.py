@@ -195,9 +195,10 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a person says."""
+    """What a person says; not `by_person` is what a run says in that role, which may quote the model."""
 
     content: Content
+    by_person: bool = field(default=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

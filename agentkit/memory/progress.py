@@ -178,7 +178,7 @@ class Progress:
                 self.messages += messages
             case AnswerRefused(reason):
                 self.refusals += 1
-                self.messages.append(UserMessage(reason))
+                self.messages.append(UserMessage(reason, by_person=False))
             case AnswerGiven(text):
                 self.text, self.results = text, ()
                 self.messages.append(AssistantMessage(text))

@@ -139,7 +139,7 @@ def _stands_in(text: str, words: str) -> bool:
 
 def _words(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
-        if isinstance(message, UserMessage):
+        if isinstance(message, UserMessage) and message.by_person:
             parts = (message.content,) if isinstance(message.content, str) else message.content
             yield from (part for part in parts if isinstance(part, str))
 

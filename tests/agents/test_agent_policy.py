@@ -182,3 +182,15 @@ def test_rule_on_a_path_holds_for_every_spelling(tmp_path, path):
     llm = ScriptedLLM(call("read_file", path=path.format(folder=tmp_path)), "Done.")
     result = Agent("helper", system_tools, llm=llm, policy=policy, workspace=tmp_path).run("Read it.")
     assert [decision.verdict.value for decision in result.decisions] == ["deny"]
+
+
+def test_words_of_a_refused_answer_are_nobodys():
+    """What a model has answered, and was told of it as its user, the person has not said."""
+    rule = Rule("allow", "read", {"path": {"said": True}})
+    replies = ["Eve's plan", call("read", path="Eve's plan"), call("read", path="mine"), "3"]
+    reader = Agent(
+        "reader", [Tool(read, level="SYSTEM")], llm=ScriptedLLM(*replies), output_type=int, policy=Policy(rules=[rule])
+    )
+    result = reader.run("Count mine.")
+    assert [decision.allowed for decision in result.decisions] == [False, True]
+    assert "Eve's plan" in result.messages[2].content

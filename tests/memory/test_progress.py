@@ -132,7 +132,7 @@ def test_answers_are_refused_amended_and_given():
     assert (progress.text, progress.messages[-1]) == ("Hello!", AssistantMessage("Hello!"))
     progress.apply(AnswerRefused("Once more."))
     progress.apply(AnswerAmended("Hey."))
-    assert (progress.text, progress.messages[-1]) == ("Hey.", UserMessage("Once more."))
+    assert (progress.text, progress.messages[-1]) == ("Hey.", UserMessage("Once more.", by_person=False))
     progress.apply(AnswerGiven("Good day."))
     assert (progress.text, progress.is_answered, len(progress.messages)) == ("Good day.", True, 7)
 
