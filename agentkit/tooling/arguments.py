@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from agentkit.errors import BadArguments
+from agentkit.slotted import dataclass
 from agentkit.tooling.meaning import values
 from agentkit.tooling.meaning.grouping import regrouped
 from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN
@@ -34,35 +35,32 @@ Fault = tuple[Place, str, Any]
 """Where in the arguments, what is wrong there, and the value that was given."""
 
 
-class Unfit(Exception):
-    """The arguments do not fit what a tool takes."""
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """What is wrong with arguments that do not fit what a tool takes."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        super().__init__(faults)
-        self.faults = faults
+    faults: Sequence[Fault]
 
 
 def settled(
     given: dict[str, Any],
-    validated: Callable[[dict[str, Any]], T],
+    validated: Callable[[dict[str, Any]], T | Unfit],
     optional: Sequence[str],
     schema: Schema,
     tool_name: str,
 ) -> T:
-    """What `validated` makes of the arguments, or of what was meant by them, where it raises Unfit.
+    """What `validated` makes of the arguments, or of what was meant by them, where they do not fit.
 
     `optional` names the outermost arguments that may be left out. Raises BadArguments with all that is wrong.
     """
     repairs = 0
-    while True:
-        try:
-            return validated(given)
-        except Unfit as error:
-            repairs += 1
-            new = repaired(given, error.faults, optional, schema) if repairs < _MOST_REPAIRS else None
-            if new is None:
-                raise complaint(_sentences(error.faults, schema, tool_name)) from None
-            given = new
+    while isinstance(made := validated(given), Unfit):
+        repairs += 1
+        new = repaired(given, made.faults, optional, schema) if repairs < _MOST_REPAIRS else None
+        if new is None:
+            raise complaint(_sentences(made.faults, schema, tool_name))
+        given = new
+    return made
 
 
 def _sentences(faults: Iterable[Fault], schema: Schema, tool_name: str) -> Iterator[str]:

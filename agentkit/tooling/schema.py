@@ -212,14 +212,14 @@ class _RichParameters:
         checked = reading.settled(given, self._validated, self._optional, self._schema, self._tool_name)
         return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
 
-    def _validated(self, given: dict[str, Any]) -> BaseModel:
-        """The checked arguments. Raises Unfit."""
+    def _validated(self, given: dict[str, Any]) -> BaseModel | reading.Unfit:
+        """The checked arguments, if they fit."""
         from pydantic import ValidationError
 
         try:
             return self._read(given)
         except ValidationError as error:
-            raise reading.Unfit(_faults(error, given)) from None
+            return reading.Unfit(_faults(error, given))
         except Exception as error:
             told = f"The arguments could not be checked ({type(error).__name__}: {error})."
             raise reading.complaint([told]) from error

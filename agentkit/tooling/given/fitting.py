@@ -54,15 +54,13 @@ def closed(schema: Schema) -> Schema:
     return {**schema, "additionalProperties": False} if is_whole else schema
 
 
-def _fitting(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as they are. Raises Unfit."""
+def _fitting(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | Unfit:
+    """The arguments as they are, if they fit."""
     try:
         faults = _Check(schema).faults(arguments, schema)
     except RecursionError:
-        raise Unfit([((), "should not be nested so deeply", arguments)]) from None
-    if faults:
-        raise Unfit(faults)
-    return arguments
+        return Unfit([((), "should not be nested so deeply", arguments)])
+    return Unfit(faults) if faults else arguments
 
 
 class _Check:
