@@ -27,7 +27,7 @@ collections: Mapping[str, Toolset] = {
 }
 """The collections by the names that the command line knows."""
 
-all_tools = Toolset(list(dict.fromkeys((*default_tools, *file_tools))))
+all_tools = Toolset(list(dict.fromkeys(tool for each in collections.values() for tool in each)))
 
 
 def find(name: str) -> AnyTool:

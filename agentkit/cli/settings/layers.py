@@ -38,7 +38,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "trace": None,
 }
 _PLACE = ("provider", "base_url", "model")
-_NEEDS_TRUST = ("model", "session", "instruction", "trace")
+_CAN_BE_NARROWED = ("safety", "limits", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def _allowed(project: File, below: list[Layer]) -> tuple[dict[str, Any], list[st
         values["safety"] = min(values["safety"], _first("safety", below).value)
     if is_trusted(project):
         return values, []
-    held = [key for key in _NEEDS_TRUST if values.pop(key, None) is not None]
+    held = [key for key in KEYS if key not in _CAN_BE_NARROWED and values.pop(key, None) is not None]
     if "limits" in values:
         values["limits"] = _narrowed(values["limits"], below)
     if "tools" in values:
