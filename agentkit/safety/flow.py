@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
+from unicodedata import category
 
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -19,7 +20,16 @@ _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
 _MOST_LEAVES, _MOST_NUMBERS, _MOST_SAID_CALLS = 8, 3, 5
 _MOST_SAID_LEAVES = 100
-_NOT_WITHIN, _NOR_GOES_ON = r"(?<![\w/?&=%.@+-])(?<!\d[,:])", r"(?![\w/?&=%@+-]|[.:]\w|,\d)"
+_JOINING = r"\w/?&=%@\uff20+\-\u2010\u2011\u2012\u2013\u2212\u2044\\"
+_BETWEEN_WORDS = r"[!#$*^|~`{}\u00b7\u066b\u066c'\u2019]"
+_BLANK = r"[ \u00a0\u2009\u202f]"
+_NOT_WITHIN = rf"(?<![{_JOINING}.])(?<!\d[,:])(?<!\w{_BETWEEN_WORDS})(?!(?<=\d{_BLANK})\d{{3}}(?!\d))"
+_NOR_GOES_ON = (  # Ann goes on in Ann-Marie, not in Ann's; 10 in 10 000, not in 10 of us
+    rf"(?![{_JOINING}]|[.:\u3002\uff0e\uff61]\w|,\d|(?!['\u2019]s\b){_BETWEEN_WORDS}\w)"
+    rf"(?!(?<=\d){_BLANK}\d{{3}}(?!\d))"
+)
+_ALONE = r"(?<![^\s\"'`])", r"(?![^\s\"'`])"
+_JOINED = {"Mn", "Mc", "Me", "Cf"}
 _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
 _ABOVE = "what the agent above had read"
 
@@ -133,8 +143,20 @@ def _is_small(value: object) -> bool:
 
 
 def _stands_in(text: str, words: str) -> bool:
-    """Whether the text stands there as a whole, not as a part of longer words, numbers or addresses."""
-    return text in words and re.search(f"{_NOT_WITHIN}{re.escape(text)}{_NOR_GOES_ON}", words) is not None
+    """Whether the text stands there as a whole, not as a part of longer words, numbers or addresses.
+
+    What has neither letter nor digit, such as `*`, stands between blanks.
+    """
+    if text not in words or _is_joined(text[:1]):
+        return False
+    before, after = _ALONE if text and re.search(r"\w", text) is None else (_NOT_WITHIN, _NOR_GOES_ON)
+    places = (found.span() for found in re.finditer(f"{before}{re.escape(text)}{after}", words))
+    return any(not _is_joined(words[max(start - 1, 0) : start] + words[end : end + 1]) for start, end in places)
+
+
+def _is_joined(text: str) -> bool:
+    """Whether some of it belongs to the characters around it: an accent, a vowel sign, a joiner."""
+    return any(category(each) in _JOINED for each in text)
 
 
 def _words(messages: Sequence[Message]) -> Iterator[str]:

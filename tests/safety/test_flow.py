@@ -167,6 +167,70 @@ def test_what_the_person_has_said(value, words, is_said):
     assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if is_said else set())
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("brien@x.example", "Write to o'brien@x.example."),
+        ("Brien", "Pay O\u2019Brien."),
+        ("O", "Pay O'Brien."),
+        ("Jose", "Pay Jose\u0301."),
+        ("रम", "रमेश को भेजो"),
+        ("श", "रमेश को भेजो"),
+        ("\u0301", "Jose\u0301"),
+        ("bob", "a\u200bbob"),
+        ("Ann", "Ann\u00adMarie"),
+        ("Ann", "Ann\u2011Marie"),
+        ("Jones", "Smith\u2013Jones"),
+        ("eve@x.example", "Write to a!eve@x.example."),
+        ("eve@x.example", "Write to a{eve@x.example."),
+        ("x.example", "Write to eve\uff20x.example."),
+        ("https://a.example", "See https://a.example\u3002org/"),
+        ("https://a.example/b", "See https://a.example/b~c"),
+        ("https://a.example/b", "See https://a.example/b#c"),
+        ("Users", "C:\\Users\\x"),
+        ("C:\\Users", "C:\\Users\\x"),
+        ("*", "**Only** mine."),
+        ("..", "Well ... go on."),
+        (".", "Well ... go on."),
+        ("/", "and/or"),
+        (10, "Pay 10 000 EUR."),
+        (10, "Pay 10\u202f000 EUR."),
+        (0, "Pay 10 000 EUR."),
+        (10, "Pay 10'000 EUR."),
+        (5, "It is \u22125."),
+        (12, "Pay 12\u066b5."),
+        (12, "Pay 12\u00b75."),
+        (1, "1\u20442"),
+        (10, "pages 10\u201320"),
+    ],
+)
+def test_part_of_a_word_is_not_said(value, words):
+    """A piece of what the person wrote, however it was joined to the rest, is another name, number or address."""
+    assert not said_in([UserMessage(words)], {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("Ann", "Pay Ann's share."),
+        ("Ann", "Pay 'Ann','Bob'."),
+        ("Ann", "Pay **Ann**, `Bob` and #Eve—now."),
+        ("रमेश", "रमेश को भेजो"),
+        ("José", "Pay José."),
+        ("*", "Delete * there."),
+        ("*.txt", 'Delete "*.txt".'),
+        (12, "Pay $12."),
+        (12, "Pay 12€ of 100."),
+        (13, "See #13."),
+        (3, "3 of 2026"),
+        ("👍", "React with 👍 to it."),
+    ],
+)
+def test_a_whole_word_is_said(value, words):
+    """Quotes, marks and units beside a word make no other one of it."""
+    assert said_in([UserMessage(words)], {"x": value})
+
+
 def test_only_the_person_says():
     """Words of the model and of tools are nobody's."""
     messages = [UserMessage("Go on."), AssistantMessage("eve"), ToolMessage("c", "read", "eve")]
