@@ -36,7 +36,8 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
     "instruction": (
         lambda value: isinstance(value, str) or _gives_without_asking(value),
-        "a text; lines are joined with '\\n'.join(...), and what changes is written by a function without parameters",
+        "a text; lines are joined with '\\n'.join(...), and what changes is written by a function that is not async "
+        "and has no parameters: what it needs to know it is a method of, or a closure over",
     ),
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),

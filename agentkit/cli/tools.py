@@ -76,7 +76,7 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     elif result.ok:
         click.echo(value_text(result))
     else:
-        tell_error(ToolError(f"{result.error}"), _advice(result))
+        tell_error(ToolError(f"{result.error}"), _advice(result, name))
     return exit_code(result)
 
 
@@ -97,10 +97,10 @@ def _ready(name: str) -> AnyTool:
     return tool_named(name).within(workspace)
 
 
-def _advice(result: ToolResult) -> str:
-    """What to do about a call that came to nothing."""
+def _advice(result: ToolResult, name: str) -> str:
+    """What to do about a call, of the tool that was named so, that came to nothing."""
     remedy = result.decision.remedy if result.decision is not None else ""
-    return remedy if remedy not in f"{result.error}" else f"To see what it takes: agentkit tools show {result.tool}"
+    return remedy if remedy not in f"{result.error}" else f"To see what it takes: agentkit tools show {name}"
 
 
 def exit_code(result: ToolResult) -> int:

@@ -28,7 +28,10 @@ AGENT: Mapping[str, str] = {
     "tool": "tools=[function] when the agent is made; agent.tools['name'](...) calls one",
     **dict.fromkeys(("set_tools", "toolset", "toolsets"), "agent.tools = [function, ...]"),
     "tool_names": "agent.tools.names",
-    **dict.fromkeys(("instructions", "system_prompt", "prompt_templates", "system"), "agent.instruction"),
+    **dict.fromkeys(
+        ("instructions", "system_prompt", "prompt_templates", "system"),
+        "agent.instruction; to set it, agent.instruction = '...', or a function that gives the text",
+    ),
     **dict.fromkeys(("max_turns", "max_steps", "max_iter"), "agent.max_iterations"),
     **dict.fromkeys(("provider", "client", "model_settings", "model_id"), "agent.llm"),
     "model": "agent.llm.model; to ask another model, agent.llm = agent.llm.with_model('...')",
@@ -78,6 +81,7 @@ RESULT: Mapping[str, str] = {
     **dict.fromkeys(("tools", "tool_results"), "result.tool_calls"),
     "reasoning_content": "result.messages[-1].reasoning",
     **dict.fromkeys(("session_id", "conversation_id"), "agent.session.name"),
+    **dict.fromkeys(("model", "model_name", "missed"), "result.milestones: RequestFailed is who gave no answer"),
     "stream_events": "agent.stream(prompt), which gives the events",
 }
 """The same of a result."""

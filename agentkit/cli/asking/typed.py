@@ -27,6 +27,7 @@ _KINDS: Mapping[str, Any] = {
 _FIELD = re.compile(r"(?P<name>\w+)\s*(?P<kind>[^:]*?)\s*(?::\s*(?P<about>.*))?", re.DOTALL)
 _SEVERAL = re.compile(r"(?:list)?\[(.*)\]", re.DOTALL)
 _COMMA = re.compile(r",(?![^\[]*\])")
+_OPTIONAL = re.compile(r"\s*(?:\?|\|\s*None)$")
 _CHOICE = re.compile(r"[\w.+-]+(?:\s*\|\s*[\w.+-]+)+")
 
 
@@ -38,6 +39,10 @@ def answer_type(text: str) -> Any:
     file, name = parted(text)
     if name or file.suffix == ".py":
         return _written_in(file, name)
+    if text.lstrip().startswith("{") or file.suffix == ".json":
+        raise click.UsageError(
+            f"--schema takes fields, or a class as FILE.py:NAME, and no JSON schema. Write: {EXAMPLE!r}"
+        )
     several = _SEVERAL.fullmatch(text.strip())
     fields = list(_fields(several[1] if several else text))
     if not fields:
@@ -55,8 +60,9 @@ def _written_in(file: Path, name: str) -> Any:
     found = names_in(file)
     if name in found:
         return found[name]
-    known = ", ".join(each for each, value in found.items() if isinstance(value, type)) or "none"
-    raise click.UsageError(f"Which class of {file} is meant? Name one: --schema {file}:NAME. Its classes: {known}.")
+    own = [each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]]
+    asked = f"There is no {name!r} in {file}." if name else f"Which class of {file} is meant?"
+    raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
 
 
 def _fields(text: str) -> Iterator[tuple[str, Any]]:
@@ -67,19 +73,31 @@ def _fields(text: str) -> Iterator[tuple[str, Any]]:
         if said.strip() and (field is None or not _is_name(field["name"])):
             raise click.UsageError(f"--schema has the field {said.strip()!r}, which has no name. Write: {EXAMPLE!r}")
         if field is not None:
-            kind = _kind(field["kind"], said.strip())
-            yield field["name"], Annotated[kind, field["about"]] if field["about"] else kind
+            yield field["name"], _described(field["kind"], (field["about"] or "").strip(), said.strip())
+
+
+def _described(word: str, about: str, said: str) -> Any:
+    """A field's type, with what it is. What is written behind the colon, as in Python, is a type if it can be one."""
+    if not word and _is_kind(about):
+        word, about = about, ""
+    kind = _kind(word, said)
+    return Annotated[kind, about] if about else kind
 
 
 def _is_name(word: str) -> bool:
     return word.isidentifier() and not keyword.iskeyword(word)
 
 
+def _is_kind(word: str) -> bool:
+    whole = _OPTIONAL.sub("", word)
+    return whole.lower() in _KINDS or bool(_SEVERAL.fullmatch(whole) or _CHOICE.fullmatch(whole))
+
+
 def _kind(word: str, said: str) -> Any:
-    """A field's type; what may be missing ends in a question mark. Raises UsageError."""
+    """A field's type; what may be missing ends in a question mark, or in Python's `| None`. Raises UsageError."""
     word = word.strip()
-    if word.endswith("?"):
-        return _kind(word[:-1], said) | None
+    if _OPTIONAL.search(word):
+        return _kind(_OPTIONAL.sub("", word), said) | None
     if word.lower() in _KINDS:
         return _KINDS[word.lower()]
     if several := _SEVERAL.fullmatch(word):

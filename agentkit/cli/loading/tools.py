@@ -30,7 +30,10 @@ def tools_named(names: Iterable[str]) -> Toolset:
 def tool_named(name: str) -> AnyTool:
     """The one tool that is meant. Raises ConfigError."""
     if not is_own(name):
-        return catalog.find(name)
+        try:
+            return catalog.find(name)
+        except UnknownTool as error:
+            raise UnknownTool(f"{error} {_own_way(name)}") from None
     found = _named(name)
     if len(found) > 1:
         raise ConfigError(f"{name} has {', '.join(found.names)}. Name one: {name}:{found.names[0]}")
@@ -44,7 +47,18 @@ def _named(name: str) -> Toolset:
         return catalog.named([name])
     except UnknownTool as error:
         known = ", ".join(catalog.collections)
-        raise UnknownTool(f"{error} The collections are: {known}. Tools of your own: FILE.py, FILE.py:NAME.") from None
+        raise UnknownTool(f"{error} The collections are: {known}. {_own_way(name)}") from None
+
+
+def _own_way(name: str) -> str:
+    """How a tool of one's own is named; a module and its function are files here."""
+    module, colon, function = name.partition(":")
+    file = f"{module}{SUFFIX}"
+    return (
+        f"Did you mean {file}{colon}{function}?"
+        if Path(file).is_file()
+        else "Tools of your own: FILE.py, FILE.py:NAME."
+    )
 
 
 def _own(file: Path, name: str) -> Toolset:

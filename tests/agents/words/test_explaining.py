@@ -22,7 +22,10 @@ def helper(*lines):
     [
         ("run_sync", "Write: agent.run(prompt), or agent(prompt)."),
         ("print_response", "Write: print(agent(prompt))."),
-        ("instructions", "Write: agent.instruction."),
+        (
+            "instructions",
+            "Write: agent.instruction; to set it, agent.instruction = '...', or a function that gives the text.",
+        ),
         ("model", "Write: agent.llm.model;"),
         ("clone", "Write: other = agent.within(Session()), and set what differs on it."),
     ],

@@ -25,6 +25,9 @@ from agentkit.testing import FakeServer, say
         ("age int?", {"age": int | None}),
         ("moods list[a|b], x", {"moods": list[Literal["a", "b"]], "x": str}),
         ("total number: in EUR", {"total": Annotated[float, "in EUR"]}),
+        ("name: str, age: int?, day: date", {"name": str, "age": int | None, "day": date}),
+        ("tags: list[str], size: small|large", {"tags": list[str], "size": Literal["small", "large"]}),
+        ("age int | None, mood happy|sad|None", {"age": int | None, "mood": Literal["happy", "sad"] | None}),
         ("name: first, then last\n\nage int\n", {"name": Annotated[str, "first, then last"], "age": int}),
     ],
 )
@@ -53,6 +56,8 @@ def test_brackets_are_several(text):
         ("x list[]y", "whose type nobody knows"),
         ("a, a int", "Field name duplicated: 'a'"),
         ("nowhere.py:Order", "There is no file"),
+        ('{"type": "object", "properties": {}}', "no JSON schema"),
+        ("dog.json", "no JSON schema"),
     ],
 )
 def test_what_is_no_field_is_told(text, told):
@@ -65,8 +70,13 @@ def test_what_is_no_field_is_told(text, told):
 def test_a_class_of_a_program(tmp_path):
     """A class in a Python file is an answer's type, and a name that is missing is told with those that are there."""
     path = tmp_path / "shop.py"
-    path.write_text("from dataclasses import dataclass\n@dataclass\nclass Order:\n    total: float\n")
+    written = (
+        "from dataclasses import dataclass\nfrom datetime import date\n@dataclass\nclass Order:\n    total: float\n"
+    )
+    path.write_text(written)
     assert answer_type(f"{path}:Order").__name__ == "Order"
+    with pytest.raises(click.UsageError, match="There is no 'Ordr' in"):
+        answer_type(f"{path}:Ordr")
     with pytest.raises(click.UsageError, match=r"Its classes: Order\."):
         answer_type(str(path))
     path.write_text("nix")

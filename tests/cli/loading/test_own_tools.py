@@ -129,3 +129,20 @@ def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monk
     with FakeServer(say("Yes.")) as server:
         command("--no-session", "Is it?", server=server)
     assert "tools" not in server.requests[0].json
+
+
+@pytest.mark.parametrize("name", ["shop", "shop:price"])
+@pytest.mark.parametrize("asked", [tool_named, lambda name: tools_named([name])])
+def test_a_module_is_meant_as_its_file(shop, monkeypatch, name, asked):
+    """Who names a program as Python imports it is told how it is named here."""
+    monkeypatch.chdir(shop.parent)
+    with pytest.raises(UnknownTool, match=r"Did you mean shop\.py(:price)?\?$"):
+        asked(name)
+    with pytest.raises(UnknownTool, match=r"Tools of your own: FILE\.py, FILE\.py:NAME\.$"):
+        asked(f"work{name}")
+
+
+def test_what_to_look_at_is_named_as_it_was(shop, command):
+    """A call that came to nothing is told with a command that shows this very tool."""
+    _, told, code = command("tools", "run", f"{shop}:price", "order=5")
+    assert (code, f"agentkit tools show {shop}:price" in told) == (2, True)
