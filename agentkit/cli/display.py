@@ -12,7 +12,7 @@ from agentkit.decisions import Verdict
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
     from agentkit.events import ToolCallFinished
-    from agentkit.messages import ToolCall, ToolResult
+    from agentkit.messages import Missed, ToolCall, ToolResult
 
 SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
@@ -64,6 +64,11 @@ def call_line(used: ToolCallFinished) -> str:
     verdict = f"  [{judgment}]" if judgment else ""
     seconds = "" if result.seconds < _WORTH_TELLING_SECONDS else f"  {result.seconds:.1f} s"
     return f"{started_line(used.call)} → {outcome_text(result)}{verdict}{seconds}"
+
+
+def missed_line(missed: Missed) -> str:
+    """Which model gave no answer, and why, on one line: another one has answered."""
+    return f"no answer from {missed.model}: {_cut(missed.error)}"
 
 
 def outcome_text(result: ToolResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +12,18 @@ import click
 
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.cli.asking.status import StatusLine
-from agentkit.cli.display import call_line, clean, json_line, started_line
+from agentkit.cli.display import call_line, clean, json_line, missed_line, started_line
 from agentkit.cli.terminal import tell
 from agentkit.decisions import Verdict
-from agentkit.events import Event, Milestone, RequestStarted, TextDelta, ToolCallFinished, ToolCallStarted
+from agentkit.events import (
+    Event,
+    Milestone,
+    RequestStarted,
+    ResponseReceived,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
 from agentkit.memory.codec import encode_entry
 from agentkit.memory.store import Entry
 from agentkit.tape import Asked, Question, Tape
@@ -23,6 +31,7 @@ from agentkit.tape import Asked, Question, Tape
 if TYPE_CHECKING:
     from agentkit.llm.client import LLM
     from agentkit.memory.cassettes.recorder import Recorder
+    from agentkit.messages import Missed
 
 _SESSION_FORMAT = 1
 
@@ -40,6 +49,8 @@ class Screen:
         match event:
             case RequestStarted():
                 self._wait(f"asking {self.model}")
+            case ResponseReceived(response) if self._shows_calls:
+                self._tell_missed(response.missed)
             case TextDelta(text) if self._shows_text:
                 self._write(clean(text))
             case ToolCallStarted(call, decision) if decision.allowed:
@@ -66,6 +77,12 @@ class Screen:
             self._status.clear()
             self._is_at_line_start = text.endswith("\n")  # first, as an interruption may come while it is written
             click.echo(text, nl=False)
+
+    def _tell_missed(self, missed: Sequence[Missed]) -> None:
+        for each in missed:
+            if each.was_asked:  # what was told at the first request is not told at each one that follows
+                self.end_line()
+                tell(f"  {missed_line(each)}", faint=True)
 
     def _tell_call(self, used: ToolCallFinished) -> None:
         if self._shows_calls:

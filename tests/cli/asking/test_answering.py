@@ -42,14 +42,18 @@ def test_the_closing_line_tells_what_it_took(typed_line):
 
 
 def test_the_closing_line_names_who_answered(typed_line):
-    """Where a fallback has answered the closing line names it, and not the model that gave no answer."""
+    """Where a fallback has answered stderr says who gave no answer and why, and the closing line names who did."""
     with FakeServer(fail(401, "bad key"), "4") as server:
-        closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()[-1]
+        *_, missed, closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()
     assert closing.startswith("openai:small · 10 tokens in, 5 out · ")
+    assert missed.startswith("  no answer from openai:big: The provider answered 401: bad key")
     with FakeServer(fail(401, "bad key"), fail(401, "bad key")) as server:
         out, err, code = typed_line("-v", "-m", "big | small", "2+2?", server=server)
     assert (out, code) == ("", 1)
     assert "None of 2 models has answered" in err.replace("\n", " ")
+    assert "no answer from" not in err
+    with FakeServer(fail(401, "bad key"), "4") as server:
+        assert typed_line("-q", "-m", "big | small", "2+2?", server=server)[1] == ""
 
 
 def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
