@@ -180,6 +180,7 @@ def _unknown(provider: str, decider: str) -> str:
 
     close = difflib.get_close_matches(provider, PROVIDERS, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else " The name of a model goes into model=."
+    hint = f" Write model='{_prefix(provider)}:MODEL'." if _prefix(provider) else hint
     return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
 
 
@@ -203,7 +204,8 @@ def _nothing_found(values: Values) -> str:
     half = _half_azure(values)
     model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
     if model.strip().lower() in PROVIDERS:
-        return f"{model!r} is a provider and no model: write provider={model!r}, or set AGENTKIT_PROVIDER={model}."
+        way = "--offline at a shell, or " if model.strip().lower() == "offline" else ""
+        return f"{model!r} is a provider and no model: {way}LLM({model!r}) in a program, or AGENTKIT_PROVIDER={model}."
     if _SERVICE.match(model):
         return _no_service(model)
     return (
@@ -230,8 +232,11 @@ def _offline_way() -> str:
     from agentkit.llm.providers.offline.model import installed
 
     if installed():
-        return "For simple requests the offline model is installed: --offline, or AGENTKIT_PROVIDER=offline."
+        return (
+            "For simple requests the offline model is installed: --offline at a shell, LLM('offline') in a program, or "
+            "AGENTKIT_PROVIDER=offline."
+        )
     return (
         "Without any of these the offline model answers simple requests: pip install 'agentkit-tools[offline]' and use "
-        "provider='offline' (on the command line: --offline)."
+        "--offline at a shell, LLM('offline') in a program."
     )

