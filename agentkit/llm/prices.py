@@ -65,13 +65,8 @@ def price_under(tariff: Tariff | None, on: date | None = None) -> Price | None:
 
 
 def prices_under(tariffs: Iterable[Tariff], on: date | None = None) -> tuple[Price | None, ...]:
-    """The same of each model that may answer; None for each whose price nobody knows."""
+    """The price of each model that may answer; None for each whose price nobody knows."""
     return tuple(price_under(tariff, on) for tariff in tariffs)
-
-
-def tariff_told(usage: Usage) -> Tariff | None:
-    """What the answer of one request is charged by, whoever else was asked in vain; None when nobody has said."""
-    return next((part.tariff for part in usage.by_tariff if part.requests > part.unreported), usage.tariff)
 
 
 def cost_of(usage: Usage, unknown_price: Price | None = None, on: date | None = None) -> Cost | None:

@@ -35,6 +35,7 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
+from agentkit.histories import fault_in, with_distinct_calls
 from agentkit.memory.codec import (
     Data,
     decode_entry,
@@ -46,17 +47,7 @@ from agentkit.memory.codec import (
 )
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
-from agentkit.messages import (
-    AssistantMessage,
-    Content,
-    Message,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    fault_in,
-    with_distinct_calls,
-)
+from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.redaction import redact, redact_data, written_redactor
 
 FORMAT = 1

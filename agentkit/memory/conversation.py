@@ -7,16 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agentkit.events import Milestone, ResponseReceived, RunEnded, RunResumed
+from agentkit.histories import with_distinct_ids, with_new_ids
 from agentkit.memory.progress import Progress, Summary
 from agentkit.memory.store import Entry
-from agentkit.messages import (
-    AssistantMessage,
-    Message,
-    ToolMessage,
-    reading_call,
-    with_distinct_ids,
-    with_new_ids,
-)
+from agentkit.messages import AssistantMessage, Message, ToolMessage, reading_call
 from agentkit.usage import Usage
 
 _MOST_WHOLES = 50

@@ -134,10 +134,8 @@ def of_response(response: Response) -> Attributes:
     told: Attributes = {RESPONSE_FINISH_REASONS: (response.finish_reason,)}
     if response.model:
         told[RESPONSE_MODEL] = response.model
-    if response.missed:  # another provider may have answered than the one that was asked first
-        reported = (part.tariff for part in response.usage.by_tariff if part.requests > part.unreported)
-        if (tariff := next(reported, None)) is not None:
-            told[PROVIDER_NAME] = _PROVIDERS.get(tariff.provider, tariff.provider)
+    if response.missed and (tariff := response.tariff):  # its provider may be another than the one that was asked first
+        told[PROVIDER_NAME] = _PROVIDERS.get(tariff.provider, tariff.provider)
     if isinstance(response.raw.get("id"), str):
         told[RESPONSE_ID] = response.raw["id"]
     return told if response.usage.unreported else {**told, **of_usage(response.usage)}

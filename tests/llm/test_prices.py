@@ -19,7 +19,6 @@ from agentkit.llm.prices import (
     price_under,
     prices_under,
     tariff_of,
-    tariff_told,
 )
 from agentkit.llm.providers.openai import SERVICES
 from agentkit.llm.remote import RemoteModel
@@ -244,15 +243,6 @@ def test_the_prices_of_all_that_may_answer():
     """Each model that may answer has its own price, or none that anybody knows."""
     llm = LLM(model="ollama:qwen3", price=Price(1, 2), fallback=["offline", "lmstudio:gemma"])
     assert prices_under(llm.tariffs) == (Price(1, 2), OFFLINE_PRICE, None)
-
-
-def test_the_tariff_of_an_answer():
-    """What was asked in vain has a tariff, too; that of the answer is the one with figures."""
-    lost = Usage(requests=2, unreported=2, tariff=Tariff("one", "a"))
-    answer = Usage(10, 5, requests=1, tariff=Tariff("two", "b"))
-    assert tariff_told(lost + answer) == tariff_told(answer) == Tariff("two", "b")
-    assert tariff_told(lost) == Tariff("one", "a")
-    assert tariff_told(Usage(10, 5, requests=1)) is None
 
 
 def test_nothing_costs_nothing():

@@ -13,7 +13,7 @@ from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import BadResponse, ModelError
 from agentkit.events import Event, LimitReached, RequestFailed, Summarised
 from agentkit.llm.chain.failing import missed_told
-from agentkit.llm.prices import price_under, tariff_told
+from agentkit.llm.prices import price_under
 from agentkit.memory.progress import Summary
 from agentkit.memory.session import SessionRun
 from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage
@@ -113,7 +113,7 @@ class Asking:
             yield from tell(self.run, RequestFailed(missed_told(missed), missed.kind))
         self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
-        tariff = tariff_told(answer.usage)
+        tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
         return answer if message is answer.message else replace(answer, message=message)

@@ -152,7 +152,7 @@ def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str)
 
 def _who_answered(result: RunResult[str], llm: LLM) -> str:
     """The models that answered, where others were given beside the first."""
-    tariffs = [part.tariff for part in result.usage.by_tariff if part.requests > part.unreported]
+    tariffs = [each.response.tariff for each in result.milestones if isinstance(each, ResponseReceived)]
     paid = {(tariff.provider, tariff.model) for tariff in tariffs if tariff is not None}
     known = [each.name for each in llm.members() if (each.tariff.provider, each.tariff.model) in paid]
     return ", ".join(known if llm.fallbacks else ()) or f"{llm.provider}:{llm.model}"

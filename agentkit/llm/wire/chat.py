@@ -63,9 +63,8 @@ def encode_message(message: Message) -> dict[str, Any]:
             return {"role": "user", "content": _encode_content(content)}
         case AssistantMessage():
             return _encode_answer(message)
-        case ToolMessage(call_id, _, content):
-            shown: Content = (content, *message.images) if message.images else content
-            return {"role": "tool", "tool_call_id": call_id, "content": _encode_content(shown)}
+        case ToolMessage(call_id):
+            return {"role": "tool", "tool_call_id": call_id, "content": _encode_content(message.shown)}
     return {"role": "system", "content": reading.well_formed(message.text)}
 
 

@@ -112,9 +112,8 @@ def _encode_message(message: Message) -> list[dict[str, Any]]:
             return [{"role": "user", "content": _encode_content(content)}]
         case AssistantMessage():
             return _encode_answer(message)
-        case ToolMessage(call_id, _, text):
-            output = _encode_content((text, *message.images) if message.images else text)
-            return [{"type": "function_call_output", "call_id": call_id, "output": output}]
+        case ToolMessage(call_id):
+            return [{"type": "function_call_output", "call_id": call_id, "output": _encode_content(message.shown)}]
     return [{"role": "system", "content": reading.well_formed(message.text)}]
 
 

@@ -87,8 +87,8 @@ def message_form(message: Message) -> str:
         case AssistantMessage(text, calls):
             said = {"assistant": text} if text or not calls else {}
             return _text(said | {f"call {n}": [call.name, arguments(call)] for n, call in enumerate(calls, 1)})
-        case ToolMessage(name=name, content=content):
-            return _text({f"result of {name}": _content((content, *message.images) if message.images else content)})
+        case ToolMessage(name=name):
+            return _text({f"result of {name}": _content(message.shown)})
         case user:
             return _text({"user": _content(user.content)})
 

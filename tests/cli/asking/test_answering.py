@@ -5,7 +5,7 @@ import signal
 import time
 
 from agentkit.memory.session import Session
-from agentkit.testing import FakeServer, call, fail, slow
+from agentkit.testing import FakeServer, call, fail, say, slow
 
 SUM = call("calculator", expression="2+2")
 WRITE = call("write_file", path="note.txt", content="hello")
@@ -47,6 +47,9 @@ def test_the_closing_line_names_who_answered(typed_line):
         *_, missed, closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()
     assert closing.startswith("openai:small · 10 tokens in, 5 out · ")
     assert missed.startswith("  no answer from openai:big: The provider answered 401: bad key")
+    with FakeServer(fail(401, "bad key"), say("4", usage=None)) as server:  # which counts no tokens
+        closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()[-1]
+    assert closing.startswith("openai:small · ")
     with FakeServer(fail(401, "bad key"), fail(401, "bad key")) as server:
         out, err, code = typed_line("-v", "-m", "big | small", "2+2?", server=server)
     assert (out, code) == ("", 1)
