@@ -20,7 +20,7 @@ from agentkit.llm.endpoint import Endpoint, Protocol, TokenProvider, Wishes
 from agentkit.llm.providers import Provider
 from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
 from agentkit.llm.quirks import merged
-from agentkit.llm.text_protocol.fallback import Fallback, ToolCalling
+from agentkit.llm.text_protocol.retelling import Retelling, ToolCalling
 from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
 from agentkit.tape import ataped, ataped_stream, is_replaying, taped, taped_stream
@@ -123,7 +123,7 @@ class LLM(Configured):
         unused = () if is_unsaid else (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in behind)
         self._ignored = (*ignored, *unused, *(f"{name} (empty)" for name in config.empty_variables()))
         provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries, self._price)
-        self._provider = provider if self.provider == "offline" else Fallback(provider, self._tool_calling)
+        self._provider = provider if self.provider == "offline" else Retelling(provider, self._tool_calling)
 
     def _connect_to_none(self, error: NoProvider) -> None:
         """In a replay a provider is not needed. Raises the error anywhere else."""

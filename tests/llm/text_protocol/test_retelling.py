@@ -12,7 +12,7 @@ from agentkit.agents.result import RunFinished
 from agentkit.errors import ConfigError, Rejected, Unreachable
 from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.text_protocol.fallback import Fallback
+from agentkit.llm.text_protocol.retelling import Retelling
 from agentkit.messages import AssistantMessage, Request, ToolMessage, ToolSpec, UserMessage
 from agentkit.testing import FakeServer, ScriptedProvider, call, fail, raw, say
 from agentkit.tools.core import core_tools
@@ -85,7 +85,7 @@ def test_what_the_first_request_needs_is_loaded():
     """A provider that has something to load loads it; one that has nothing is left alone."""
     provider, other = Preparing("Hi"), ScriptedProvider("Hi")
     for each in (provider, other):
-        Fallback(each).prepare()
+        Retelling(each).prepare()
     assert (provider.prepared, other.requests) == (1, [])
 
 
@@ -245,10 +245,10 @@ def test_a_stream_that_is_left():
                 closed.append("astream")
 
     async def leave():
-        async with aclosing(Fallback(Endless(), "text").astream(request)) as events:
+        async with aclosing(Retelling(Endless(), "text").astream(request)) as events:
             await anext(events)
 
-    events = Fallback(Endless(), "text").stream(request)
+    events = Retelling(Endless(), "text").stream(request)
     next(events)
     events.close()
     asyncio.run(leave())
@@ -257,11 +257,11 @@ def test_a_stream_that_is_left():
 
 def test_any_provider_can_be_wrapped():
     """A provider that has nothing to close or adjust is wrapped as well."""
-    fallback = Fallback(ScriptedProvider(CALL), "text")
-    assert fallback.complete(Request([UserMessage("Hi")], tools=(CALCULATOR,))).tool_calls
-    fallback.close()
-    asyncio.run(fallback.aclose())
-    assert fallback.adjustments == (AS_TEXT,)
+    retelling = Retelling(ScriptedProvider(CALL), "text")
+    assert retelling.complete(Request([UserMessage("Hi")], tools=(CALCULATOR,))).tool_calls
+    retelling.close()
+    asyncio.run(retelling.aclose())
+    assert retelling.adjustments == (AS_TEXT,)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -32,7 +32,7 @@ _NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})
 """After these an answer cannot be given by calling a tool."""
 
 
-class Fallback:
+class Retelling:
     """A provider around any other, which tells otherwise what that one refuses.
 
     An answer that must fit a schema is had by the provider's own mode, else by a tool, else by the instruction.
