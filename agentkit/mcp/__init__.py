@@ -11,6 +11,7 @@ It needs the extra `mcp`. Importing this loads nothing of it.
 from __future__ import annotations
 
 from agentkit.mcp.client import MCPServer, connect
+from agentkit.mcp.sdk.contents import Prompt, PromptArgument, Resource
 from agentkit.mcp.serving import Address, ToolServer, serve
 
-__all__ = ["Address", "MCPServer", "ToolServer", "connect", "serve"]
+__all__ = ["Address", "MCPServer", "Prompt", "PromptArgument", "Resource", "ToolServer", "connect", "serve"]

@@ -16,9 +16,11 @@ from agentkit.errors import ConfigError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp import remote
 from agentkit.mcp.definitions import Change, Definition, changes, local_names
-from agentkit.mcp.link import Link
+from agentkit.mcp.library import Library
+from agentkit.mcp.link import Link, Question
 from agentkit.mcp.pins import Pins
-from agentkit.mcp.remote import Bounds, RemoteTool
+from agentkit.mcp.remote import Bounds, RemoteTool, ResourceTool
+from agentkit.mcp.sdk.contents import Answer
 from agentkit.mcp.target import Target, target_of, variables
 from agentkit.messages import READ_MORE
 from agentkit.tooling.toolset import Toolset
@@ -26,13 +28,13 @@ from agentkit.tools.catalog import all_tools
 from agentkit.tools.dialogue import finish_tool
 
 if TYPE_CHECKING:
-    from agentkit.mcp.sdk import Progress, Said
+    from agentkit.mcp.sdk.asking import Progress, Said
 
 _TAKEN = frozenset({*all_tools.names, finish_tool.name, READ_MORE, "ask_user", "tell_user"})
 """The names of our own tools: a server's tool must not pass for one of them, nor a rule for one hold for the other."""
 
 
-class MCPServer:
+class MCPServer(Library):
     """The tools of an MCP server: put it among an agent's tools, or take them from `tools`.
 
     Args:
@@ -52,6 +54,8 @@ class MCPServer:
         on_progress: Hears how far a call is, as the server tells: the tool's name, how much, of how much, and a word.
         pins: The folder where it is kept what was accepted of the server; by default in the state folder. A server in
             this process is part of the program, and has no pins unless this is given.
+        resources: Whether there are two more tools, `list_resources` and `read_resource`, by which a model reads what
+            the server offers to read. `level` tells theirs, too.
 
     It connects when its tools are first asked for, and again when the connection was lost. `close()` ends it, as does
     the end of a `with` block, of the program, or of the last one who needs it. Raises ConfigError, and MissingExtra
@@ -74,6 +78,7 @@ class MCPServer:
         labels: Iterable[Label | str] | None = None,
         on_progress: Callable[[str, float, float | None, str], object] | None = None,
         pins: str | Path | None = None,
+        resources: bool = False,
     ) -> None:
         given = variables(environment, config.environment())
         where = None if folder is None else str(folder)
@@ -81,6 +86,7 @@ class MCPServer:
         self._levels = remote.checked_levels(level)
         self._labels = None if labels is None else frozenset(map(Label, labels))
         self._prefix, self._on_progress = prefix, on_progress
+        self._own = remote.resource_tools(self._target.name) if resources else {}
         self._timeout_seconds, self._connect_seconds, self._max_chars = timeout_seconds, connect_seconds, max_chars
         self._pins = _pins_of(self._target, pins)
         self._taken: frozenset[str] = _TAKEN
@@ -92,6 +98,7 @@ class MCPServer:
         self._seen: dict[str, Definition] | None = None
         self._pinned: dict[str, Definition] | None = None
         self._tools: tuple[RemoteTool, ...] | None = None
+        self._unusable: dict[str, str] = {}
         saw = weakref.WeakMethod(self._saw)  # the connection's thread must not keep its server alive
         self._link = Link(self._target, self._connect_seconds, lambda found: _tell(saw(), found))
         self._finalizer = weakref.finalize(self, self._link.close)
@@ -143,19 +150,26 @@ class MCPServer:
         found = changes(self._pinned or {}, self._seen or {})
         return next((change for change in found if change.name == name), None)
 
-    def call(self, tool: str, /, **arguments: Any) -> remote.Answer:
-        """Have the server run a tool, by its own name for it, unjudged. Raises ToolError and ToolTimeout."""
-        return _told(self._link.call(tool, arguments, self._timeout_seconds, self._heard(tool)))
+    @property
+    def unusable(self) -> Mapping[str, str]:
+        """The tools that are left out of `tools`, by the server's names for them, and what is wrong with each."""
+        self._listed()
+        return dict(self._unusable)
 
-    async def acall(self, tool: str, /, **arguments: Any) -> remote.Answer:
+    def call(self, tool: str, /, **arguments: Any) -> Answer:
+        """Have the server run a tool, by its own name for it, unjudged. Raises ToolError and ToolTimeout."""
+        return _told(self._link.ask(self._calling(tool, arguments), self._timeout_seconds, tool))
+
+    async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """Like `call`, awaiting; when it is cancelled, so is the server's work."""
-        return _told(await self._link.acall(tool, arguments, self._timeout_seconds, self._heard(tool)))
+        return _told(await self._link.aask(self._calling(tool, arguments), self._timeout_seconds, tool))
 
     def again(self, name: str) -> RemoteTool:
         """The tool of that name at the server, as it is among `tools`. Raises ConfigError when there is none."""
         found = {tool.remote_name: tool for tool in self}
         if name not in found:
-            raise ConfigError(f"The MCP server {self.name!r} has no tool {name!r}.")
+            why = self._unusable.get(name)
+            raise ConfigError(why or f"The MCP server {self.name!r} has no tool {name!r}.")
         return found[name]
 
     def close(self) -> None:
@@ -170,17 +184,26 @@ class MCPServer:
                 self._link.definitions()
             except ToolError as error:
                 raise ConfigError(f"The MCP server {self.name!r} cannot be used. {error}") from error
-            remote.refuse_unknown(self._levels, self._seen or {}, self.name)
+            remote.refuse_unknown(self._levels, (*(self._seen or {}), *self._own), self.name)
 
     def _made(self) -> Iterator[RemoteTool]:
-        """The tools, told with what was accepted of them."""
+        """The tools, told with what was accepted of them, and ours; what is none is noted."""
         pinned, seen = self._pinned or {}, self._seen or {}
         named = local_names(seen, self.name, self._taken, prefixed=self._prefix)
+        self._unusable = {}
         for name, given in named.items():
-            level = remote.level_of(name, self._levels)
-            labels = remote.labels_of(level, self._labels)
-            bounds = Bounds(level, self._timeout_seconds, self._max_chars, labels)
-            yield RemoteTool(self, name, given, pinned.get(name), bounds)
+            try:
+                yield RemoteTool(self, name, given, pinned.get(name), self._bounds(name))
+            except ConfigError as error:
+                self._unusable[name] = str(error)
+        taken = {*self._taken, *named.values()}
+        for name, given in local_names(self._own, self.name, taken, prefixed=self._prefix).items():
+            own = self._own[name]
+            yield ResourceTool(self, own.name, given, own, self._bounds(name))
+
+    def _bounds(self, name: str) -> Bounds:
+        level = remote.level_of(name, self._levels)
+        return Bounds(level, self._timeout_seconds, self._max_chars, remote.labels_of(level, self._labels))
 
     def _saw(self, found: tuple[Definition, ...]) -> None:
         """Take in what the server offers; the first time, that is what is accepted."""
@@ -192,6 +215,10 @@ class MCPServer:
             self._pinned = seen if kept is None else kept
         self._seen = seen
 
+    def _calling(self, tool: str, arguments: Mapping[str, Any]) -> Question[Said]:
+        heard = self._heard(tool)
+        return lambda server: server.call(tool, arguments, heard)
+
     def _heard(self, tool: str) -> Progress | None:
         heard = self._on_progress
         return None if heard is None else lambda progress, total, word: heard(tool, progress, total, word)
@@ -202,12 +229,19 @@ class MCPServer:
             self._taken, self._tools = self._taken | frozenset(taken), None
             return self.tools
 
-    def __iter__(self) -> Iterator[RemoteTool]:
+    def _listed(self) -> tuple[RemoteTool, ...]:
         with self._lock:
             if self._tools is None:
                 self._connect()
                 self._tools = tuple(self._made())
-            return iter(self._tools)
+            return self._tools
+
+    def __iter__(self) -> Iterator[RemoteTool]:
+        tools = self._listed()
+        if self._unusable and not tools:
+            why = next(iter(self._unusable.values()))
+            raise ConfigError(f"The MCP server {self.name!r} has no tool that can be used. {why}")
+        return iter(tools)
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -226,7 +260,7 @@ class MCPServer:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the connection: a copy in another process has its own."""
-        own = ("_lock", "_seen", "_pinned", "_tools", "_link", "_finalizer")
+        own = ("_lock", "_seen", "_pinned", "_tools", "_unusable", "_link", "_finalizer")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -249,7 +283,7 @@ def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
     return Pins(config.state_folder() / "mcp" if folder is None else Path(folder), target.identity)
 
 
-def _told(said: Said) -> remote.Answer:
+def _told(said: Said) -> Answer:
     return remote.answer(said.value, failed=said.failed)
 
 
@@ -261,6 +295,6 @@ def connect(*servers: Any) -> Toolset:
     made = [each if isinstance(each, MCPServer) else MCPServer(each) for each in servers]
     with ThreadPoolExecutor(max(len(made), 1), "agentkit-mcp-connect") as pool:
         list(pool.map(len, made))
-    names = [{each.remote_name for each in server} for server in made]
+    names = [{each.name for each in server} for server in made]
     clashing = {name for index, own in enumerate(names) for other in names[:index] for name in own & other}
     return Toolset(server.beside(clashing) for server in made)

@@ -1,4 +1,4 @@
-"""What does a server say of its tools and of a call, what are they called here, what has changed? (pure)."""
+"""What does a server say of its tools, what are they called here, what has changed? (pure)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from agentkit.messages import Image, digest_of
+from agentkit.messages import digest_of
 from agentkit.slotted import dataclass
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -99,31 +99,6 @@ def local_names(
             given = f"{given[: _MOST_NAME_CHARS - _DIGEST_CHARS - 1]}_{mark}"
         named[name] = given
     return named
-
-
-def value_of(blocks: Iterable[Any], structured: Any = None) -> str | list[str | Image]:
-    """What the blocks of a result say: a text, or texts and pictures in order.
-
-    Other binary data are only named; structured content counts where there is nothing else.
-    """
-    said = [_block(block) for block in blocks]
-    if any(isinstance(each, Image) for each in said):
-        return said
-    text = "\n".join(map(str, said))
-    return text if text or structured is None else json.dumps(structured, ensure_ascii=False)
-
-
-def _block(block: Any) -> str | Image:
-    if block.type == "text":
-        return str(block.text)
-    if block.type == "resource_link":
-        return f"[a link to {block.uri}]"
-    if block.type == "resource":
-        text = getattr(block.resource, "text", None)
-        return f"[binary data of {block.resource.uri}]" if text is None else str(text)
-    if block.type == "image":
-        return Image(f"data:{block.mime_type};base64,{block.data}")
-    return f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes: not shown]"
 
 
 def _difference(key: str, old: Any, new: Any) -> str:

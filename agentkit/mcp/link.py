@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,9 +15,10 @@ from agentkit.mcp.definitions import Definition
 from agentkit.mcp.target import Target
 
 if TYPE_CHECKING:
-    from agentkit.mcp.sdk import Connection, Progress, Said
+    from agentkit.mcp.sdk.asking import Connection
 
 T = TypeVar("T")
+Question = Callable[["Connection"], Awaitable[T]]
 
 _CLOSING_SECONDS = 10.0
 """How long closing may take: a server is given some seconds to end by itself."""
@@ -43,25 +44,22 @@ class Link:
         work = self._working()
         self._wait(work, work.ready())
 
-    def call(self, name: str, arguments: Mapping[str, Any], seconds: float | None, heard: Progress | None) -> Said:
-        """The server's answer, waited for. Raises ToolError and ToolTimeout."""
+    def ask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
+        """The server's answer, waited for, if that is not about another `tool` by now. Raises ToolError."""
         work = self._working()
-        return self._wait(work, work.call(name, arguments, seconds, heard, self._unchanged(name)))
+        return self._wait(work, work.ask(question, seconds, self._unchanged(tool)))
 
-    async def acall(
-        self, name: str, arguments: Mapping[str, Any], seconds: float | None, heard: Progress | None
-    ) -> Said:
-        """The same, awaited; when it is cancelled, so is the call."""
+    async def aask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
+        """The same, awaited; when it is cancelled, so is the question."""
         work = self._working()
-        question = work.call(name, arguments, seconds, heard, self._unchanged(name))
-        return await asyncio.wrap_future(work.submit(question))
+        return await asyncio.wrap_future(work.submit(work.ask(question, seconds, self._unchanged(tool))))
 
-    def _unchanged(self, name: str) -> Callable[[], None]:
+    def _unchanged(self, name: str | None) -> Callable[[], None]:
         """Raises ToolError when the tool is another by then: it was judged as it is now."""
-        judged = self._known.get(name)
+        judged = None if name is None else self._known.get(name)
 
         def check() -> None:
-            if judged is not None and self._known.get(name) != judged:
+            if judged is not None and self._known.get(judged.name) != judged:
                 raise ToolError(
                     f"The MCP server {self._target.name!r} offers {name} otherwise since it was connected again, so it "
                     "was not called. Call it again, and it is judged anew."
@@ -125,20 +123,13 @@ class _Work:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING_SECONDS)
 
-    async def call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        seconds: float | None,
-        heard: Progress | None,
-        check: Callable[[], None],
-    ) -> Said:
+    async def ask(self, question: Question[T], seconds: float | None, check: Callable[[], None]) -> T:
         """Ask the server within the time. Raises ToolError and ToolTimeout."""
         try:
             async with asyncio.timeout(seconds):
                 connection = await self.ready()
                 check()
-                return await connection.call(name, arguments, heard)
+                return await question(connection)
         except TimeoutError:
             told = f"The MCP server {self._target.name!r} did not answer in {seconds:g} seconds; it was told to stop."
             raise ToolTimeout(told) from None
@@ -169,7 +160,7 @@ class _Work:
 
     async def _hold(self, ready: asyncio.Future[Connection]) -> None:
         """Be connected until this is cancelled: what opens a connection must also close it."""
-        from agentkit.mcp.sdk import connected
+        from agentkit.mcp.sdk.asking import connected
 
         try:
             async with connected(self._target) as connection:

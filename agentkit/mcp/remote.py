@@ -9,7 +9,7 @@ from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.definitions import Change, Definition
-from agentkit.messages import Image
+from agentkit.mcp.sdk.contents import Answer, Resource, listing
 from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, objection
 from agentkit.tooling.schema import GivenParameters
@@ -20,9 +20,6 @@ CHANGED, GONE = "mcp-changed", "mcp-gone"
 
 Levels = Mapping[str, SafetyLevel] | SafetyLevel
 """The level of each tool by its server's name for it, or that of all."""
-
-Answer = str | list[str | Image]
-"""What a call brings: a text, or texts and pictures in order."""
 
 _MOST_DESCRIPTION_CHARS = 8_000
 _ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -61,6 +58,22 @@ class Source(Protocol):
 
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """What it answers, awaited."""
+        ...
+
+    def resources(self) -> tuple[Resource, ...]:
+        """What it offers to read, waited for."""
+        ...
+
+    async def aresources(self) -> tuple[Resource, ...]:
+        """What it offers to read, awaited."""
+        ...
+
+    def read(self, uri: str) -> Answer:
+        """What a resource says, waited for."""
+        ...
+
+    async def aread(self, uri: str) -> Answer:
+        """What a resource says, awaited."""
         ...
 
     def change_of(self, name: str) -> Change | None:
@@ -103,7 +116,10 @@ class RemoteTool(Tool[..., Any]):
         checked, decision = self.decide(self._parameters.bind(args, arguments))
         if decision.denied:
             raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
-        return self.server.call(self.remote_name, **checked)
+        return self._call(**checked)
+
+    def _call(self, **arguments: Any) -> Answer:
+        return self.server.call(self.remote_name, **arguments)
 
     async def _acall(self, **arguments: Any) -> Answer:
         return await self.server.acall(self.remote_name, **arguments)
@@ -114,6 +130,32 @@ class RemoteTool(Tool[..., Any]):
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
         return _found_again, (self.server, self.remote_name)
+
+
+class ResourceTool(RemoteTool):
+    """A tool of ours that reads what a server offers to read. What it does cannot change, so it is judged by level."""
+
+    def _call(self, **arguments: Any) -> Answer:
+        return self.server.read(**arguments) if arguments else listing(self.server.resources())
+
+    async def _acall(self, **arguments: Any) -> Answer:
+        return await self.server.aread(**arguments) if arguments else listing(await self.server.aresources())
+
+    def _judge_call(self, _arguments: Mapping[str, Any]) -> Decision:
+        return judged(self.server.name, self.name, None, self.level)
+
+
+def resource_tools(server: str) -> dict[str, Definition]:
+    """The tools of ours by which a model reads what a server offers, by their plain names."""
+    uri = {"type": "string", "description": "The URI of a resource, or a template with its places filled in."}
+    return {
+        "list_resources": Definition("resources/list", f"List what the server {server} offers to read.", _ANYTHING),
+        "read_resource": Definition(
+            "resources/read",
+            f"Read a resource of the server {server}.",
+            {"type": "object", "properties": {"uri": uri}, "required": ["uri"]},
+        ),
+    }
 
 
 def judged(server: str, name: str, change: Change | None, level: SafetyLevel) -> Decision:

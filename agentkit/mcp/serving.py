@@ -28,7 +28,7 @@ from agentkit.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agentkit.mcp.sdk import Ask
+    from agentkit.mcp.sdk.offering import Ask
 
 CLIENT: Literal["client"] = "client"
 """The approver that is the person at the client."""
@@ -108,7 +108,7 @@ class ToolServer:
 
     def protocol_server(self) -> Any:
         """The same as a server object of the `mcp` package, to be run by its means. Raises MissingExtra."""
-        from agentkit.mcp.sdk import protocol_server
+        from agentkit.mcp.sdk.offering import protocol_server
 
         return protocol_server(self._name, self.tools, self.answer)
 
@@ -164,13 +164,13 @@ def serve(
 
 
 async def _over_stdio(server: Any) -> None:
-    from agentkit.mcp.sdk import over_stdio
+    from agentkit.mcp.sdk.offering import over_stdio
 
     await over_stdio(server)
 
 
 async def _over_http(server: Any, address: Address) -> None:
-    from agentkit.mcp.sdk import over_http
+    from agentkit.mcp.sdk.offering import over_http
 
     gate = Gate(address.token, (*_named(address.host), *address.hosts))
     with _listening(address) as listener:

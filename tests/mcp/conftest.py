@@ -102,3 +102,30 @@ def awaited(found):
             return value
         time.sleep(0.02)
     raise AssertionError(f"{found} found nothing in {PATIENCE_SECONDS} seconds.")
+
+
+@pytest.fixture
+def library():
+    """A server with things to read and prompts, and no tools of its own."""
+    server = ForeignServer("library")
+
+    @server.resource("notes://rules", description="The house rules.", mime_type="text/markdown")
+    def rules() -> str:
+        return "Be kind."
+
+    @server.resource("notes://logo", mime_type="image/png")
+    def logo() -> bytes:
+        return PNG
+
+    @server.resource("notes://{name}/length", title="How long a name is.")
+    def length(name: str) -> str:
+        return str(len(name))
+
+    @server.prompt(description="Asks for a review.")
+    def review(code: str, lines: int = 1) -> str:
+        return f"Review these {lines} lines: {code}"
+
+    return server
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8

@@ -67,6 +67,9 @@ def answer(message):
     if method == "tools/call":
         said = call(params["name"], params.get("arguments") or {})
         return said and {"content": [{"type": "text", "text": said}]}
+    if method == "resources/read":
+        said = call(params["uri"].partition(":")[0], {"text": params["uri"]})
+        return said and {"contents": [{"uri": params["uri"], "text": said}]}
     return {}
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 
 import pytest
+from mcp.server import MCPServer as ForeignServer
 
 from agentkit import Agent, Policy, SafetyLevel, core_tools
 from agentkit.decisions import Label, Verdict
@@ -501,3 +502,29 @@ def test_a_tool_that_is_not_there(foreign):
 def test_nobody_listens_any_more():
     """What a server says when nobody needs it any more is let go."""
     assert _tell(None, ()) is None
+
+
+def test_names_that_two_servers_make_fit(tmp_path):
+    """Tools whose names are the same only here are told apart, too."""
+    servers = []
+    for name in ("one", "two"):
+        own = ForeignServer(name)
+        own.add_tool(lambda: "said", name="say.it", description="Says.")
+        servers.append(MCPServer(own))
+    assert connect(*servers).names == ("one_say_it", "two_say_it")
+    for server in servers:
+        server.close()
+
+
+def test_a_tool_that_cannot_be_used(words, tmp_path):
+    """A tool whose schema is none is left out and named with what is wrong; the others are used."""
+    odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a": {"type": "file"}}}}
+    good = {"name": "echo", "inputSchema": {"type": "object"}}
+    (tmp_path / "tools.json").write_text(json.dumps([odd, good]))
+    with MCPServer(words) as server:
+        assert server.tools.names == ("echo",)
+        assert [*server.unusable] == ["odd"]
+        assert "'file' is no type of 'a'" in server.unusable["odd"]
+        assert server.call("odd", text="unjudged") == "unjudged"
+        with pytest.raises(ConfigError, match="'file' is no type"):
+            server.again("odd")

@@ -106,6 +106,8 @@ def show_tools(*, server: str, accept: bool, environment: tuple[str, ...], token
         if accept:
             found.accept()
         click.echo(_document(found) if as_json else _lines(found))
+        for why in found.unusable.values():
+            click.echo(visible(f"Left out: {why}"), err=True)
         for change in changes:
             click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
     return REFUSED if changes and not accept else ANSWERED
@@ -116,7 +118,7 @@ def _document(found: MCPServer) -> str:
 
     tools = [{**each.to_dict(), "sha256": each.digest} for each in found.definitions]
     changes = [{"tool": change.name, "change": str(change)} for change in found.changes]
-    return json_text({"server": found.name, "tools": tools, "changes": changes})
+    return json_text({"server": found.name, "tools": tools, "changes": changes, "unusable": found.unusable})
 
 
 def _lines(found: MCPServer) -> str:

@@ -49,6 +49,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "MCP": (
         *("agentkit.mcp.MCPServer", "agentkit.mcp.connect"),
+        *("agentkit.mcp.Resource", "agentkit.mcp.Prompt", "agentkit.mcp.PromptArgument"),
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
     ),
     "Tracing": (

@@ -84,6 +84,16 @@ def test_as_json(offer, look):
     assert document["changes"] == [{"tool": "more", "change": 'more is new: "More.".'}]
 
 
+def test_a_tool_that_cannot_be_used(tmp_path, look):
+    """A tool that is left out is listed with the others, and told with what is wrong with it."""
+    odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a\u202e": {"type": "file"}}}}
+    (tmp_path / "tools.json").write_text(json.dumps([odd]))
+    out, err, code = look()
+    assert (out.split()[0], code) == ("odd", ANSWERED)
+    assert err.startswith("Left out: Tool 'odd': its schema is no JSON schema ('file' is no type of 'a\\u202e'")
+    assert "'file' is no type" in json.loads(look("--json")[0])["unusable"]["odd"]
+
+
 def test_hints_are_the_servers_own_words(look):
     """What a server says of its own tools is told as that."""
     assert "Repeats a text. (it says: only reads)" in look()[0]

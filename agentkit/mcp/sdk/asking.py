@@ -1,30 +1,24 @@
-"""How is the protocol spoken? By the `mcp` package, which only this module imports; it gives and takes plain values."""
+"""How is a server asked? By the package's client, with what can go wrong told in our words."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.errors import ConfigError, MissingExtra, ToolError
-from agentkit.levels import SafetyLevel
-from agentkit.mcp.definitions import Definition, value_of
-from agentkit.mcp.gate import PATH, Gate
+from agentkit.errors import ConfigError, ToolError
+from agentkit.mcp.definitions import Definition
 from agentkit.mcp.keeper import kept
+from agentkit.mcp.sdk import check_package, version
+from agentkit.mcp.sdk.contents import Answer, Prompt, PromptArgument, Resource, contents_of, prompt_of, value_of
 from agentkit.mcp.target import Target
-from agentkit.messages import Image, ToolResult
 from agentkit.slotted import dataclass
-from agentkit.tooling.tool import Tool
 
 if TYPE_CHECKING:
-    import socket
-
     from mcp import Client, types
-    from mcp.server import Server
     from mcp.shared.dispatcher import ProgressFnT
 
 Progress = Callable[[float, float | None, str], object]
@@ -32,17 +26,21 @@ Progress = Callable[[float, float | None, str], object]
 
 _CLOSED = -32000
 _SESSION_IS_OVER = "Session terminated"
-_MOST_PAGES, _MOST_TOOLS = 100, 1_000
+_UNKNOWN_METHOD = -32601
+_MOST_PAGES, _MOST_TOOLS, _MOST_OTHERS = 100, 1_000, 10_000
 _TAIL_BYTES = 4_000
-_MOST_CONNECTIONS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """What a server answered to a call, texts and pictures, and whether it calls it a failure."""
 
-    value: str | list[str | Image]
+    value: Answer
     failed: bool
+
+
+class _Unknown(ToolError):
+    """The server does not know what it was asked for."""
 
 
 class Connection:
@@ -58,17 +56,29 @@ class Connection:
 
     async def definitions(self) -> tuple[Definition, ...]:
         """The tools that the server offers now. Raises ToolError when there are more than anybody could want."""
-        found: list[Definition] = []
-        cursor: str | None = None
-        for _ in range(_MOST_PAGES):
-            page = await self._asking(self._client.list_tools(cursor=cursor))
-            found += map(_definition, page.tools)
-            cursor = page.next_cursor
-            if cursor is None and len(found) <= _MOST_TOOLS:
-                return tuple(found)
-            if len(found) > _MOST_TOOLS:
-                break
-        raise ToolError(f"The server offers more than {_MOST_TOOLS} tools; it was not believed.")
+        return tuple(map(_definition, await self._listed(self._client.list_tools, "tools", _MOST_TOOLS)))
+
+    async def resources(self) -> tuple[Resource, ...]:
+        """What the server offers to read, templates last. Raises ToolError, also when there is too much."""
+        if self._client.server_capabilities.resources is None:
+            return ()
+        whole = await self._listed(self._client.list_resources, "resources")
+        templates = await self._listed(self._client.list_resource_templates, "resource_templates")
+        return (*map(_resource, whole), *map(_template, templates))
+
+    async def read(self, uri: str) -> Answer:
+        """What a resource says. Raises ToolError."""
+        return contents_of((await self._asking(self._client.read_resource(uri))).contents)
+
+    async def prompts(self) -> tuple[Prompt, ...]:
+        """The prompts that the server offers. Raises ToolError, also when there are too many."""
+        if self._client.server_capabilities.prompts is None:
+            return ()
+        return tuple(map(_prompt, await self._listed(self._client.list_prompts, "prompts")))
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Answer:
+        """A prompt as the server writes it with these. Raises ToolError."""
+        return prompt_of((await self._asking(self._client.get_prompt(name, dict(arguments)))).messages)
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: Progress | None = None) -> Said:
         """Have the server run a tool; when this is cancelled, the server is told. Raises ToolError."""
@@ -90,6 +100,24 @@ class Connection:
                 async for _ in events:
                     self._state.changed.set()
 
+    async def _listed(self, ask: Callable[..., Awaitable[Any]], kind: str, most: int = _MOST_OTHERS) -> list[Any]:
+        """All pages of a list, none where the server does not know it. Raises ToolError when there is far too much."""
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            try:
+                page = await self._asking(ask(cursor=cursor))
+            except _Unknown:
+                return found
+            found += getattr(page, kind)
+            cursor = page.next_cursor
+            if len(found) > most:
+                break
+            if cursor is None:
+                return found
+        told = kind.replace("_", " ")
+        raise ToolError(f"The server offers more than {most} {told}, or has too many pages; it was not believed.")
+
     async def _asking(self, question: Awaitable[Any]) -> Any:
         """The answer, with what can go wrong in our words. Raises ToolError."""
         from mcp import MCPError
@@ -100,7 +128,8 @@ class Connection:
             if error.code == _CLOSED or error.message == _SESSION_IS_OVER:
                 self._state.is_lost = True
                 raise ToolError(self._state.ended("The server ended before it had answered.")) from error
-            raise ToolError(f"The server refused: {error.message}") from error
+            kind = _Unknown if error.code == _UNKNOWN_METHOD else ToolError
+            raise kind(f"The server refused: {error.message}") from error
         except (ValueError, RuntimeError) as error:  # an answer that is not what the server itself said it would be
             raise ToolError(f"The server's answer cannot be used: {_first_line(error)}") from error
         except Exception as error:
@@ -142,15 +171,13 @@ async def connected(target: Target) -> AsyncIterator[Connection]:
 
     Raises ConfigError for what is no server, MissingExtra without the package, and ToolError when it does not answer.
     """
-    try:
-        from mcp import Client, types
-    except ModuleNotFoundError as error:
-        raise MissingExtra("mcp", "agentkit.mcp") from error
-    _hush()
+    check_package()
+    from mcp import Client, types
+
     state = _State()
     async with contextlib.AsyncExitStack() as stack:
         try:
-            who = types.Implementation(name="agentkit", version=_version())
+            who = types.Implementation(name="agentkit", version=version())
             server = await _reached(target, state, stack)
             client = Client(server, cache=None, client_info=who, message_handler=state.heard)
             await stack.enter_async_context(client)
@@ -249,147 +276,28 @@ def _definition(tool: types.Tool) -> Definition:
     return Definition(tool.name, tool.description or tool.title or "", tool.input_schema, hints)
 
 
+def _resource(resource: types.Resource) -> Resource:
+    return Resource(resource.uri, *_described(resource), resource.mime_type or "")
+
+
+def _template(template: types.ResourceTemplate) -> Resource:
+    return Resource(template.uri_template, *_described(template), template.mime_type or "", is_template=True)
+
+
+def _prompt(prompt: types.Prompt) -> Prompt:
+    arguments = (
+        PromptArgument(each.name, each.description or each.title or "", bool(each.required))
+        for each in prompt.arguments or ()
+    )
+    return Prompt(*_described(prompt), tuple(arguments))
+
+
+def _described(offered: types.Resource | types.ResourceTemplate | types.Prompt) -> tuple[str, str]:
+    return offered.name, offered.description or offered.title or ""
+
+
 def _first_line(error: BaseException) -> str:
     """The innermost error of a group, in a line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _version() -> str:
-    from agentkit import __version__
-
-    return __version__
-
-
-def _hush() -> None:
-    """What the package logs goes to the program's own handlers, and is not printed where there are none."""
-    logger = logging.getLogger("mcp")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-
-
-Ask = Callable[[str, str], Awaitable[bool]]
-"""Puts a question about a call to the person at the client; the other text tells this question from any other."""
-
-Answered = Callable[[str, Mapping[str, Any], Ask | None], Awaitable[ToolResult]]
-"""What comes of a call by name. There is nobody to ask where a client cannot."""
-
-
-class _MustAsk(Exception):
-    """The client must put a question to its person first, and then send the call again."""
-
-    def __init__(self, question: str, mark: str) -> None:
-        super().__init__(question, mark)
-        self.question, self.mark = question, mark
-
-
-def protocol_server(name: str, tools: Sequence[Tool[..., Any]], answered: Answered) -> Server[Any]:
-    """A server of the package that offers the tools; the calls are answered by the function. Raises MissingExtra."""
-    try:
-        from mcp import types
-        from mcp.server import Server
-    except ModuleNotFoundError as error:
-        raise MissingExtra("mcp", "agentkit.mcp") from error
-    _hush()
-
-    async def on_list_tools(_: Any, __: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_offered(tool) for tool in tools])
-
-    async def on_call_tool(context: Any, call: types.CallToolRequestParams) -> Any:
-        beating = asyncio.create_task(_beat(context.session, call.name))
-        try:
-            return _told(await answered(call.name, call.arguments or {}, _ask_of(context, call)))
-        except _MustAsk as must:
-            request = types.ElicitRequest(params=_question(must.question))
-            return types.InputRequiredResult(input_requests={"approval": request}, request_state=must.mark)
-        finally:
-            beating.cancel()
-
-    return Server(name, version=_version(), on_list_tools=on_list_tools, on_call_tool=on_call_tool)
-
-
-async def over_stdio(server: Server[Any]) -> None:
-    """Serve whoever writes to this process, until the input ends."""
-    from mcp import stdio_server
-
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
-
-
-async def over_http(server: Server[Any], listener: socket.socket, gate: Gate) -> None:
-    """Serve streamable HTTP on an open socket until this is cancelled or the process is told to end."""
-    import uvicorn
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    hosts, origins = gate.hosts, [f"{scheme}://{host}" for host in gate.hosts for scheme in ("http", "https")]
-    checks = TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=origins)
-    application = gate.before(server.streamable_http_app(streamable_http_path=PATH, transport_security=checks))
-    settings: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
-    settings |= {"limit_concurrency": _MOST_CONNECTIONS, "timeout_graceful_shutdown": 1, "proxy_headers": False}
-    await uvicorn.Server(uvicorn.Config(application, **settings)).serve([listener])
-
-
-def _offered(tool: Tool[..., Any]) -> types.Tool:
-    from mcp import types
-
-    known: Mapping[SafetyLevel, dict[str, bool]] = {
-        SafetyLevel.SAFE: {"readOnlyHint": True, "openWorldHint": False},
-        SafetyLevel.NETWORK: {"openWorldHint": True},
-    }
-    hints = types.ToolAnnotations.model_validate(known.get(tool.level, {}))
-    schema = tool.parameters
-    return types.Tool(name=tool.name, description=tool.description, input_schema=schema, annotations=hints)
-
-
-def _told(result: ToolResult) -> types.CallToolResult:
-    """The result as a client gets it; what was decided, and why, goes along."""
-    from mcp import types
-
-    decision = {} if result.decision is None else result.decision.to_dict()
-    about = {"agentkit/status": result.status, "agentkit/decision": decision}
-    given = [image.url.partition(";base64,") for image in result.images if image.url.startswith("data:")]
-    pictures = [types.ImageContent(data=data, mime_type=head.removeprefix("data:")) for head, _, data in given]
-    content: list[types.ContentBlock] = [types.TextContent(text=result.content), *pictures]
-    return types.CallToolResult(content=content, is_error=not result.ok, _meta=about)
-
-
-def _ask_of(context: Any, call: types.CallToolRequestParams) -> Ask | None:
-    """How the person at this client is asked; None where the client says that it cannot ask one."""
-    from mcp import types
-
-    can = context.session.client_capabilities
-    if can is None or can.elicitation is None:
-        return None
-
-    async def ask(question: str, mark: str) -> bool:
-        if context.session.can_send_request:
-            schema = _question(question).requested_schema
-            return _is_yes(await context.session.elicit_form(question, schema, context.request_id))
-        said = (call.input_responses or {}).get("approval")
-        if call.request_state != mark or not isinstance(said, types.ElicitResult):
-            raise _MustAsk(question, mark)
-        return _is_yes(said)
-
-    return ask
-
-
-def _question(text: str) -> types.ElicitRequestFormParams:
-    from mcp import types
-
-    approve = {"type": "boolean", "title": "Let it happen", "description": "Whether this one call may happen."}
-    schema = {"type": "object", "properties": {"approve": approve}, "required": ["approve"]}
-    return types.ElicitRequestFormParams(message=text, requested_schema=schema)
-
-
-def _is_yes(said: types.ElicitResult) -> bool:
-    return said.action == "accept" and (said.content or {}).get("approve") is True
-
-
-async def _beat(session: Any, name: str) -> None:
-    """Tell a client that wants to know, every second, that its call is at work."""
-    seconds = 0.0
-    while True:
-        await session.report_progress(seconds, None, f"{name} is at work")
-        await asyncio.sleep(1)
-        seconds += 1

@@ -11,7 +11,7 @@ from mcp.server import Server
 
 from agentkit.errors import ConfigError, ToolError
 from agentkit.mcp import MCPServer
-from agentkit.mcp.sdk import Connection, Said, _State, connected
+from agentkit.mcp.sdk.asking import Connection, Said, _State, connected
 from agentkit.mcp.target import Target, target_of
 from agentkit.messages import Image
 
@@ -112,8 +112,58 @@ def test_too_many_tools_on_a_page():
         _ = server.tools
 
 
+def holding(pages=1, **others):
+    """A server whose only resource on each page is a note."""
+
+    async def on_list_resources(context, parameters):
+        page = int(parameters.cursor or 0) if parameters else 0
+        note = types.Resource(name=f"note{page}", title="A note.", uri=f"notes://{page}")
+        return types.ListResourcesResult(resources=[note], next_cursor=str(page + 1) if page + 1 < pages else None)
+
+    return Server("holds", on_list_resources=on_list_resources, **others)
+
+
+def test_resources_in_pages():
+    """What there is to read may come in pages, and from a server that knows neither templates nor tools."""
+    with MCPServer(holding(pages=3)) as server:
+        assert len(server) == 0
+        assert [(each.name, each.description) for each in server.resources()] == [
+            (f"note{page}", "A note.") for page in range(3)
+        ]
+        assert server.prompts() == ()
+
+
+def test_too_much_to_read():
+    """A server that never ends telling what it offers to read is not believed."""
+    with MCPServer(holding(pages=1_000_000)) as server, pytest.raises(ToolError, match="10000 resources, or has too"):
+        server.resources()
+
+
+def test_templates_that_fail():
+    """A list of templates that fails is no empty one."""
+
+    async def on_list_resource_templates(context, parameters):
+        raise ValueError("The shelf is broken.")
+
+    server = MCPServer(holding(on_list_resource_templates=on_list_resource_templates))
+    with server, pytest.raises(ToolError, match="The server refused"):
+        server.resources()
+
+
+def test_prompts_with_messages_of_a_model():
+    """A prompt in which a model speaks is told as one prompt, with who says what."""
+
+    async def on_get_prompt(context, parameters):
+        said = [("user", "1 + 1?"), ("assistant", "2."), ("user", f"{parameters.arguments['sum']}?")]
+        messages = [types.PromptMessage(role=role, content=types.TextContent(text=text)) for role, text in said]
+        return types.GetPromptResult(messages=messages)
+
+    with MCPServer(Server("sums", on_get_prompt=on_get_prompt)) as server:
+        assert server.prompt("add", sum="2 + 2") == "User: 1 + 1?\n\nAssistant: 2.\n\nUser: 2 + 2?"
+
+
 def test_a_tool_without_a_schema():
-    """A tool whose schema is none cannot be used, and is named."""
+    """A server none of whose tools has a schema cannot be used, and one is named."""
 
     async def on_list_tools(context, parameters):
         return types.ListToolsResult(

@@ -1,0 +1,28 @@
+"""How is the protocol spoken? By the `mcp` package, which only this folder imports; it gives and takes plain values."""
+
+from __future__ import annotations
+
+import logging
+
+from agentkit.errors import MissingExtra
+
+
+def check_package() -> None:
+    """Load the package. What it logs goes to the program's own handlers, and is not printed where there are none.
+
+    Raises MissingExtra.
+    """
+    try:
+        import mcp
+    except ModuleNotFoundError as error:
+        raise MissingExtra("mcp", "agentkit.mcp") from error
+    logger = logging.getLogger(mcp.__name__)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+
+
+def version() -> str:
+    """What we call ourselves by, beside our name."""
+    from agentkit import __version__
+
+    return __version__

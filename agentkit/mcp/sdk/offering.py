@@ -1,0 +1,143 @@
+"""How are our tools offered? By a server of the package, over stdio or HTTP, which has each call answered by us."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentkit.levels import SafetyLevel
+from agentkit.mcp.gate import PATH, Gate
+from agentkit.mcp.sdk import check_package, version
+from agentkit.messages import ToolResult
+from agentkit.tooling.tool import Tool
+
+if TYPE_CHECKING:
+    import socket
+
+    from mcp import types
+    from mcp.server import Server
+
+_MOST_CONNECTIONS = 256
+
+Ask = Callable[[str, str], Awaitable[bool]]
+"""Puts a question about a call to the person at the client; the other text tells this question from any other."""
+
+Answered = Callable[[str, Mapping[str, Any], Ask | None], Awaitable[ToolResult]]
+"""What comes of a call by name. There is nobody to ask where a client cannot."""
+
+
+class _MustAsk(Exception):
+    """The client must put a question to its person first, and then send the call again."""
+
+    def __init__(self, question: str, mark: str) -> None:
+        super().__init__(question, mark)
+        self.question, self.mark = question, mark
+
+
+def protocol_server(name: str, tools: Sequence[Tool[..., Any]], answered: Answered) -> Server[Any]:
+    """A server of the package that offers the tools; the calls are answered by the function. Raises MissingExtra."""
+    check_package()
+    from mcp import types
+    from mcp.server import Server
+
+    async def on_list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_offered(tool) for tool in tools])
+
+    async def on_call_tool(context: Any, call: types.CallToolRequestParams) -> Any:
+        beating = asyncio.create_task(_beat(context.session, call.name))
+        try:
+            return _told(await answered(call.name, call.arguments or {}, _ask_of(context, call)))
+        except _MustAsk as must:
+            request = types.ElicitRequest(params=_question(must.question))
+            return types.InputRequiredResult(input_requests={"approval": request}, request_state=must.mark)
+        finally:
+            beating.cancel()
+
+    return Server(name, version=version(), on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+
+
+async def over_stdio(server: Server[Any]) -> None:
+    """Serve whoever writes to this process, until the input ends."""
+    from mcp import stdio_server
+
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+async def over_http(server: Server[Any], listener: socket.socket, gate: Gate) -> None:
+    """Serve streamable HTTP on an open socket until this is cancelled or the process is told to end."""
+    import uvicorn
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    hosts, origins = gate.hosts, [f"{scheme}://{host}" for host in gate.hosts for scheme in ("http", "https")]
+    checks = TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=origins)
+    application = gate.before(server.streamable_http_app(streamable_http_path=PATH, transport_security=checks))
+    settings: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
+    settings |= {"limit_concurrency": _MOST_CONNECTIONS, "timeout_graceful_shutdown": 1, "proxy_headers": False}
+    await uvicorn.Server(uvicorn.Config(application, **settings)).serve([listener])
+
+
+def _offered(tool: Tool[..., Any]) -> types.Tool:
+    from mcp import types
+
+    known: Mapping[SafetyLevel, dict[str, bool]] = {
+        SafetyLevel.SAFE: {"readOnlyHint": True, "openWorldHint": False},
+        SafetyLevel.NETWORK: {"openWorldHint": True},
+    }
+    hints = types.ToolAnnotations.model_validate(known.get(tool.level, {}))
+    schema = tool.parameters
+    return types.Tool(name=tool.name, description=tool.description, input_schema=schema, annotations=hints)
+
+
+def _told(result: ToolResult) -> types.CallToolResult:
+    """The result as a client gets it; what was decided, and why, goes along."""
+    from mcp import types
+
+    decision = {} if result.decision is None else result.decision.to_dict()
+    about = {"agentkit/status": result.status, "agentkit/decision": decision}
+    given = [image.url.partition(";base64,") for image in result.images if image.url.startswith("data:")]
+    pictures = [types.ImageContent(data=data, mime_type=head.removeprefix("data:")) for head, _, data in given]
+    content: list[types.ContentBlock] = [types.TextContent(text=result.content), *pictures]
+    return types.CallToolResult(content=content, is_error=not result.ok, _meta=about)
+
+
+def _ask_of(context: Any, call: types.CallToolRequestParams) -> Ask | None:
+    """How the person at this client is asked; None where the client says that it cannot ask one."""
+    from mcp import types
+
+    can = context.session.client_capabilities
+    if can is None or can.elicitation is None:
+        return None
+
+    async def ask(question: str, mark: str) -> bool:
+        if context.session.can_send_request:
+            schema = _question(question).requested_schema
+            return _is_yes(await context.session.elicit_form(question, schema, context.request_id))
+        said = (call.input_responses or {}).get("approval")
+        if call.request_state != mark or not isinstance(said, types.ElicitResult):
+            raise _MustAsk(question, mark)
+        return _is_yes(said)
+
+    return ask
+
+
+def _question(text: str) -> types.ElicitRequestFormParams:
+    from mcp import types
+
+    approve = {"type": "boolean", "title": "Let it happen", "description": "Whether this one call may happen."}
+    schema = {"type": "object", "properties": {"approve": approve}, "required": ["approve"]}
+    return types.ElicitRequestFormParams(message=text, requested_schema=schema)
+
+
+def _is_yes(said: types.ElicitResult) -> bool:
+    return said.action == "accept" and (said.content or {}).get("approve") is True
+
+
+async def _beat(session: Any, name: str) -> None:
+    """Tell a client that wants to know, every second, that its call is at work."""
+    seconds = 0.0
+    while True:
+        await session.report_progress(seconds, None, f"{name} is at work")
+        await asyncio.sleep(1)
+        seconds += 1

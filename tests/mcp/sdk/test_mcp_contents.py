@@ -1,0 +1,92 @@
+"""Do the contents that servers offer come as texts and pictures, in words that nobody mistakes?"""
+
+import base64
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from agentkit.mcp.sdk.contents import Resource, contents_of, listing, prompt_of, written
+from agentkit.messages import Image
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
+PICTURE = Image(f"data:image/png;base64,{PNG}")
+
+
+def text(said, uri="notes://a"):
+    """A content that is a text."""
+    return SimpleNamespace(uri=uri, text=said, mime_type="text/plain")
+
+
+def blob(data, media_type=None, uri="notes://b"):
+    """A content that is binary."""
+    return SimpleNamespace(uri=uri, blob=data, mime_type=media_type)
+
+
+def message(role, said):
+    """A message of a prompt."""
+    block = SimpleNamespace(type="text", text=said) if isinstance(said, str) else said
+    return SimpleNamespace(role=role, content=block)
+
+
+SHOWN = SimpleNamespace(type="image", mime_type="image/png", data=PNG)
+
+
+@pytest.mark.parametrize(
+    ("contents", "value"),
+    [
+        ([], ""),
+        ([text("one")], "one"),
+        ([text("one"), text("two", "notes://c")], "[notes://a]\none\n[notes://c]\ntwo"),
+        ([blob(PNG, "image/png")], [PICTURE]),
+        ([blob(PNG)], [PICTURE]),
+        ([text("one"), blob(PNG, "image/jpeg")], ["[notes://a]", "one", "[notes://b]", PICTURE]),
+        ([blob("aGVsbG8=", "image/png")], "[binary data of notes://b]"),
+        ([blob("not base64!", "image/png")], "[binary data of notes://b]"),
+        ([blob("aGVsbG8=")], "[binary data of notes://b]"),
+    ],
+)
+def test_contents_of_a_resource(contents, value):
+    """A text is told as it is, a picture told by its data, other data are named; of several, each by its URI."""
+    assert contents_of(contents) == value
+
+
+@pytest.mark.parametrize(
+    ("messages", "value"),
+    [
+        ([], ""),
+        ([message("user", "Review this.")], "Review this."),
+        ([message("user", "Review this:"), message("user", "x = 1")], "Review this:\n\nx = 1"),
+        ([message("user", "Look:"), message("user", SHOWN)], ["Look:", PICTURE]),
+        (
+            [message("user", "1 + 1?"), message("assistant", "2."), message("user", "2 + 2?")],
+            "User: 1 + 1?\n\nAssistant: 2.\n\nUser: 2 + 2?",
+        ),
+        ([message("user", SHOWN), message("assistant", "A cat.")], ["User:", PICTURE, "Assistant: A cat."]),
+    ],
+)
+def test_messages_of_a_prompt(messages, value):
+    """A prompt is one text, or texts and pictures; who says what is named only where a model is among them."""
+    assert prompt_of(messages) == value
+
+
+def test_listing():
+    """What there is to read is told a line each, and templates are told from what can be read as it is."""
+    lines = listing(
+        [
+            Resource("notes://a", "a", "The first.", "text/plain"),
+            Resource("notes://{name}", "any", is_template=True),
+        ]
+    ).splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"uri": "notes://a", "name": "a", "description": "The first.", "media_type": "text/plain"},
+        {"uri_template": "notes://{name}", "name": "any"},
+    ]
+    assert listing([]) == "The server offers nothing to read."
+
+
+def test_arguments_of_a_prompt():
+    """A prompt's arguments are texts; what is none is told as JSON, and refused where it has none."""
+    assert written({"city": "Huế", "days": 3, "is_dry": True}) == {"city": "Huế", "days": "3", "is_dry": "true"}
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        written({"city": object()})

@@ -1,0 +1,156 @@
+"""Is what a server offers to read, and its prompts, had as its tools are: in time, in our words, and judged?"""
+
+import asyncio
+import json
+import pickle
+
+import pytest
+
+from agentkit import Agent
+from agentkit.decisions import Label
+from agentkit.errors import ToolError, ToolTimeout
+from agentkit.mcp import MCPServer, Prompt, PromptArgument, Resource, connect
+from agentkit.testing import ScriptedLLM, call
+
+
+def named(server, name):
+    """One tool of a server."""
+    return server.tools.find(name)
+
+
+def test_what_there_is_to_read(library):
+    """What a server offers to read is told with templates, and read by its URI, as text or as a picture."""
+    with MCPServer(library) as server:
+        assert server.resources() == (
+            Resource("notes://rules", "rules", "The house rules.", "text/markdown"),
+            Resource("notes://logo", "logo", "", "image/png"),
+            Resource("notes://{name}/length", "length", "How long a name is.", "text/plain", is_template=True),
+        )
+        assert server.read("notes://rules") == "Be kind."
+        assert [str(each) for each in server.read("notes://logo")] == ["[image/png, 18 bytes]"]
+        assert server.read("notes://tulip/length") == "5"
+        with pytest.raises(ToolError, match="The server refused"):
+            server.read("notes://none")
+        assert server.tools.names == ()
+
+
+def test_prompts_of_a_server(library):
+    """A prompt that a server writes is what a run takes."""
+    with MCPServer(library) as server:
+        code, lines = PromptArgument("code", is_required=True), PromptArgument("lines")
+        assert server.prompts() == (Prompt("review", "Asks for a review.", (code, lines)),)
+        prompt = server.prompt("review", code="x = 1", lines=2)
+        assert prompt == "Review these 2 lines: x = 1"
+        agent = Agent("helper", llm=ScriptedLLM("Fine."))
+        assert agent(prompt) == "Fine."
+        assert agent.history[0]["content"] == prompt
+        with pytest.raises(ToolError, match="The server refused"):
+            server.prompt("review")
+
+
+def test_reading_is_awaited(library):
+    """The same is awaited where a program awaits."""
+
+    async def together():
+        return await asyncio.gather(
+            server.aresources(), server.aread("notes://rules"), server.aprompts(), server.aprompt("review", code="x")
+        )
+
+    with MCPServer(library) as server:
+        blocking = server.resources(), server.read("notes://rules"), server.prompts(), server.prompt("review", code="x")
+        assert tuple(asyncio.run(together())) == blocking
+
+
+def test_nothing_to_read(plain):
+    """A server that has neither resources nor prompts is not asked for them."""
+    assert (plain.resources(), plain.prompts()) == ((), ())
+
+
+def test_reading_that_takes_too_long(words, heard):
+    """Reading ends in time as calls do, the server is told, and it can be used again."""
+    with MCPServer(words, timeout_seconds=0.3) as server:
+        with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
+            server.read("wait://")
+        heard("notifications/cancelled")
+        assert server.read("a://") == "a://"
+
+
+def test_reading_after_a_crash(plain):
+    """A server that dies while it is read fails that, and is started again for the next."""
+    with pytest.raises(ToolError, match=r"ended before it had answered. It wrote: I fall"):
+        plain.read("crash://")
+    assert plain.read("a://") == "a://"
+
+
+@pytest.mark.parametrize(
+    ("level", "labels", "egress"),
+    [
+        ("safe", {Label.UNTRUSTED}, False),
+        ("network", {Label.UNTRUSTED}, True),
+        ({"read_resource": "safe"}, {Label.UNTRUSTED}, False),
+        ("system", {Label.UNTRUSTED, Label.PRIVATE}, True),
+    ],
+)
+def test_a_model_reads(library, level, labels, egress):
+    """A model reads by two tools where it may, judged and labelled as the server's own."""
+    with MCPServer(library, level=level, resources=True) as server:
+        assert server.tools.names == ("list_resources", "read_resource")
+        read = named(server, "read_resource")
+        result = read.invoke({"uri": "notes://rules"})
+        assert (result.content, result.labels) == ("Be kind.", labels)
+        assert read.judge({"uri": "notes://rules"}).egress is egress
+        assert read(uri="notes://rules") == "Be kind."
+        assert read.invoke({"uri": "notes://logo"}).images
+        assert read.invoke({"uri": "notes://none"}).status == "failed"
+
+
+def test_a_model_is_told_what_there_is_to_read(library):
+    """A model lists what there is, waiting or awaiting, and is asked about it as about any tool of the server."""
+    with MCPServer(library, resources=True) as server:
+        tool = named(server, "list_resources")
+        assert tool() == asyncio.run(tool.ainvoke()).content
+        assert json.loads(tool().splitlines()[0])["uri"] == "notes://rules"
+        assert asyncio.run(named(server, "read_resource").ainvoke({"uri": "notes://rules"})).content == "Be kind."
+        agent = Agent("helper", [server], llm=ScriptedLLM(call("list_resources"), "I may not."))
+        assert agent.run("What is there?").tool_calls[0].result.status == "denied"
+
+
+def test_more_to_read_is_no_change(library, tmp_path):
+    """What there is to read is data: more of it is no change of what was accepted."""
+    with MCPServer(library, pins=tmp_path, resources=True, level="safe") as server:
+        assert len(server.tools) == 2
+    library.resource("notes://more", name="more")(lambda: "More.")
+    with MCPServer(library, pins=tmp_path, resources=True, level="safe") as server:
+        assert server.changes == ()
+        assert named(server, "read_resource").judge({"uri": "notes://more"}).allowed
+        assert "notes://more" in named(server, "list_resources")()
+
+
+def test_names_of_reading(foreign, library):
+    """Where a name is taken, also by the server itself, the reading tool carries its server's name."""
+
+    @foreign.tool()
+    def read_resource() -> str:
+        """Read."""
+        return "mine"
+
+    with MCPServer(foreign, "sums", resources=True) as server:
+        assert server.tools.names == ("add", "read_resource", "list_resources", "sums_read_resource")
+        assert server.again("read_resource")() == "mine"
+    one, two = MCPServer(library, "one", resources=True), MCPServer(library, "two", resources=True)
+    with one, two:
+        tools = connect(one, two)
+        assert tools.names == tuple(f"{who}_{what}_resource{s}" for who in ("one", "two") for what, s in READING)
+    with MCPServer(library, "one", prefix=True, resources=True) as server:
+        assert server.tools.names == ("one_list_resources", "one_read_resource")
+
+
+READING = (("list", "s"), ("read", ""))
+
+
+def test_a_copy_reads(words):
+    """A reading tool can be sent to another process."""
+    with MCPServer(words, resources=True) as server:
+        copy = pickle.loads(pickle.dumps(named(server, "read_resource")))
+        assert copy(uri="a://") == "a://"
+        copy.server.close()
