@@ -12,7 +12,7 @@ from agentkit.agents.running.questions import ABANDONED, AskModel, Question, Ste
 from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import BadResponse, ModelError
 from agentkit.events import Event, LimitReached, RequestFailed, Summarised
-from agentkit.llm.chain.failing import missed_told
+from agentkit.llm.chain.failing import missed_told, requests_lost
 from agentkit.llm.prices import price_under
 from agentkit.memory.progress import Summary
 from agentkit.memory.session import SessionRun
@@ -120,9 +120,9 @@ class Asking:
 
     def _lost(self, error: ModelError) -> Usage:
         """What servers may charge for although no answer came."""
-        lost = max(error.unanswered, int(_has_begun(error)))
         if error.missed:
             return sum((missed.usage for missed in error.missed), start=NO_USAGE)
+        lost = max(requests_lost(error), int(error.code == ABANDONED))
         return Usage(requests=lost, unreported=lost).under(self.plan.llm().tariff) if lost else NO_USAGE
 
     def _summarise(self, old: Sequence[Message], left: int) -> Steps:
@@ -146,11 +146,6 @@ class Asking:
     def _most_tokens(self) -> int | None:
         """How long an answer may be: as the user has said, else as far as the window that was learnt has room."""
         return self.plan.max_tokens() or self.plan.room.answer_tokens
-
-
-def _has_begun(error: ModelError) -> bool:
-    """Whether the server was at work on an answer that did not arrive whole: what it charges for that nobody knows."""
-    return error.status is None and (isinstance(error, BadResponse) or error.code == ABANDONED)
 
 
 def _is_shorter(new: Request, reserved: Reservation, old: Request, reserved_before: Reservation) -> bool:

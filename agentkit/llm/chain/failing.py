@@ -49,10 +49,15 @@ def is_lasting(error: ModelError) -> bool:
 
 def missed(name: str, error: ModelError, tariff: Tariff | None) -> Missed:
     """What came of asking a model, with the requests that its server may charge for."""
-    has_begun = error.status is None and isinstance(error, BadResponse)
-    lost = max(error.unanswered, int(has_begun))
+    lost = requests_lost(error)
     usage = Usage(requests=lost, unreported=lost, tariff=tariff) if lost else NO_USAGE
     return Missed(name, type(error).__name__, str(error), usage)
+
+
+def requests_lost(error: ModelError) -> int:
+    """How many requests a server was at work on whose answers did not arrive whole: what they cost nobody knows."""
+    has_begun = error.status is None and isinstance(error, BadResponse)
+    return max(error.unanswered, int(has_begun))
 
 
 def told_together(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:

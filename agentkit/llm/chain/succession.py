@@ -166,8 +166,7 @@ class _Asked:
         if not self._missed:
             return response
         lost = sum((each.usage for each in self._missed), start=NO_USAGE)
-        usage = response.usage + lost
-        return replace(response, usage=usage, missed=self._missed)
+        return replace(response, usage=response.usage + lost, missed=self._missed)
 
     def event(self, event: Event) -> Event:
         """The event, told by a model that stays with the request from now on."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import threading
+from contextlib import aclosing, closing
 from contextvars import copy_context
 
 import pytest
@@ -317,7 +318,7 @@ def test_many_at_once():
     assert len(first.requests) <= 8
 
 
-def test_a_task_that_is_cancelled(ask):
+def test_a_task_that_is_cancelled():
     """Cancelling does not send a request on to the next model."""
     second = ScriptedLLM()
 
@@ -332,20 +333,42 @@ def test_a_task_that_is_cancelled(ask):
     assert second.requests == []
 
 
+class Heard(ScriptedProvider):
+    """A model that knows whether its stream was closed before it had said all."""
+
+    was_left = False
+
+    def stream(self, request):
+        """The pieces, blocking."""
+        try:
+            yield from super().stream(request)
+        except GeneratorExit:
+            self.was_left = True
+            raise
+
+    async def astream(self, request):
+        """The pieces, awaiting."""
+        with closing(self.stream(request)) as events:
+            for event in events:
+                yield event
+
+
 @pytest.mark.parametrize("is_awaited", [False, True])
 def test_a_stream_that_is_left(is_awaited):
     """A stream that is closed early closes that of the model, blocking and awaiting."""
-    llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM("One two three"))
+    heard = Heard("One two three")
+    chain = Chain([Member("one", "here", heard, Tariff("test", "one"), {})])
 
-    async def first():
-        events = llm.astream("Hi")
-        event = await anext(events)
-        await events.aclose()
-        return event
+    async def left():
+        async with aclosing(chain.astream(REQUEST)) as events:
+            return await anext(events)
 
-    events = llm.stream("Hi")
-    event = asyncio.run(first()) if is_awaited else next(events)
-    assert isinstance(event, TextDelta)
+    if is_awaited:
+        event = asyncio.run(left())
+    else:
+        with closing(chain.stream(REQUEST)) as events:
+            event = next(events)
+    assert (event, heard.was_left) == (TextDelta("One "), True)
 
 
 def test_nobody_waits_any_more():
