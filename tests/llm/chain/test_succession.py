@@ -107,7 +107,7 @@ def test_none_answers(ask):
     assert list(map(str, causes)) == ["wait", "bad key", "gone", "broken"]
 
 
-def test_a_single_failure_is_told_as_it_is(ask):
+def test_a_single_failure_is_told_as_it_is():
     """What a chain of one model raises is that model's own error."""
     error = Unreachable("gone")
     llm = ScriptedLLM(error)
