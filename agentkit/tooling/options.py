@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 
+from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -44,6 +46,16 @@ def checked_max_chars(count: object) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and count >= _FEWEST_CHARS:
         return count
     raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
+
+
+def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
+    """The labels, which may be given as texts. Raises ConfigError for what is no list of them."""
+    if not isinstance(labels, str) and isinstance(labels, Iterable):
+        given = list(labels)
+        if all(each in list(Label) for each in given):
+            return frozenset(Label(str(each)) for each in given)
+    known = ", ".join(repr(str(each)) for each in Label)
+    raise ConfigError(f"labels= takes a list of {known}; not {labels!r}.")
 
 
 _FUNCTIONS = {

@@ -14,7 +14,14 @@ from agentkit.messages import ToolResult, ToolSpec
 from agentkit.tooling import running
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions import signature as reflection
-from agentkit.tooling.options import checked_functions, checked_limit, checked_max_chars, checked_name, checked_text
+from agentkit.tooling.options import (
+    checked_functions,
+    checked_labels,
+    checked_limit,
+    checked_max_chars,
+    checked_name,
+    checked_text,
+)
 from agentkit.tooling.rendering import is_long
 from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned, told
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
@@ -97,7 +104,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             level=SafetyLevel.of(level),
             timeout_seconds=checked_limit(timeout_seconds),
             max_chars=checked_max_chars(max_chars),
-            labels=_LABELS[SafetyLevel.of(level)] if labels is None else frozenset(map(Label, labels)),
+            labels=_LABELS[SafetyLevel.of(level)] if labels is None else checked_labels(labels),
             function=bare if isinstance(function, staticmethod) else function,
             is_async=reflection.is_asynchronous(bare),
             idempotent=idempotent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agentkit.tooling.meaning.numbers import number, whole
@@ -24,6 +24,9 @@ _DEFINED = {"parameters", "inputSchema", "input_schema"}
 """Where the definition of a tool holds its schema."""
 
 _WITH_SCHEMAS = {*NAMED, *LISTED, *SINGLE, "definitions", "default", "const", "if", "then", "else"}
+_ELSEWHERE = "#/components/"
+"""How references begin that mean a whole OpenAPI document, and not the schema that was copied out of it."""
+
 _UNSAID = ("any", "")
 _NOT_KEPT = {"nullable", "optional"}
 _TRUTHS = {"true": True, "false": False}
@@ -56,10 +59,14 @@ def usual(schema: Any) -> Any:
 def refuse_what_is_around(schema: Any) -> None:
     """Raise TypeError for what is no schema of an object, but the definition that it stands in, or its properties only.
 
-    No model would be asked for any of them.
+    No model would be asked for any of them. A schema that refers to what it was taken out of is refused likewise: no
+    provider would take it.
     """
     if not isinstance(schema, dict):
         return
+    if "properties" not in schema and (isinstance(schema.get("parameters"), list) or "requestBody" in schema):
+        raise TypeError("it is an operation of an API: give the schema of its body, or a property for each parameter")
+    _refuse_lost(schema, schema)
     whole = schema.get("function", schema)
     inside = _DEFINED & whole.keys() if isinstance(whole, dict) and isinstance(whole.get("name"), str) else ()
     for name in inside:
@@ -67,6 +74,25 @@ def refuse_what_is_around(schema: Any) -> None:
     bare = [name for name, inner in schema.items() if name not in _WITH_SCHEMAS and _is_described(inner)]
     if bare and "properties" not in schema:
         raise TypeError(f"{bare[0]!r} stands where a keyword should: write {{'properties': {{{bare[0]!r}: ...}}}}")
+
+
+def _refuse_lost(schema: Any, root: Schema) -> None:
+    """Raise TypeError for a reference to the OpenAPI document that the root was copied out of."""
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    if isinstance(reference, str) and reference.startswith(_ELSEWHERE) and "components" not in root:
+        own = f"#/$defs/{reference.rpartition('/')[2]}"
+        raise TypeError(f"it refers to {reference!r}, which is not in it: put that under '$defs', and {own!r} here")
+    for inner in _inside(schema):
+        _refuse_lost(inner, root)
+
+
+def _inside(schema: Any) -> Iterator[Any]:
+    """The schemas that one is made of."""
+    if isinstance(schema, dict):
+        named = (schema[key] for key in schema.keys() & {*NAMED, "definitions"} if isinstance(schema[key], dict))
+        listed = (schema[key] for key in schema.keys() & {*LISTED, *SINGLE})
+        yield from (inner for group in named for inner in group.values())
+        yield from (inner for each in listed for inner in (each if isinstance(each, list) else [each]))
 
 
 def _is_described(inner: Any) -> bool:

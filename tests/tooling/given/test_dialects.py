@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -109,6 +110,35 @@ def test_a_whole_definition_is_no_schema(name: str) -> None:
             refuse_what_is_around(given)
     refuse_what_is_around({"properties": {}, "name": "ask"})
     refuse_what_is_around({"function": "ask"})
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"operationId": "find", "parameters": [{"name": "id", "in": "path", "schema": {"type": "integer"}}]},
+        {"requestBody": {"content": {"application/json": {"schema": CLOSED_POINT}}}},
+    ],
+)
+def test_an_operation_is_no_schema(operation: Any) -> None:
+    """What an OpenAPI document says of an operation would be a tool without parameters, and is told."""
+    with pytest.raises(TypeError, match="it is an operation of an API: give the schema of its body"):
+        refuse_what_is_around(operation)
+
+
+@pytest.mark.parametrize(
+    "around", [{}, {"items": {}}, {"anyOf": [{}]}, {"$defs": {"a": {}}}, {"definitions": {"a": {}}}]
+)
+def test_what_a_schema_refers_to_must_be_in_it(around: Any) -> None:
+    """A reference to the document that a schema was taken out of is told, as deep as it stands; others are let be."""
+    lost = {"$ref": "#/components/schemas/Pet"}
+    text = json.dumps({"properties": {"pet": around}}).replace("{}", json.dumps(lost))
+    with pytest.raises(
+        TypeError, match=r"refers to '#/components/schemas/Pet', .* put that under '\$defs', and '#/\$defs/Pet' here"
+    ):
+        refuse_what_is_around(json.loads(text))
+    refuse_what_is_around({**json.loads(text), "components": {"schemas": {"Pet": {"type": "object"}}}})
+    for kept in ("#", "#anchor", "https://example.com/pet.json", "#/$defs/Pet", 5):
+        refuse_what_is_around({"properties": {"pet": {"$ref": kept}}})
 
 
 @pytest.mark.parametrize(
