@@ -30,7 +30,7 @@ class Setting:
     name: str
     declares: bool
     level: str = "network"
-    about_words: bool = False
+    is_about_words: bool = False
 
     def tools(self, suite: str, offers: Sequence[Offer]) -> list[Tool[..., Any]]:
         """The suite's tools as the developer gives them to an agent."""
@@ -43,7 +43,7 @@ class Setting:
 
     def policy(self, suite: str) -> Policy:
         """What judges the calls of the suite's tools."""
-        rules = DECLARED["said"][suite] if self.about_words else {}
+        rules = DECLARED["said"][suite] if self.is_about_words else {}
         return Policy(self.level, [{"verdict": "allow", "tool": tool, "where": where} for tool, where in rules.items()])
 
     def _said_of(self, suite: str, offer: Offer) -> Mapping[str, Any]:
@@ -57,5 +57,5 @@ SETTINGS = (
     UNDECLARED,
     Setting("labels alone, changes unasked", declares=True, level="system"),
     Setting("levels and labels, default policy", declares=True),
-    Setting("the same, with rules on what was said", declares=True, about_words=True),
+    Setting("the same, with rules on what was said", declares=True, is_about_words=True),
 )
