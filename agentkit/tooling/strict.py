@@ -18,7 +18,9 @@ NAMED = ("properties", "$defs", "patternProperties")
 LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
 _REFERENCE = "#/$defs/"
-_MOST_INLINED = 500
+_MOST_INLINED, _MOST_NODES = 500, 5_000
+"""How often a definition is put where it is used, and how many schemas that may be altogether."""
+_MOST_LEVELS = 100
 _MOST_NAMED = 50
 _DEEPEST = 10
 
@@ -26,6 +28,7 @@ SHAPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(NAMED, dict),
     **dict.fromkeys((*LISTED, "required", "enum"), list),
     **dict.fromkeys(("description", "pattern", "format", "$ref"), str),
+    **dict.fromkeys((PYTHON, SUMMED), ()),  # nobody else's words
     "type": (str, list),
 }
 _UNREADABLE = {"title", "discriminator", PYTHON, SUMMED}
@@ -54,10 +57,36 @@ def tidied(schema: Schema) -> Schema:
     return _inlined(_rebuilt(schema, _without_noise))
 
 
-def refuse_malformed(schema: Any, place: str = "it") -> None:
-    """Raise TypeError, which names the place, when something in the schema is not as JSON schema has it."""
+def refuse_malformed(schema: Any) -> None:
+    """Raise TypeError, which names the place, when something in the schema is not as JSON schema has it.
+
+    What it refers to within itself is part of it, wherever that stands.
+    """
+    _refuse_deep(schema)
+    known: set[int] = set()
+    waiting = [("it", schema)]
+    while waiting:
+        place, node = waiting.pop()
+        if id(node) not in known:
+            known.add(id(node))
+            waiting += _parts(node, place, schema)
+
+
+def _refuse_deep(schema: Any) -> None:
+    """Raise TypeError for what is nested so deeply that nobody could walk through it."""
+    level = [schema]
+    for _ in range(_MOST_LEVELS):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [inner for values in inside for inner in values if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise TypeError(f"it is nested more than {_MOST_LEVELS} levels deep")
+
+
+def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
+    """The schemas in this one and the one that it refers to, by name. Raises TypeError."""
     if isinstance(schema, bool):
-        return
+        return []
     if not isinstance(schema, dict):
         raise TypeError(f"{place} is a {type(schema).__name__} where a schema should stand")
     for keyword in schema.keys() & SHAPES.keys():
@@ -66,13 +95,26 @@ def refuse_malformed(schema: Any, place: str = "it") -> None:
     if not all(isinstance(name, str) for name in schema.get("required", ())):
         raise TypeError(f"'required' of {place} must list names")
     _refuse_unknown_types(schema.get("type", "null"), place)
-    for name, inner in _inner_schemas(schema):
-        refuse_malformed(inner, repr(name))
+    target = referred(schema.get("$ref", ""), root)
+    return [
+        *((repr(name), inner) for name, inner in _inner_schemas(schema)),
+        *([] if target is None else [(repr(schema["$ref"]), target)]),
+    ]
+
+
+def referred(reference: str, root: Any) -> Any:
+    """What a reference such as `#/$defs/Name` names in the root; None when it names nothing there."""
+    here, *names = reference.split("/")
+    if here != "#":
+        return None
+    for name in names:
+        root = root.get(name) if isinstance(root, dict) else None
+    return root
 
 
 def _refuse_unknown_types(kinds: str | list[Any], place: str) -> None:
     for kind in [kinds] if isinstance(kinds, str) else kinds or [kinds]:
-        if kind not in JSON_TYPES:
+        if not isinstance(kind, str) or kind not in JSON_TYPES:
             raise TypeError(f"{kind!r} is no type of {place}: write one of {', '.join(JSON_TYPES)}, or no 'type'")
 
 
@@ -165,35 +207,43 @@ def _is_writable(value: Any) -> bool:
 
 def _inlined(schema: Schema) -> Schema:
     definitions = schema.get("$defs")
-    if not definitions:
+    if not definitions or len(definitions) > _MOST_INLINED:
         return schema
-    reach = {name: _reachable(name, definitions) for name in definitions}
+    uses = {name: set(_references(definition)) for name, definition in definitions.items()}
+    reach = {name: _reachable(name, uses) for name in definitions}
     recursive = {name for name in definitions if name in reach[name]}
-    inlined = 0
+    sizes = {name: _size(definition) for name, definition in definitions.items()}
+    inlined = nodes = 0
 
     def put_in(node: Schema) -> Schema:
-        nonlocal inlined
+        nonlocal inlined, nodes
         name = node.get("$ref", "").removeprefix(_REFERENCE)
-        if name not in definitions or name in recursive or inlined >= _MOST_INLINED:
+        if name not in definitions or name in recursive or inlined >= _MOST_INLINED or nodes > _MOST_NODES:
             return node
-        inlined += 1
+        inlined, nodes = inlined + 1, nodes + sizes[name]
+        if nodes > _MOST_NODES:
+            return node
         return {**_rebuilt(definitions[name], put_in), **{key: node[key] for key in node if key != "$ref"}}
 
     body = _rebuilt({key: value for key, value in schema.items() if key != "$defs"}, put_in)
-    if inlined >= _MOST_INLINED:
+    if inlined >= _MOST_INLINED or nodes > _MOST_NODES:
         return schema
     left = {name: _rebuilt(definitions[name], put_in) for name in definitions if name in recursive}
     return {**body, "$defs": left} if left else body
 
 
-def _reachable(start: str, definitions: dict[str, Schema]) -> set[str]:
+def _size(schema: Any) -> int:
+    """How many schemas a schema has in it, with itself."""
+    return 1 + sum(_size(inner) for _, inner in _inner_schemas(schema)) if isinstance(schema, dict) else 1
+
+
+def _reachable(start: str, uses: dict[str, set[str]]) -> set[str]:
     found: set[str] = set()
     waiting = [start]
     while waiting:
-        for name in _references(definitions.get(waiting.pop(), {})):
-            if name not in found:
-                found.add(name)
-                waiting.append(name)
+        new = uses.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
     return found
 
 

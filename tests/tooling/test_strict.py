@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -243,3 +244,50 @@ def test_a_place_that_is_malformed_is_named() -> None:
 def test_what_is_required_but_not_described_has_no_strict_form() -> None:
     """A closed object could never have what its schema requires without naming it."""
     assert strict({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x", "y"]}) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"type": 5}, "'type' of '#/x' must not be a int"),
+        ({"type": [{}]}, "{} is no type of '#/x'"),
+        ({"enum": 5}, "'enum' of '#/x' must not be a int"),
+        ({"allOf": 5}, "'allOf' of '#/x' must not be a int"),
+        ({"prefixItems": 5}, "'prefixItems' of '#/x' must not be a int"),
+        ({"properties": 5}, "'properties' of '#/x' must not be a int"),
+        ({"required": 5}, "'required' of '#/x' must not be a int"),
+        ({"$ref": "#/y"}, "'type' of '#/y' must not be a int"),
+        ([], "'#/x' is a list where"),
+        ({"agentkit-python": [["A", 1]]}, "'agentkit-python' of '#/x' must not be a list"),
+        ({"agentkit-summed": True}, "'agentkit-summed' of '#/x' must not be a bool"),
+    ],
+)
+def test_what_is_referred_to_is_part_of_a_schema(part: Any, told: str) -> None:
+    """What a schema refers to is looked at as all of it is, wherever it stands."""
+    schema = {"properties": {"a": {"$ref": "#/x"}}, "x": part, "y": {"type": 5}}
+    with pytest.raises(TypeError, match=re.escape(told)):
+        refuse_malformed(schema)
+
+
+def nested(inner: Any, keyword: str, levels: int) -> Any:
+    """Lists in lists under a keyword."""
+    for _ in range(levels):
+        inner = {keyword: [inner]}
+    return inner
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "default", "enum", "x-unknown"])
+def test_a_schema_that_nests_too_deeply_is_refused(keyword: str) -> None:
+    """A hundred levels are all that anybody could walk through, whatever they are."""
+    refuse_malformed(nested({}, keyword, 20))
+    with pytest.raises(TypeError, match="nested more than 100 levels"):
+        refuse_malformed(nested({}, keyword, 100))
+
+
+def test_definitions_are_put_in_only_as_far_as_they_stay_small() -> None:
+    """A large definition that is used often is left where it stands."""
+    large = {"properties": {f"p{number}": {"type": "string"} for number in range(1_000)}}
+    schema = {"$defs": {"large": large}, "properties": {f"q{n}": {"$ref": "#/$defs/large"} for n in range(6)}}
+    assert tidied(schema) == schema
+    once = {"$defs": {"large": large}, "properties": {"q": {"$ref": "#/$defs/large"}}}
+    assert tidied(once) == {"properties": {"q": large}}

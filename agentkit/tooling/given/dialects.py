@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -150,7 +152,7 @@ def _with_usual_choices(schema: Schema) -> Schema:
     if not choices:
         return {key: value for key, value in schema.items() if key != "enum"}
     spelled = [_spelled(each, _listed(kinds)) for each in choices]
-    new = [each for place, each in enumerate(spelled) if not any(_is_same(each, one) for one in spelled[:place])]
+    new = list({(type(each), json.dumps(each, sort_keys=True)): each for each in spelled}.values())
     others = [kind_of(each) for each in new if not is_of(each, _listed(kinds))]
     return {**_widened(schema, others), "enum": new}
 
@@ -188,10 +190,6 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
-
-
 def _with_required_listed(schema: Schema) -> Schema:
     """What is required by the list of its names, where the properties say it of themselves."""
     properties = schema.get("properties")
@@ -223,10 +221,15 @@ def is_of(value: Any, kinds: list[Any]) -> bool:
     return any(kind not in _IS or _IS[kind](value) for kind in kinds)
 
 
+def _is_finite(value: Any) -> bool:
+    """Whether it is a float that JSON can write: what it cannot would be sent as null, or not be read."""
+    return isinstance(value, float) and math.isfinite(value)
+
+
 _IS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "number": lambda value: (isinstance(value, int) and not isinstance(value, bool)) or _is_finite(value),
     "boolean": lambda value: isinstance(value, bool),
     "array": lambda value: isinstance(value, list | tuple),
     "object": lambda value: isinstance(value, Mapping),

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.arguments import Fault, Place, Unfit
 from agentkit.tooling.given.dialects import is_of
-from agentkit.tooling.meaning import values
 from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN
-from agentkit.tooling.strict import Schema
+from agentkit.tooling.strict import Schema, referred
 
 _ELSEWHERE = {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties", "dependentSchemas"}
 """Where a schema may name more properties than it lists."""
@@ -42,7 +42,10 @@ def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str
     asked = closed(schema)
     optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
     given = reading.read_arguments(arguments)
-    return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
+    try:
+        return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
+    except RecursionError:  # definitions may lead to one another, each a level deeper
+        raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema leads too deep.") from None
 
 
 def closed(schema: Schema) -> Schema:
@@ -77,7 +80,8 @@ class _Check:
         key = id(value), id(schema)
         if key not in self._known:
             self._known[key] = []
-            self._known[key] = self._found(value, schema)
+            # each fault once: schemas may refer to one another in many ways, and so double it with every step
+            self._known[key] = list({fault[:2]: fault for fault in self._found(value, schema)}.values())
         return self._known[key]
 
     def _found(self, value: Any, schema: Schema) -> list[Fault]:
@@ -94,7 +98,7 @@ class _Check:
 
     def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:
         """What is wrong by the schemas that this one refers to, or is a union or the whole of."""
-        target = values.referred(str(schema.get("$ref", "")), self._root)
+        target = referred(str(schema.get("$ref", "")), self._root)
         for each in (target, *schema.get("allOf", ())):
             yield from self.faults(value, each)
         for union in (schema.get("anyOf"), schema.get("oneOf")):

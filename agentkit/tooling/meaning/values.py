@@ -12,7 +12,7 @@ from typing import Any
 from agentkit.tooling.meaning.moments import moment, seconds
 from agentkit.tooling.meaning.numbers import entries, number, numbers, whole
 from agentkit.tooling.meaning.spelling import read_json
-from agentkit.tooling.strict import PYTHON, SUMMED, Schema
+from agentkit.tooling.strict import PYTHON, SUMMED, Schema, referred
 
 UNCLEAR = object()
 """What is meant when that cannot be told."""
@@ -41,16 +41,6 @@ def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
             waiting += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
             waiting.append(referred(str(node.get("$ref", "")), root))
     return found
-
-
-def referred(reference: str, root: Any) -> Any:
-    """What a reference such as `#/$defs/Name` names in the root; None when it names nothing there."""
-    here, *steps = reference.split("/")
-    if here != "#":
-        return None
-    for step in steps:
-        root = root.get(step) if isinstance(root, dict) else None
-    return root
 
 
 def key_meant(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:

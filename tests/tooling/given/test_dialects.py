@@ -156,3 +156,11 @@ def test_what_a_schema_refers_to_must_be_in_it(around: Any) -> None:
 def test_the_type_of_a_value_is_known(value: object, kind: str) -> None:
     """Each JSON value has one type; a whole number is an integer and a truth value no number."""
     assert kind_of(value) == kind
+
+
+def test_choices_are_taken_once_in_their_order() -> None:
+    """Of choices that are the same one is kept, however many there are; others stay apart, as 1 and true do."""
+    choices = [3, "3", 1, True, 1.0, [2], [2], *range(50_000)]
+    kept = usual({"type": ["integer", "number", "boolean", "array"], "enum": choices})["enum"]
+    assert repr(kept[:5]) == "[3, 1, True, 1.0, [2]]"
+    assert len(kept) == 50_003

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -154,3 +155,35 @@ def test_arguments_that_nest_too_deeply_are_refused() -> None:
     }
     with pytest.raises(BadArguments, match=r"should not be nested so deeply"):
         checked_against(schema, {"a": deep}, "demo")
+
+
+def chain(joining: Callable[[Any], Any], length: int) -> dict[str, Any]:
+    """A schema whose one property leads through many definitions, each joined to the next."""
+    definitions: dict[str, Any] = {"d0": {"type": "string"}}
+    for number in range(1, length):
+        definitions[f"d{number}"] = joining({"$ref": f"#/$defs/d{number - 1}"})
+    return {"$defs": definitions, "properties": {"a": {"$ref": f"#/$defs/d{length - 1}"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        chain(lambda part: {"allOf": [part] * 4}, 40),
+        chain(lambda part: {"anyOf": [part] * 4}, 40),
+        chain(lambda part: {"oneOf": [part, {"allOf": [part] * 4}]}, 40),
+        chain(lambda part: {"allOf": [part]}, 2_000),
+        chain(lambda part: {"allOf": [part, {"maximum": 1}, {"$ref": "#"}]}, 400),
+    ],
+)
+def test_definitions_that_multiply_are_looked_at_once(schema: dict[str, Any]) -> None:
+    """Definitions that lead to one another in many ways, or far, neither multiply what is wrong nor break anything."""
+    with pytest.raises(BadArguments) as caught:
+        checked_against(schema, {"a": 2}, "demo")
+    assert len(str(caught.value)) < 1_100
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_what_json_cannot_write_is_no_number(value: float) -> None:
+    """A number that would be sent as null is none, since what is judged must be what arrives."""
+    with pytest.raises(BadArguments, match="should be a number"):
+        checked_against({"properties": {"a": {"type": "number"}}}, {"a": value}, "demo")
