@@ -324,6 +324,21 @@ class Response:
         return next((each.tariff for each in self.usage.by_tariff if each.requests > in_vain.get(each.tariff, 0)), None)
 
 
+def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMessage:
+    """The message with an id on every tool call that no other call has; the ids are added to `taken`."""
+    calls = []
+    for call in message.tool_calls:
+        number = len(taken) + 1
+        unique = call.id or f"call_{number}"
+        while unique in taken:
+            unique = f"{call.id or 'call'}_{number}"
+            number += 1
+        taken.add(unique)
+        calls.append(call if unique == call.id else replace(call, id=unique))
+    distinct = tuple(calls)
+    return message if distinct == message.tool_calls else replace(message, tool_calls=distinct)
+
+
 def reading_call(handle: str, start: int | None = None) -> str:
     """The call that reads what was left out of a result, as a model writes it. `handle` is the id of the result's call.
 

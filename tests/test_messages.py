@@ -5,9 +5,20 @@ import copy
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentkit import Image, Response, ToolResult
-from agentkit.messages import AssistantMessage, Missed, ToolCall, ToolMessage, UserMessage, reading_call, without_extra
+from agentkit.messages import (
+    AssistantMessage,
+    Missed,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    reading_call,
+    with_distinct_ids,
+    without_extra,
+)
 from agentkit.usage import Tariff, Usage
 
 IMAGES = {
@@ -89,6 +100,50 @@ def test_image_of_bytes(tmp_path):
     assert Image.read(b"GIF89a...") == Image.read(tmp_path / "a.gif")
     with pytest.raises(ValueError, match="What was given is not an image"):
         Image.read(b"%PDF-1.7")
+
+
+def test_distinct_ids_are_kept():
+    """A message whose ids are new is the message itself, and its ids count as taken."""
+    taken, message = {"a"}, message_with("b", "c")
+    assert with_distinct_ids(message, taken) is message
+    assert taken == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("taken", "ids"),
+    [
+        (set(), ["", ""]),
+        (set(), ["a", "a", "a"]),
+        ({"a"}, ["a"]),
+        ({"a", "a_2"}, ["a", "a"]),
+        ({"call_1", "call_2"}, ["", "call_2", ""]),
+        ({"call_4"}, ["", "", "call_4"]),
+    ],
+)
+def test_missing_and_repeated_ids_are_replaced(taken, ids):
+    """Missing ids and those already used get another one; everything else of a call stays as it is."""
+    before, message = set(taken), message_with(*ids)
+    changed = with_distinct_ids(message, taken)
+    assert len({*ids_of(changed), *before}) == len(ids) + len(before)
+    assert taken == {*ids_of(changed), *before}
+    assert [(call.name, call.arguments) for call in changed.tool_calls] == [("look", "{}")] * len(ids)
+    assert changed.text == "Look."
+
+
+@given(st.lists(st.lists(st.sampled_from(["", "a", "a_2", "call", "call_1", "call_2_3"]), max_size=5), max_size=8))
+def test_ids_are_always_distinct(batches):
+    """Whatever ids a model gives, no two calls of a conversation share one, and none is empty."""
+    taken = set()
+    ids = [each for batch in batches for each in ids_of(with_distinct_ids(message_with(*batch), taken))]
+    assert len(ids) == len(set(ids)) == len(taken)
+    assert all(ids)
+
+
+def test_repeated_ids_cost_in_proportion():
+    """Ten thousand calls under one id, as some servers give them, take no search through all earlier ones."""
+    taken = set()
+    ids = [ids_of(with_distinct_ids(message_with("call_0"), taken))[0] for _ in range(10_000)]
+    assert ids[-1] == "call_0_10000"
 
 
 def test_without_extra():

@@ -10,9 +10,9 @@ from agentkit.agents.words.explaining import explained
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, RunError, SessionError
 from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
-from agentkit.histories import fault_in
 from agentkit.llm.prices import cost_of
 from agentkit.memory.codec import decode, decode_message, encode, encode_part, from_line, to_line
+from agentkit.memory.conversation import fault_in
 from agentkit.memory.progress import Progress, Step
 from agentkit.memory.run import SessionRun, is_record_of
 from agentkit.messages import Message

@@ -35,7 +35,6 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.histories import fault_in, with_distinct_calls
 from agentkit.memory.codec import (
     Data,
     decode_entry,
@@ -45,6 +44,7 @@ from agentkit.memory.codec import (
     from_line,
     to_line,
 )
+from agentkit.memory.conversation import fault_in, with_distinct_calls
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage

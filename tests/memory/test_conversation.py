@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from agentkit.events import (
     HistoryGiven,
     ResponseReceived,
@@ -11,7 +13,7 @@ from agentkit.events import (
     Summarised,
     ToolCallFinished,
 )
-from agentkit.memory.conversation import Conversation
+from agentkit.memory.conversation import Conversation, fault_in, with_distinct_calls
 from agentkit.memory.progress import Progress, Summary
 from agentkit.memory.store import Entry
 from agentkit.messages import (
@@ -122,3 +124,41 @@ def test_notes_name_the_ids_that_calls_got():
     assert first.content == content
     assert second.call_id != "gọi"
     assert second.content == content.replace("gọi", second.call_id)
+
+
+def message_with(*ids):
+    """A message with a tool call for each id."""
+    return AssistantMessage("Look.", tuple(ToolCall(each, "look", "{}") for each in ids))
+
+
+def seen(call_id):
+    """The result of a call."""
+    return ToolMessage(call_id, "look", "seen")
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([], None),
+        ([UserMessage("Hi"), message_with("a", "b"), seen("b"), seen("a"), message_with("c"), seen("c")], None),
+        ([seen("a")], r"messages[0] is a result of 'a', and no such call waits for one."),
+        ([message_with("a"), seen("a"), seen("a")], r"messages[2] is a result of 'a', and no such call waits for one."),
+        ([message_with("a"), UserMessage("?")], "messages[1] stands where the result of the call 'a' of 'look' must"),
+        ([UserMessage("?"), message_with("a")], "No result follows the call 'a' of 'look' at its end."),
+        ([message_with("a"), seen("a"), message_with("a")], "messages[2] has a call with the id 'a', which another"),
+        ([message_with("a", "a"), seen("a")], "messages[0] has a call with the id 'a', which another call has."),
+    ],
+)
+def test_valid_conversation(messages, fault):
+    """In a valid conversation each call has an id of its own and one result, before anything else is said."""
+    found = fault_in(messages)
+    assert found == fault if fault is None else found.startswith(fault)
+
+
+def test_calls_get_ids_of_their_own():
+    """Where ids come twice, each call gets its own, and its result the same; the order tells which is which."""
+    messages = [message_with("a", "a"), seen("a"), seen("a"), message_with("a", ""), seen(""), seen("a")]
+    distinct = with_distinct_calls(messages)
+    assert fault_in(distinct) is None
+    assert [each.call_id for each in distinct if isinstance(each, ToolMessage)] == ["a", "a_2", "call_4", "a_3"]
+    assert with_distinct_calls([seen("a")]) == [seen("a")]

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
 
 from agentkit.errors import ModelError
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
-from agentkit.histories import with_distinct_ids
 from agentkit.llm.providers import in_haste
 from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
-from agentkit.messages import Request, Response
+from agentkit.messages import Request, Response, with_distinct_ids
 
 if TYPE_CHECKING:
     from agentkit.llm.providers import Provider

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, Rejected
-from agentkit.histories import with_distinct_ids
 from agentkit.llm.wire.failures import failure, not_compatible
-from agentkit.messages import AssistantMessage
+from agentkit.messages import AssistantMessage, with_distinct_ids
 from agentkit.usage import Usage
 
 if TYPE_CHECKING:

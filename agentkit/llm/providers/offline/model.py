@@ -16,7 +16,6 @@ from typing import Any
 
 from agentkit.errors import BadResponse, MissingExtra, Rejected
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
-from agentkit.histories import with_distinct_ids
 from agentkit.llm.providers.offline.extraction import MAX_TOKENS, Form
 from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, offers, unfilled
 from agentkit.llm.providers.offline.grounding import Judgment, Proposal, judge, reckoned
@@ -35,6 +34,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolSpec,
     UserMessage,
+    with_distinct_ids,
 )
 from agentkit.slotted import dataclass
 from agentkit.usage import Tariff, Usage
