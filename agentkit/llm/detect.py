@@ -32,9 +32,13 @@ PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
 
 
 def _prefix(model: str) -> str | None:
-    """The provider in `provider:model`. Other colons are part of a model's own name, as in `qwen3:8b`."""
+    """The provider in `provider:model`, or the only one that has but one model, `offline`.
+
+    Other colons are part of a model's own name, as in `qwen3:8b`.
+    """
     prefix, colon, _ = model.partition(":")
-    return prefix.lower() if colon and prefix.lower() in PROVIDERS else None
+    is_named = prefix.lower() in PROVIDERS if colon else prefix.strip().lower() == "offline"
+    return prefix.strip().lower() if is_named else None
 
 
 def _named_by(name: str) -> Callable[[Values], str | None]:
@@ -43,12 +47,12 @@ def _named_by(name: str) -> Callable[[Values], str | None]:
 
 
 def _prefix_of(name: str, url: str) -> Callable[[Values], str | None]:
-    """The prefix of a model's name. Beside a base URL, `mistral:7b` is a name of that server's and no prefix."""
+    """The prefix of a model's name. Beside a base URL, `mistral:7b` and `offline` are names of that server's."""
 
     def prefix(values: Values) -> str | None:
         found = _prefix(values[name])
         is_hosted = found is not None and found in SERVICES and bool(SERVICES[found].key_variable)
-        return None if is_hosted and url in values else found
+        return None if url in values and (is_hosted or ":" not in values[name]) else found
 
     return prefix
 
@@ -204,8 +208,7 @@ def _nothing_found(values: Values) -> str:
     half = _half_azure(values)
     model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
     if model.strip().lower() in PROVIDERS:
-        way = "--offline at a shell, or " if model.strip().lower() == "offline" else ""
-        return f"{model!r} is a provider and no model: {way}LLM({model!r}) in a program, or AGENTKIT_PROVIDER={model}."
+        return f"{model!r} is a provider and no model: LLM({model!r}) in a program, or AGENTKIT_PROVIDER={model}."
     if _SERVICE.match(model):
         return _no_service(model)
     return (

@@ -18,6 +18,7 @@ from agentkit.slotted import dataclass
 _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
 _SAID = "said"
+_WHERE = 'where={"path": {"below": "notes"}}'
 
 Arguments = Mapping[str, Any]
 
@@ -59,6 +60,8 @@ class Rule:
         object.__setattr__(self, "verdict", _checked_verdict(self.verdict))
         if not isinstance(self.tool, str):
             raise ConfigError(f"A rule names its tool by a text, such as 'run_shell'. Got {self.tool!r:.200}.")
+        if not isinstance(self.where, Mapping):
+            raise ConfigError(f"where= takes tests by argument, as in {_WHERE}. Got {self.where!r:.200}.")
         for wanted in self.where.values():
             for test, operand in _tests(wanted):
                 _check_test(test, operand)
@@ -113,6 +116,8 @@ def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
 
     Raises ConfigError for a field that a rule does not have.
     """
+    if isinstance(entries, Rule | Mapping | str):
+        raise ConfigError(f"rules= takes a list of rules: [Rule(...)]. Got {entries!r:.200}.")
     rules = []
     for entry in entries:
         try:

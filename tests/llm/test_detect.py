@@ -49,6 +49,21 @@ CHOICES = {
         DEFAULT_MODEL,
         "provider=",
     ),
+    "the offline model before every server": ({"model": " Offline "}, OPENAI, "offline", "needle3", "model="),
+    "the offline model by our variable": (
+        {},
+        OPENAI | {"AGENTKIT_MODEL": "offline", "OPENAI_BASE_URL": LOCAL},
+        "offline",
+        "needle3",
+        "AGENTKIT_MODEL",
+    ),
+    "a server's model that is called so": (
+        {"model": "offline", "base_url": LOCAL},
+        {},
+        "openai",
+        "offline",
+        "base_url=",
+    ),
     "an explicit key": ({"api_key": Secret("k")}, AZURE, "openai", DEFAULT_MODEL, "api_key="),
     "an explicit endpoint": (
         {"azure_endpoint": "https://x.example"},
@@ -153,9 +168,9 @@ FAILURES = {
         ["No provider here is called 'anthropic'", "ollama", "base_url="],
     ),
     "a provider for a model": (
-        {"model": "offline"},
+        {"model": "groq"},
         {},
-        ["'offline' is a provider", "--offline at a shell, or LLM('offline')"],
+        ["'groq' is a provider and no model: LLM('groq')"],
     ),
     "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
     "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),

@@ -109,12 +109,20 @@ def test_examples_are_checked_when_the_rule_is_made():
         ({"verdict": "deny", "tool": "send", "where": {"n": {"origin": "here"}}}, "an origin"),
         ({"verdict": "deny", "tool": "send", "when": {}}, "no rule"),
         ({"verdict": "deny"}, "no rule"),
+        ({"verdict": "deny", "tool": "send", "where": ["to"]}, "where= takes tests by argument, as in where="),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(fields, told):
     """A rule from a file with an unknown verdict, test or field is an error at once, not a rule that never fits."""
     with pytest.raises(ConfigError, match=told):
         rules_from([fields])
+
+
+@pytest.mark.parametrize("entries", [Rule("deny", "send"), {"verdict": "deny", "tool": "send"}, "deny send"])
+def test_one_rule_is_no_list(entries):
+    """A rule in the place of a list of rules is told so."""
+    with pytest.raises(ConfigError, match=r"rules= takes a list of rules: \[Rule\(...\)\]"):
+        rules_from(entries)
 
 
 def test_rules_come_as_data():

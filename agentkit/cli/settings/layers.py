@@ -239,11 +239,11 @@ def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 def _names_place(values: Mapping[str, Any]) -> bool:
     """Whether this says where the model is, and not just what it is called."""
-    from agentkit.llm.detect import PROVIDERS
+    from agentkit.llm.detect import wishes_for
 
-    prefix, colon, _ = (values.get("model") or "").partition("|")[0].partition(":")
-    is_prefixed = bool(colon) and prefix.strip().lower() in PROVIDERS
-    return is_prefixed or any(values.get(key) for key in ("provider", "base_url"))
+    return wishes_for((values.get("model") or "").partition("|")[0].strip()) is not None or any(
+        values.get(key) for key in ("provider", "base_url")
+    )
 
 
 def _place_settings(layers: list[Layer]) -> Iterator[Setting]:
