@@ -1,4 +1,4 @@
-"""What do the entries of a session come to? Its messages, and how far the runs are that have not ended (pure)."""
+"""What do the entries of a session come to? A valid history, and how far the runs are that have not ended (pure)."""
 
 from __future__ import annotations
 
