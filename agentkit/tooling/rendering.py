@@ -205,6 +205,8 @@ class _Renderer:
         if len(words) > room:
             self.was_cut = True
             return _CUT, 3
+        if not image.url.startswith("data:") and self._clean(image.url) != image.url:
+            return self._text(f"[{told}: not shown, a secret is in its address]", room)
         try:
             checked = image.checked()
         except ValueError as error:

@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr
 
+from agentkit.messages import Image
 from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered
 
 ROOM = 50_000
@@ -455,3 +456,17 @@ def test_a_value_of_very_many_values_is_told_in_part(value: Any) -> None:
     assert json.loads(text)["truncated"] is True
     assert 1_000 < len(text) < 5_000
     assert rendered(value, 1_000_000)[1] is False
+
+
+@pytest.mark.parametrize("url", ["https://a.example/x.png?k=SECRET", "http://me:SECRET@a.example/x.png"])
+def test_a_secret_does_not_leave_in_the_address_of_a_picture(url: str) -> None:
+    """Whoever serves a model would be sent the secret, and who serves the picture, too: neither is shown it."""
+    told, _, images = rendered([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
+    assert [image.url for image in images] == ["https://a.example/x.png"]
+    assert "a secret is in its address" in told
+    assert "SECRET" not in told
+
+
+def hiding(text: str) -> str:
+    """The text without what stands for a secret here."""
+    return text.replace("SECRET", "[redacted]")
