@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -62,11 +62,10 @@ class Rule:
             raise ConfigError(f"A rule names its tool by a text, such as 'run_shell'. Got {self.tool!r:.200}.")
         if not isinstance(self.where, Mapping):
             raise ConfigError(f"where= takes tests by argument, as in {_WHERE}. Got {self.where!r:.200}.")
-        for wanted in self.where.values():
-            for test, operand in _tests(wanted):
-                _check_test(test, operand)
-                if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
-                    raise ConfigError(f"{self.label!r} would allow what the person has not said; give it said=true.")
+        for test, operand in self._all_tests:
+            _check_test(test, operand)
+            if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
+                raise ConfigError(f"{self.label!r} would allow what the person has not said; give it said=true.")
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
                 if self.fits(self.tool, arguments, said=None) is not should:
@@ -85,7 +84,11 @@ class Rule:
     @property
     def is_about_words(self) -> bool:
         """Whether it depends on what the person has written."""
-        return any(test == _SAID for wanted in self.where.values() for test, _ in _tests(wanted))
+        return any(test == _SAID for test, _ in self._all_tests)
+
+    @property
+    def _all_tests(self) -> Iterator[tuple[str, Any]]:
+        return ((test, operand) for wanted in self.where.values() for test, operand in _tests(wanted))
 
     def fits(self, tool: str, arguments: Arguments, said: Collection[str] | None = ()) -> bool:
         """Whether this rule is about a call of `tool` with these checked arguments, of which the person `said` some.
