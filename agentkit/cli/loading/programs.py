@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,13 +37,17 @@ def names_in(program: Path) -> Mapping[str, Any]:
 
 def _imported(program: Path) -> dict[str, Any]:
     """The program's names; they are found by its own from then on, as what annotations that are texts mean."""
-    known = sys.modules.get(program.stem)
-    is_taken = program.stem == "__main__" or getattr(known, "__spec__", None) is not None
-    name = program.name if is_taken else program.stem
+    name = program.name if _is_taken(program.stem) else program.stem
     found = runpy.run_path(str(program), run_name=name)
     sys.modules[name] = ModuleType(name)
     vars(sys.modules[name]).update(found)
     return found
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a module goes by that name, or will for whoever imports it later."""
+    is_there = name == "__main__" or getattr(sys.modules.get(name), "__spec__", None) is not None
+    return is_there or name in sys.stdlib_module_names or PathFinder.find_spec(name, sys.path[1:]) is not None
 
 
 def _where(error: BaseException, program: Path) -> str:
