@@ -97,11 +97,12 @@ class Settings:
         # What the environment says, the client reads itself, in the order that its documentation gives.
         chosen = {key: self.values[key] for key in _PLACE}
         given = {key: each.value for key, each in chosen.items() if not each.source.startswith("AGENTKIT_")}
-        if model is not None:
-            given = {"model": model} if _names_place({"model": model}) else {**given, "model": model}
-        elif any(given.values()):  # a file says the place: the fallbacks in a variable count only beside no argument
+        if model is not None and _names_place({"model": model}):
+            return LLM(model=model)
+        if any(given.values()):  # a file says the place: the fallbacks in a variable count only beside no argument
             given |= {"model": self.of("model")}
-        return LLM(**given)
+        first = LLM(**given)
+        return first if model is None else first.with_model(model)
 
     def agent(self, **more: Any) -> Agent[str]:
         """The agent that the settings describe, with `more` arguments of Agent. Raises what these raise."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 
 from agentkit.errors import BadResponse, ModelError, Rejected, Unauthorized
 from agentkit.llm.wire.failures import is_spent
@@ -62,7 +61,9 @@ def requests_lost(error: ModelError) -> int:
 
 def told_together(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
     """The error of a request that no model has answered: of the kind of the last, with what each has said."""
-    error = copy(last)  # whoever raised it may raise it again
+    # whoever raised the last may raise it again; copy() would share its attributes where Dask's tblib is at work
+    error = type(last).__new__(type(last))
+    vars(error).update(vars(last))
     is_refused = not goes_on(last)
     start = "The request was refused" if is_refused else f"None of {len(all_missed)} models has answered"
     error.args = (f"{start}. {' '.join(missed_told(each) for each in all_missed)}",)

@@ -172,6 +172,14 @@ def test_another_model_can_be_asked_for(own_user_file):
     assert found.llm("ollama:qwen3").provider == "ollama"
 
 
+def test_another_model_stays_where_the_first_is_named(own_user_file, monkeypatch):
+    """A model's name alone is a model of the provider that the settings name, whatever key the environment has."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    own_user_file('model = "ollama:mine"\n')
+    llm = settings_here().llm("yours")
+    assert (llm.provider, llm.model) == ("ollama", "yours")
+
+
 def test_tools_are_those_named(own_user_file):
     """Tools and collections are named as for the flag."""
     own_user_file('tools = ["calculator", "web"]\n')
