@@ -6,7 +6,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +26,7 @@ def parted(place: str) -> tuple[Path, str]:
 def names_in(program: Path) -> Mapping[str, Any]:
     """What the program defines, by name. Modules beside it can be imported. Raises ConfigError, with the line."""
     try:
-        with _own_folder(program):
+        with _own_folder(program), redirect_stdout(sys.stderr):  # stdout is the answer's, or a protocol's
             return _imported(program)
     except AgentKitError as error:
         raise ConfigError(f"{_where(error, program)}: {error}") from error

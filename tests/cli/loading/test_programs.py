@@ -63,3 +63,10 @@ def test_what_fails_is_told_by_its_line(tmp_path, text, told):
     with pytest.raises(ConfigError) as caught:
         names_in(tmp_path / "wrong.py")
     assert str(caught.value).startswith(f"{tmp_path / 'wrong.py'}, {told}")
+
+
+def test_what_it_prints_is_no_answer(tmp_path, capsys):
+    """What a program prints while it is loaded goes to stderr, as stdout is the answer's or a protocol's."""
+    (tmp_path / "talking.py").write_text("print('loaded')\n")
+    names_in(tmp_path / "talking.py")
+    assert capsys.readouterr() == ("", "loaded\n")
