@@ -95,7 +95,12 @@ def _made(path: Path, given: Any) -> Toolset:
 def _written_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
     """The tools and functions that the program itself has written, without those of a name that begins with _."""
     for name, value in found.items():
-        function = unwrap(value.function if isinstance(value, Tool) else value)
+        function = unwrap(value.function if isinstance(value, Tool) else value, stop=_is_bare)
         is_its_own = isfunction(function) and function.__code__.co_filename == str(path)
         if is_its_own and not name.startswith("_"):
             yield value
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether nothing is wrapped in it: an object may say that it has whatever it is asked for."""
+    return "__wrapped__" not in getattr(value, "__dict__", {})

@@ -191,6 +191,7 @@ def _allowed(project: File, below: list[Layer]) -> tuple[dict[str, Any], list[st
 def _check_project(project: File) -> None:
     """Raise ConfigError for what no project may say: where questions and keys are sent, and that more runs unasked."""
     from agentkit.cli.loading.tools import is_own
+    from agentkit.llm.configured import parted
     from agentkit.llm.detect import wishes_for
 
     values = project.values
@@ -206,8 +207,7 @@ def _check_project(project: File) -> None:
             f"{project.path}: a project may not name the program {own!r} as tools, as it would be run. "
             f"Say it yourself: -t {own}"
         )
-    _, *behind = (values.get("model") or "").split("|")
-    if _names_place(values) or any(wishes_for(name.strip()) for name in behind):
+    if _names_place(values) or any(map(wishes_for, parted(values.get("model"))[1])):
         raise ConfigError(
             f"{project.path}: a project may name a model, but no provider, as your questions would go there. "
             f"Leave the word before the colon out, or put the model into your own file, {settings_file()}."
@@ -240,9 +240,10 @@ def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 def _names_place(values: Mapping[str, Any]) -> bool:
     """Whether this says where the model is, and not just what it is called."""
+    from agentkit.llm.configured import parted
     from agentkit.llm.detect import wishes_for
 
-    return wishes_for((values.get("model") or "").partition("|")[0].strip()) is not None or any(
+    return wishes_for(parted(values.get("model"))[0] or "") is not None or any(
         values.get(key) for key in ("provider", "base_url")
     )
 

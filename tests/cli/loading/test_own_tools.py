@@ -34,6 +34,12 @@ def stock(name: str) -> int:
     """How many there are."""
     return 3
 
+class Endless:
+    def __getattr__(self, name):
+        return Endless()
+
+anything = Endless()
+
 def _secret() -> str:
     return "no tool"
 '''
