@@ -59,6 +59,7 @@ def facts(response):
         "reasoning": response.message.reasoning,
         "extra": dict(response.message.extra),
         "finish": response.finish_reason,
+        "model": response.model,
         "tokens": (response.usage.input_tokens, response.usage.output_tokens),
         "unreported": response.usage.unreported,
     }
@@ -111,7 +112,20 @@ WHOLE = {
         ),
         {"text": "Hi", "reasoning": "Hm"},
     ),
-    "content a number": (whole(content=42), {"text": ""}),
+    "reasoning parts": (
+        whole(
+            content=[
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm", "signature": "x"}]},
+                {"type": "text", "text": "Hi"},
+            ]
+        ),
+        {"text": "Hi", "reasoning": "Hm"},
+    ),
+    "content a number": (whole(content=42), {"text": "42"}),
+    "content the object that was asked for": (
+        whole(content={"type": "note", "text": None, "to": "Zoë"}),
+        {"text": '{"type": "note", "text": null, "to": "Zoë"}', "reasoning": ""},
+    ),
     "empty finish reason": (whole(content="Hello", finish_reason=""), {"text": "Hello", "finish": "stop"}),
     "no finish reason": (whole(content="Hello"), {"text": "Hello", "finish": "stop"}),
     "finish reason in capitals": (whole(content="Hel", finish_reason="MAX_TOKENS"), {"finish": "length"}),
@@ -284,6 +298,42 @@ STREAMED = {
             {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]},
         ],
         {"text": "Hello"},
+    ),
+    "whole message with thoughts and a call at the end": (
+        [
+            chunk(content="<think>Hm</think>"),
+            chunk(content="Hello"),
+            chunk(tool_calls=[piece(0, "a", "f", '{"city": ')]),
+            chunk(tool_calls=[piece(0, arguments='"Paris"}')]),
+            whole(
+                content="<think>Hm</think>Hello",
+                tool_calls=[piece(0, "a", "f", PARIS)],
+                finish_reason="tool_calls",
+            ),
+        ],
+        {"text": "Hello", "reasoning": "Hm", "calls": [("a", "f", PARIS)]},
+    ),
+    "a message for the last delta": (
+        [chunk(content="Hel"), whole(content="lo", tool_calls=[piece(0, "a", "f", "{}")], finish_reason="stop")],
+        {"text": "Hello", "calls": [("a", "f", "{}")]},
+    ),
+    "reasoning parts": (
+        [
+            *(
+                chunk(content=[{"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}])
+                for text in ("H", "m")
+            ),
+            chunk("stop", content=[{"type": "text", "text": "Hi"}]),
+        ],
+        {"text": "Hi", "reasoning": "Hm"},
+    ),
+    "a verdict at the end that is blank otherwise": (
+        [
+            chunk("stop", content="Hi") | {"model": "m-1"},
+            {"model": "", "choices": [{"content_filter_offsets": {}}], "usage": None},
+            {"model": None, "choices": [], "usage": FIGURES},
+        ],
+        {"text": "Hi", "model": "m-1", "tokens": (7, 3)},
     ),
     "text and calls as choices of their own": (
         [

@@ -75,7 +75,7 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
     calls = [_read_call(call) for call in _calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and value}
-    text = reading.text_of(message.get("content")) or _spoken(message)
+    text = reading.said_in(message.get("content")) or _spoken(message)
     return reading.assistant_message(text, calls, _reasoning(message), extra)
 
 
@@ -249,7 +249,8 @@ class ChatReader:
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when it is an error."""
         raise_error_inside(chunk)
-        self._raw.update(chunk)
+        # What a later chunk leaves blank, as those of Azure's filter do with all but their verdict, is not forgotten.
+        self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
         choice = _first_choice(chunk)
         figures = _figures(chunk, choice)
         self._figures = figures or self._figures
@@ -278,8 +279,15 @@ class ChatReader:
     def _undelivered(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """What a choice without a delta says; nothing when it ends the answer with all of it once more."""
         said = _said_in(choice, "message") or {}
-        is_again = choice.get("finish_reason") and self._text and said.get("content") == str(self._text)
-        return {} if is_again else said
+        return {} if choice.get("finish_reason") and self._is_said(said) else said
+
+    def _is_said(self, message: Mapping[str, Any]) -> bool:
+        """Whether a message says just what was said already."""
+        whole = [_read_call(call) for call in _calls_in(message)]
+        told = [call.whole() for call in self._calls]
+        _, text = Thoughts().part(reading.said_in(message.get("content")), is_last=True)
+        is_same = text == str(self._text) and (whole == told or not whole)
+        return is_same and self._has_said_something()
 
     def _feed_extra(self, delta: Mapping[str, Any]) -> None:
         """Keep the fields that are not ours."""
@@ -292,7 +300,7 @@ class ChatReader:
 
     def _feed_text(self, delta: Mapping[str, Any]) -> list[Event]:
         events: list[Event] = []
-        thought, said = self._thoughts.part(reading.text_of(delta.get("content")))
+        thought, said = self._thoughts.part(reading.said_in(delta.get("content")))
         thought = _reasoning(delta) + thought
         if thought and (reasoning := self._reasoning.add(thought)):
             events.append(ReasoningDelta(reasoning))

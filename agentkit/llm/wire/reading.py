@@ -24,6 +24,10 @@ REASONING_FIELDS = {"reasoning_content", "reasoning", "thinking"}
 _GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "transcript"}
 """Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
 
+_TYPES_OF_THOUGHTS = ("thinking", "reasoning", "reasoning_text")
+_THOUGHTS = ("thinking", "reasoning", "summary", "content", "text")
+"""How servers mark the parts of a content that are reasoning, and where in them it stands."""
+
 _COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens", "cache_read_input_tokens")
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
@@ -139,11 +143,34 @@ def text_of(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+def said_in(content: object) -> str:
+    """The text in the content of an answer, without the parts of it that are reasoning.
+
+    An answer that fits a schema some servers send as the object itself, not as text: that is told as JSON.
+    """
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return text_of([part for part in content if not _is_thought(part)])
+    if content is None or isinstance(content, bool) or (isinstance(content, dict) and _is_part(content)):
+        return text_of(content)
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _is_part(fields: Mapping[str, Any]) -> bool:
+    """Whether an object is a part of a content: it says of what type, and has that."""
+    kind = fields.get("type")
+    return fields.keys() == {"text"} or (isinstance(kind, str) and (kind in fields or kind.endswith("text")))
+
+
 def thinking_of(content: object) -> str:
     """The reasoning that some servers send as parts of the content, each a text or a list of parts."""
-    if not isinstance(content, list):
-        return ""
-    return "".join(text_of(part["thinking"]) for part in content if isinstance(part, dict) and "thinking" in part)
+    thoughts = filter(_is_thought, content if isinstance(content, list) else ())
+    return "".join(next(filter(None, (text_of(part.get(name)) for name in _THOUGHTS)), "") for part in thoughts)
+
+
+def _is_thought(part: object) -> bool:
+    return isinstance(part, dict) and ("thinking" in part or part.get("type") in _TYPES_OF_THOUGHTS)
 
 
 def dictionary(value: object) -> dict[str, Any]:

@@ -23,8 +23,14 @@ _ITEMS = "output"
 
 _RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 _NESTED = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
-_FINISHED = {"completed", "complete"}
-_ENDINGS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
+_FINISHED = {"completed", "complete", "done"}
+_ENDINGS = {
+    "response.completed",
+    "response.done",
+    "response.incomplete",
+    "response.failed",
+    "response.cancelled",
+}
 
 
 class Responses:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 
-_NAMES = ("think", "thinking", "thought")
-_BEGINNING = re.compile(rf"\s*<({'|'.join(_NAMES)})>\s*")
+_ENDS = {f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "reasoning", "seed:think")}
+_ENDS["[THINK]"] = "[/THINK]"
+"""What thoughts begin with, and what ends them."""
+
+_BEGINNING = re.compile(rf"\s*({'|'.join(map(re.escape, _ENDS))})\s*")
 
 _MOST_HELD = 1_000
 """How many blanks wait for what follows them: each piece looks through all of them."""
 
 
 class Thoughts:
-    """Parts a text into the `<think>…</think>` that it begins with and the rest, however it is cut into pieces.
+    """Parts a text into the `<think>…</think>` or the like that it begins with and the rest, however it is cut.
 
     Anywhere else such tags are text. Thoughts that do not end, as in an answer that was cut, are all that there is.
     """
@@ -45,12 +48,12 @@ class Thoughts:
         beginning = _BEGINNING.match(self._held)
         if beginning is None:
             begun = self._held.lstrip()
-            is_open = len(self._held) < _MOST_HELD and any(f"<{name}>".startswith(begun) for name in _NAMES)
+            is_open = len(self._held) < _MOST_HELD and any(tag.startswith(begun) for tag in _ENDS)
             self._is_over = self._has_text = is_last or not is_open
             return False
         if beginning.end() == len(self._held) < _MOST_HELD and not is_last:
             return False
-        self._held, self._end = self._held[beginning.end() :], f"</{beginning[1]}>"
+        self._held, self._end = self._held[beginning.end() :], _ENDS[beginning[1]]
         return True
 
     def _speak(self) -> str:
@@ -62,7 +65,7 @@ class Thoughts:
 
 def _certain(thought: str, end: str) -> int:
     """How many characters of a thought can neither be its last blanks nor belong to what ends it."""
-    start = thought.rfind("<")
+    start = thought.rfind(end[0])
     is_open = start >= 0 and end.startswith(thought[start:])
     head = thought[:start] if is_open else thought
     bare = head.rstrip()

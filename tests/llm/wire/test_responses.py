@@ -278,7 +278,9 @@ ARGUMENTS = {"type": "response.function_call_arguments.delta", "output_index": 1
 WHOLE_ARGUMENTS = {"type": "response.function_call_arguments.done", "output_index": 1, "arguments": "{}"}
 
 
-@pytest.mark.parametrize("last", [completed(), {"type": "response.completed", "response": None}])
+@pytest.mark.parametrize(
+    "last", [completed(), {"type": "response.completed", "response": None}, {"type": "response.done", "response": {}}]
+)
 @pytest.mark.parametrize(
     "arguments", [[ARGUMENTS], [WHOLE_ARGUMENTS], [ARGUMENTS, {**WHOLE_ARGUMENTS, "arguments": ""}]]
 )

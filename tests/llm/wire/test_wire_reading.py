@@ -29,6 +29,30 @@ def test_text_of_content(content, text):
 
 
 @pytest.mark.parametrize(
+    ("content", "text", "thoughts"),
+    [
+        ("Hi", "Hi", ""),
+        (None, "", ""),
+        (False, "", ""),
+        ({"text": "Hi"}, "Hi", ""),
+        ({"type": "output_text", "text": "Hi", "annotations": []}, "Hi", ""),
+        ({"type": "image", "image": "x"}, "", ""),
+        ({}, "{}", ""),
+        ({"text": "Hi", "to": "é"}, '{"text": "Hi", "to": "é"}', ""),
+        ({"type": "note"}, '{"type": "note"}', ""),
+        (4.5, "4.5", ""),
+        (["H", {"type": "thinking", "thinking": "Hm", "signature": "x"}, {"text": "i"}], "Hi", "Hm"),
+        ([{"type": "reasoning", "reasoning": "Hm"}, {"type": "reasoning_text", "text": "!"}], "", "Hm!"),
+        ([{"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]}], "", "Hm"),
+        ([{"type": "reasoning", "encrypted": "x"}, {"type": "text", "text": "Hi"}], "Hi", ""),
+    ],
+)
+def test_an_answer_is_its_text_and_its_thoughts(content, text, thoughts):
+    """Parts that are reasoning are no text, and an object or a number that is no part is told as JSON."""
+    assert (reading.said_in(content), reading.thinking_of(content)) == (text, thoughts)
+
+
+@pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (None, ""),
