@@ -123,6 +123,31 @@ def _answered(body: Body) -> Body:
     return {**body, "messages": entries}
 
 
+def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
+    """A change after which a user gives all orders, but perhaps the first, and says what stands in a row at once."""
+
+    def apply(body: Body) -> Body:
+        entries: list[Body] = []
+        for entry in body["messages"]:
+            is_order = entry.get("role") == "system" and (entries or not keeps_first)
+            said = {**entry, "role": "user"} if is_order else entry
+            if entries and entries[-1].get("role") == said.get("role") == "user":
+                entries[-1] = {**said, "content": _both(entries[-1]["content"], said["content"])}
+            else:
+                entries.append(said)
+        return {**body, "messages": entries}
+
+    return apply
+
+
+def _both(first: str | list[Body], second: str | list[Body]) -> str | list[Body]:
+    """Two contents as one."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (first, second)]
+    return [*parts[0], *parts[1]]
+
+
 def _in_answers(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
     """A change to every message that a model has said."""
     return lambda body: {
@@ -159,8 +184,23 @@ _DEMANDED: tuple[tuple[re.Pattern[str], Adjustment], ...] = (
         re.compile(r"(?i)role:? .?user.? after (?:role )?.?tool"),  # Mistral, and who serves its models
         Adjustment("a user is sent behind a tool with an answer between", _answered),
     ),
+    (
+        # the templates of Mistral's models, wherever they are served
+        re.compile(r"(?i)after the optional system message, conversation roles must alternate"),
+        Adjustment("what a user says in a row is sent as one", _alternating(keeps_first=True)),
+    ),
+    (
+        # Gemma and older models, wherever they are served; Google; o1-mini; Bedrock
+        re.compile(
+            r"(?i)\bsystem (?:role|message|prompt)s? (?:is |are )?not supported|roles must alternate"
+            r"|developer instruction is not enabled|only user(?:,| and) assistant[\w ]{0,20} roles are supported"
+            r"|(?:not|n't) support (?:the )?['\"`]?system\b"
+        ),
+        Adjustment("the instruction is sent as the words of a user", _alternating(keeps_first=False)),
+    ),
 )
-"""What servers demand of answers in history, which those of other providers and hand-written ones lack."""
+"""What servers demand of messages: of answers in history, which those of other providers and hand-written ones lack,
+and of who speaks when."""
 
 UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
@@ -262,7 +302,7 @@ def _no_field(refusal: _Refusal) -> Adjustment | None:
 
 
 def _demanded(refusal: _Refusal) -> Adjustment | None:
-    """What answers in history must have."""
+    """What the messages must have."""
     found = (adjustment for words, adjustment in _DEMANDED if words.search(refusal.text))
     return next(found, None) if "messages" in refusal.body else None
 

@@ -9,6 +9,10 @@ from agentkit.llm import quirks
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 UNSIGNED = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+ORDER, TOLD = ({"role": role, "content": "Be brief"} for role in ("system", "user"))
+ASKED, SAID = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}
+ASKED_BOTH = {"role": "user", "content": "Be brief\n\nHi"}
+PICTURED = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}
 STRICT_TOOL = {"type": "function", "function": {"name": "f", "parameters": {}, "strict": True}}
 
 
@@ -104,6 +108,36 @@ LESSONS = {
             "messages": [
                 {"role": "assistant", "tool_calls": [{"id": "x", **UNSIGNED}, {"id": "y"}]},
                 {"role": "assistant"},
+            ]
+        },
+    ),
+    **{
+        f"no instruction, {name}": (
+            {"messages": [ORDER, ASKED, SAID, ORDER]},
+            text,
+            None,
+            {"messages": [ASKED_BOTH, SAID, TOLD]},
+        )
+        for name, text in {
+            "vLLM": "System role not supported",
+            "LM Studio": "Only user and assistant roles are supported!",
+            "llama.cpp": "Only user, assistant and tool roles are supported, got system.",
+            "Google": "Developer instruction is not enabled for models/gemma-3-27b-it",
+            "OpenAI": "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+            "Bedrock": "This model doesn't support system messages. Try again without a system message.",
+            "older templates": "Conversation roles must alternate user/assistant/user/assistant/...",
+        }.items()
+    },
+    "roles that alternate": (
+        {"messages": [ORDER, ASKED, PICTURED, SAID, ORDER, ASKED]},
+        "After the optional system message, conversation roles must alternate user/assistant/user/assistant/...",
+        None,
+        {
+            "messages": [
+                ORDER,
+                {"role": "user", "content": [{"type": "text", "text": "Hi"}, *PICTURED["content"]]},
+                SAID,
+                ASKED_BOTH,
             ]
         },
     ),

@@ -1040,6 +1040,18 @@ def test_what_a_server_demands_of_the_history_is_added_and_remembered(ask, refus
     assert {name: answers[1][name] for name in added} == added
 
 
+def test_an_instruction_that_a_model_does_not_take_is_said_by_the_user(ask):
+    """A model that takes no instruction is told it by the user, from then on without another refusal."""
+    with FakeServer(fail(400, "System role not supported"), "Hi", "Hi") as server:
+        llm = connect(server, protocol="chat")
+        for _ in range(2):
+            assert ask(llm, Request([UserMessage("Hello")], "Be brief")).text == "Hi"
+        assert llm.describe().adjustments == ("the instruction is sent as the words of a user",)
+        sent = [request.json["messages"] for request in server.requests]
+    assert sent[0][0] == {"role": "system", "content": "Be brief"}
+    assert sent[1:] == [[{"role": "user", "content": "Be brief\n\nHello"}]] * 2
+
+
 EFFORT = "Function tools with reasoning_effort are not supported for m here. Set reasoning_effort to 'none'."
 
 
