@@ -15,7 +15,16 @@ FILTERED = "content_filter"
 """The code of an answer that a provider will not give."""
 
 _NO_MONEY, _FORBIDDEN = 402, 403
-_BY_STATUS: dict[int, type[ModelError]] = {401: Unauthorized, 403: Unauthorized, 408: Unreachable, 429: RateLimited}
+_BY_STATUS: dict[int, type[ModelError]] = {
+    401: Unauthorized,
+    403: Unauthorized,
+    408: Unreachable,
+    424: Unreachable,  # Text Generation Inference: the generation failed
+    429: RateLimited,
+    498: Unreachable,  # Groq: no capacity left
+}
+_STATUS_FIELDS = ("status_code", "http_status_code", "statusCode")
+"""Where an error inside a 200 has the status that it would have had, if not in its code."""
 
 _BY_CODE: dict[str, type[ModelError]] = {
     "invalid_api_key": Unauthorized,
@@ -26,6 +35,10 @@ _BY_CODE: dict[str, type[ModelError]] = {
     "rate_limit_exceeded": RateLimited,
     "rate_limit_error": RateLimited,
     "insufficient_quota": RateLimited,
+    "credit_balance_exhausted": RateLimited,
+    "organization_spend_limit_exceeded": RateLimited,
+    "organization_usage_limit_exceeded": RateLimited,
+    "project_spend_limit_exceeded": RateLimited,
     "exceeded_current_quota_error": RateLimited,
     "billing_hard_limit_reached": RateLimited,
     "too_many_requests": RateLimited,
@@ -37,9 +50,12 @@ _BY_CODE: dict[str, type[ModelError]] = {
     "server_error": Unreachable,
     "internal_error": Unreachable,
     "internal_server_error": Unreachable,
+    "overloaded": Unreachable,
     "overloaded_error": Unreachable,
+    "server_is_overloaded": Unreachable,
     "engine_overloaded_error": Unreachable,
     "service_unavailable": Unreachable,
+    "service_unavailable_error": Unreachable,
     "unavailable": Unreachable,
     "timeout": Unreachable,
 }
@@ -72,7 +88,8 @@ _FLAGGED = re.compile(r"\b(?:was|were|been) flagged\b|requires moderation", re.I
 """How servers say with 403 that they will not answer this, whoever asks."""
 
 _SPENT = re.compile(
-    r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit balance|out of credits"
+    r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit[_ ]balance|out of credits"
+    r"|(?:spend|usage)_limit_exceeded"
     r"|exceeded_current_quota|arrearage|余额",
     re.IGNORECASE,
 )
@@ -95,12 +112,13 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     codes = [code for code in (_text(details.get(name)) for name in ("code", "type", "status")) if code]
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
     if status is None:
-        status = next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
+        told = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
+        status = next((int(code) for code in told if re.fullmatch(r"[45]\d\d", code)), None)
     said = _message(details, body)
     kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
     if kind is Rejected and status == _FORBIDDEN:
         code = FILTERED
-    message = _sentence(said, status, _advice(kind, status, f"{codes} {said}"))
+    message = _sentence(_with_written(said, details), status, _advice(kind, status, f"{codes} {said}"))
     parameter = _text(details.get("param")) or _location(_invalid_fields(details))
     if (length := overlong(details, codes, status)) is not None:
         limit = length.limit_tokens
@@ -225,6 +243,12 @@ def _behind(details: Mapping[str, Any]) -> str:
     raw = _dictionary(details.get("metadata")).get("raw")
     body = _parsed(raw) if isinstance(raw, str) else raw
     return _message(_details(body), body) if body else ""
+
+
+def _with_written(said: str, details: Mapping[str, Any]) -> str:
+    """The provider's words, with what the model wrote where they refer to it: a call that could not be read."""
+    written = details.get("failed_generation")
+    return f"{said.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written and isinstance(written, str) else said
 
 
 def _parsed(text: str) -> object:

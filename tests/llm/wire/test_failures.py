@@ -16,6 +16,8 @@ from agentkit.llm.wire.failures import cut_short, failure, not_compatible, raise
         (403, None, Unauthorized),
         (404, None, Rejected),
         (408, None, Unreachable),
+        (424, None, Unreachable),
+        (498, None, Unreachable),
         (429, "server_error", RateLimited),
         (500, "invalid_api_key", Unreachable),
         (529, "overloaded_error", Unreachable),
@@ -24,7 +26,9 @@ from agentkit.llm.wire.failures import cut_short, failure, not_compatible, raise
         (None, "503", Unreachable),
         (None, 20_012, Rejected),
         (None, "overloaded_error", Unreachable),
+        (None, "server_is_overloaded", Unreachable),
         (None, "insufficient_quota", RateLimited),
+        (None, "project_spend_limit_exceeded", RateLimited),
     ],
 )
 def test_status_and_code_make_the_kind(status, code, kind):
@@ -117,6 +121,33 @@ def test_words_do_not_overrule_a_status():
     assert type(failure({"error": {"message": "rate limit must be a number"}}, status=400)) is Rejected
 
 
+@pytest.mark.parametrize(
+    ("fields", "status", "kind"),
+    [
+        ({"status_code": 400}, 400, Rejected),
+        ({"http_status_code": 429}, 429, RateLimited),
+        ({"code": "x", "statusCode": "503"}, 503, Unreachable),
+        ({"code": 401, "status_code": 503}, 401, Unauthorized),
+        ({"status_code": 1_004}, None, Rejected),
+        ({"status_code": None}, None, Rejected),
+    ],
+)
+def test_an_error_inside_a_success_has_the_status_that_it_names(fields, status, kind):
+    """An error that says what its status would have been has it, wherever it says so."""
+    error = failure({"error": {"message": "Boom", **fields}})
+    assert (error.status, type(error)) == (status, kind)
+
+
+@pytest.mark.parametrize("written", ['{"name": "f", "arguments": {"x": 1}}', "<function=f>{}</function>"])
+def test_what_a_model_wrote_is_told_where_it_is_no_call(written):
+    """A server that could not read a call says what stood there, and that has no part in what kind of error it is."""
+    fields = {"message": "Failed to call a function.", "code": "tool_use_failed"}
+    error = failure({"error": {**fields, "failed_generation": f"{written} invalid API key"}}, status=400)
+    assert str(error) == f"The provider answered 400: Failed to call a function: {written} invalid API key"
+    assert type(error) is Rejected
+    assert str(failure({"error": {**fields, "failed_generation": ""}}, status=400)).endswith("call a function.")
+
+
 def test_a_rate_limit_keeps_its_facts():
     """A RateLimited error carries status, code, parameter and the pause that the server asks for."""
     error = failure({"error": {"message": "Slow", "code": "c", "param": "p"}}, status=429, retry_after_seconds=3)
@@ -193,6 +224,8 @@ def test_what_is_said_of_other_answers():
         ),
         (405, "", Rejected, None, "Check the base URL."),
         (429, {"error": {"message": "x", "code": "insufficient_quota"}}, RateLimited, None, "waiting does not help."),
+        (429, {"error": {"message": "x", "code": "credit_balance_exhausted"}}, RateLimited, None, "does not help."),
+        (429, {"error": {"message": "x", "type": "organization_usage_limit_exceeded"}}, RateLimited, None, "not help."),
         (429, {"error": {"message": "余额不足。"}}, RateLimited, None, "。 Check the account's balance and quota;"),
         (429, {"error": {"message": "Slow"}}, RateLimited, None, "Wait, or check the account's quota."),
         (503, {"error": {"message": "Loading model"}}, Unreachable, None, "Loading model. Try again later."),
