@@ -273,9 +273,10 @@ class Runner(Lead):
             if isinstance(event, RunEnded):
                 return False
             self.count(event)
-        elif isinstance(event, RunFinished):
+        is_last = isinstance(event, RunFinished)
+        if is_last:
             run.close()
-        hearing.tell(event, is_last=isinstance(event, RunFinished))
+        hearing.tell(event, is_last=is_last)
         return True
 
     def count(self, event: Event) -> None:

@@ -116,8 +116,9 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """The choice of the least index, if there is one. Raises the error that it may carry instead of an answer."""
-    choices = reading.dictionaries(data.get("choices"))
-    choice = choices[0] if len(choices) == 1 else _joined(choices)
+    choices = data.get("choices")
+    only = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    choice = only if isinstance(only, dict) else _joined(reading.dictionaries(choices))
     if choice and choice.get("error"):
         raise failure(choice)
     return choice
@@ -150,7 +151,7 @@ def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
 
 def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
     """The token counts, wherever a server puts them; empty when it does not."""
-    if "usage" not in data and "x_groq" not in data and (choice is None or "usage" not in choice):
+    if not (data.get("usage") or data.get("x_groq") or (choice and choice.get("usage"))):
         return {}
     for home in (data, choice, data.get("x_groq")):
         figures = home.get("usage") if isinstance(home, dict) else None
@@ -266,12 +267,14 @@ class ChatReader:
         if not isinstance(delta, dict):
             delta = self._undelivered(choice)
         calls, reason = _calls_in(delta), choice.get("finish_reason")
-        self._finish_reason = reading.word(reason) or self._finish_reason
+        if reason is not None:
+            self._finish_reason = reading.word(reason) or self._finish_reason
         # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
         is_blank_end = reason == "" and not delta.get("content") and not calls
         self._has_ended = bool(self._finish_reason) or (is_blank_end and self._has_said_something())
         events = self._feed_text(delta)
-        events += [self._feed_call(part) for part in calls] if len(calls) < 2 else self._feed_calls(calls)
+        if calls:
+            events += [self._feed_call(part) for part in calls] if len(calls) < 2 else self._feed_calls(calls)
         if not _MESSAGE_FIELDS.issuperset(delta):
             self._feed_extra(delta)
         return events

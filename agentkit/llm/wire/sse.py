@@ -11,7 +11,10 @@ from agentkit.llm.wire.reading import json_leniently
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_DONE = {b"[DONE]", b'"[DONE]"'}
+_DONE = (b"[DONE]", b'"[DONE]"')
+_RETURN = ord("\r")
+"""As a number: to look for bytes in bytes, Python first takes them for one, and raises an error inside."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_EAGER_LINES = 100
 _OTHER_FIELDS = {b"", b"id", b"retry"}
@@ -39,12 +42,15 @@ class EventStream:
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
         """The objects that are complete with this piece. Raises BadResponse for what is no event stream of JSON."""
-        if b"\r" in piece or self._is_after_return:
+        if _RETURN in piece or self._is_after_return:
             piece = self._with_line_feeds(piece)
-        first, *others = piece.split(b"\n")
-        self._pending.append(first)
-        for other in others:
-            line, self._pending = b"".join(self._pending), [other]
+        lines = piece.split(b"\n")
+        unended = lines.pop()
+        if self._pending and lines:
+            lines[0], self._pending = b"".join([*self._pending, lines[0]]), []
+        if unended:
+            self._pending.append(unended)
+        for line in lines:
             found = None if self.closed else self._line(line)
             if found is not None:
                 yield found
