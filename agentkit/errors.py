@@ -65,9 +65,12 @@ class ModelError(AgentKitError):
     provider; `limit_tokens` is then what the model can take, when the provider names it.
     `unanswered` counts how often the request was sent and no whole answer came: what the provider
     charges for that nobody knows. Where several models were asked in turn, `missed` tells of each.
+    `written` is what the model wrote where the provider refused that, as a call of a tool that it
+    could not read.
     """
 
     unanswered: int = 0
+    written: str = ""
     missed: tuple[Any, ...] = ()
 
     def __init__(

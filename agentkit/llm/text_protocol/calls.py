@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.text_protocol import markup
 from agentkit.llm.text_protocol.inputs import arguments_of
-from agentkit.llm.text_protocol.lenient import read_exact_object, read_object
+from agentkit.llm.text_protocol.lenient import read_exact_object, read_json, read_object
 from agentkit.messages import ToolCall
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ Specs = Mapping[str, "ToolSpec"]
 _LAST_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*$\s*(?P<after>.*)", re.MULTILINE | re.DOTALL)
 _NAMED_INPUT = re.compile(r"\s*(?P<name>[\w-]+)\s*(?::|\n)(?P<input>.*)", re.DOTALL)
 _INNER_KEYS = ("arguments", "parameters", "args", "input")
+_FUNCTION = re.compile(r"<function[=(](?P<name>[\w.-]+)\)?>?\s*(?P<input>\{.*?\})\s*>?(?:</function>|\Z)", re.DOTALL)
+_TAGS = re.compile(r"</?[\w|-]+>")
 
 
 def begins_call(tag: Tag | None, specs: Specs) -> bool:
@@ -87,12 +89,40 @@ class OpenCall:
         return ToolCall("", name, arguments_of(text, self._specs.get(name), is_escaped=self._tag.is_escaped))
 
 
+def attempted_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls, without ids, in what a model wrote and its server could not take for one; empty when there are none.
+
+    Written as JSON of one call or a list of them, perhaps between tags, or as `<function=NAME>{…}</function>`.
+    """
+    if found := [ToolCall("", match["name"], match["input"]) for match in _FUNCTION.finditer(text)]:
+        return tuple(found)
+    try:
+        value = read_json(_TAGS.sub("", text).strip())
+    except ValueError:
+        return ()
+    given = value.get("tool_calls", value) if isinstance(value, dict) else value
+    calls = [_call_in(entry) for entry in (given if isinstance(given, list) else [given])]
+    return tuple(call for call in calls if call is not None) if all(calls) else ()
+
+
+def _call_in(entry: object) -> ToolCall | None:
+    fields = entry.get("function", entry) if isinstance(entry, dict) else None
+    if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
+        return None
+    return ToolCall("", fields["name"], _inner_input(fields))
+
+
+def _inner_input(fields: Mapping[str, Any]) -> str:
+    """The input in an object that names a tool."""
+    given: Any = next((fields[key] for key in _INNER_KEYS if key in fields), {})
+    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+
+
 def _named(text: str, specs: Specs) -> tuple[str, str] | None:
     """Name and input of a call whose tag has no name: as an object, or the name before the input."""
     found = read_object(text.strip())
     if found is not None and isinstance(found.get("name"), str):
-        given: Any = next((found[key] for key in _INNER_KEYS if key in found), {})
-        return found["name"], given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        return found["name"], _inner_input(found)
     match = _NAMED_INPUT.fullmatch(text)
     name = markup.known_name(match["name"], specs) if match else None
     return (name, match["input"]) if match and name else None

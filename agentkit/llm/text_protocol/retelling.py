@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
 
 from agentkit.errors import ModelError
-from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta, deltas_of
 from agentkit.llm.providers import in_haste
 from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
-from agentkit.messages import Request, Response, with_distinct_ids
+from agentkit.messages import AssistantMessage, Request, Response, with_distinct_ids
+from agentkit.usage import Usage
 
 if TYPE_CHECKING:
     from agentkit.llm.providers import Provider
@@ -82,10 +83,11 @@ class Retelling:
             try:
                 response = self.provider.complete(telling.request)
             except ModelError as refusal:
-                if not self._learns(refusal, telling):
-                    raise
+                attempt = self._after(refusal, telling)
             else:
                 return telling.response(response)
+            if attempt is not None:
+                return telling.response(attempt)
 
     async def acomplete(self, request: Request) -> Response:
         """Answer one request, awaiting."""
@@ -94,10 +96,11 @@ class Retelling:
             try:
                 response = await self.provider.acomplete(telling.request)
             except ModelError as refusal:
-                if not self._learns(refusal, telling):
-                    raise
+                attempt = self._after(refusal, telling)
             else:
                 return telling.response(response)
+            if attempt is not None:
+                return telling.response(attempt)
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer one request piece by piece, blocking."""
@@ -108,9 +111,11 @@ class Retelling:
                     for event in events:
                         yield from telling.events(event)
             except ModelError as refusal:
-                if not self._learns(refusal, telling):
-                    raise
+                attempt = self._after(refusal, telling)
             else:
+                return
+            if attempt is not None:
+                yield from telling.last_events(attempt)
                 return
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
@@ -124,9 +129,12 @@ class Retelling:
                         for told in telling.events(event):
                             yield told
             except ModelError as refusal:
-                if not self._learns(refusal, telling):
-                    raise
+                attempt = self._after(refusal, telling)
             else:
+                return
+            if attempt is not None:
+                for told in telling.last_events(attempt):
+                    yield told
                 return
 
     def _telling(self, request: Request) -> _Telling:
@@ -144,6 +152,13 @@ class Retelling:
         if "tools" in learnt and requests.has_tools(request):
             return _Telling(requests.tools_as_text(told), _CallsAsText(request))
         return _Telling(told)
+
+    def _after(self, refusal: ModelError, telling: _Telling) -> Response | None:
+        """What the model meant to answer; None when it is to be asked otherwise. Raises the refusal that it is."""
+        attempt = telling.attempt(refusal)
+        if attempt is None and not self._learns(refusal, telling):
+            raise refusal
+        return attempt
 
     def _learns(self, refusal: ModelError, telling: _Telling) -> bool:
         """Whether the request is to be told otherwise. What is told as text already cannot be refused again."""
@@ -193,6 +208,34 @@ class _Telling:
         self.request, self.own_tool = request, own_tool
         self.has_begun = False
         self._reading = reading
+        self._told: list[Event] = []
+
+    def attempt(self, refusal: ModelError) -> Response | None:
+        """The answer in which a model calls tools, where its server refused that as no call, or as one that cannot be.
+
+        So the model is told what is wrong with it. None when no call, or a call of our tool, was refused.
+        """
+        if not (refusal.written and self.request.tools) or any(
+            isinstance(event, ToolCallDelta) for event in self._told
+        ):
+            return None
+        from agentkit.llm.text_protocol.calls import attempted_calls
+
+        calls = attempted_calls(refusal.written)
+        if not calls or any(call.name == self.own_tool for call in calls):
+            return None
+        text, reasoning = (
+            "".join(event.text for event in self._told if isinstance(event, kind))
+            for kind in (TextDelta, ReasoningDelta)
+        )
+        message = with_distinct_ids(AssistantMessage(text, calls, reasoning), set())
+        return Response(message, "tool_calls", Usage(requests=1, unreported=1))
+
+    def last_events(self, response: Response) -> Iterator[Event]:
+        """The events of calls that were not told piece by piece, and the response."""
+        for event in (*deltas_of(response), ResponseReceived(response)):
+            if isinstance(event, ToolCallDelta | ResponseReceived):
+                yield from self.events(event)
 
     def response(self, response: Response) -> Response:
         """The response that is told to whoever asked."""
@@ -201,6 +244,8 @@ class _Telling:
     def events(self, event: Event) -> Iterator[Event]:
         """The events that stand for one of the provider's."""
         self.has_begun = True
+        if self.request.tools:
+            self._told.append(event)
         return iter((event,)) if self._reading is None else self._reading.events(event)
 
 

@@ -97,13 +97,13 @@ _SPENT = re.compile(
 
 _WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
 _WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage")
-_MAX_PAGE_CHARS, _MAX_TEXT_CHARS = 4_000, 200
+_MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
 
 
 def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
     """The error that an error body stands for.
 
-    `status` is the HTTP status; an error inside a 200 has its own in `code`, or none. That the conversation is too long
+    `status` is the HTTP status; an error inside a 200 names its own, or none. That the conversation is too long
     is Rejected with one code, however the provider says it, and with the limit when it names one.
     """
     from agentkit.llm.wire.overlong import TOO_LONG, overlong  # so many patterns that only a failure is read by
@@ -112,21 +112,25 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     codes = [code for code in (_text(details.get(name)) for name in ("code", "type", "status")) if code]
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
     if status is None:
-        told = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
-        status = next((int(code) for code in told if re.fullmatch(r"[45]\d\d", code)), None)
+        statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
+        status = next((int(code) for code in statuses if re.fullmatch(r"[45]\d\d", code)), None)
     said = _message(details, body)
     kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
     if kind is Rejected and status == _FORBIDDEN:
         code = FILTERED
-    message = _sentence(_with_written(said, details), status, _advice(kind, status, f"{codes} {said}"))
+    written = _written(details)
+    told = f"{said.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written else said
+    message = _sentence(told, status, _advice(kind, status, f"{codes} {said}"))
     parameter = _text(details.get("param")) or _location(_invalid_fields(details))
+    error = kind(message, status=status, code=code, parameter=parameter)
     if (length := overlong(details, codes, status)) is not None:
         limit = length.limit_tokens
-        return Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
-    if kind is RateLimited:
+        error = Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
+    elif isinstance(error, RateLimited):
         seconds = _seconds_told(details, said) if retry_after_seconds is None else retry_after_seconds
-        return RateLimited(message, status=status, code=code, parameter=parameter, retry_after_seconds=seconds)
-    return kind(message, status=status, code=code, parameter=parameter)
+        error.retry_after_seconds = seconds
+    error.written = written
+    return error
 
 
 _TELLTALES = frozenset({"error", "errors", "detail", "x_groq", "base_resp", *_WORDS})
@@ -245,10 +249,10 @@ def _behind(details: Mapping[str, Any]) -> str:
     return _message(_details(body), body) if body else ""
 
 
-def _with_written(said: str, details: Mapping[str, Any]) -> str:
-    """The provider's words, with what the model wrote where they refer to it: a call that could not be read."""
+def _written(details: Mapping[str, Any]) -> str:
+    """What the model wrote that its server took for a call and could not read; nothing when it is very long."""
     written = details.get("failed_generation")
-    return f"{said.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written and isinstance(written, str) else said
+    return written if isinstance(written, str) and len(written) <= _MAX_WRITTEN_CHARS else ""
 
 
 def _parsed(text: str) -> object:

@@ -282,6 +282,85 @@ def test_an_agent_at_a_server_without_tools(streaming):
     assert "There is no tool named 'strlen'" in agent.history[6]["content"]
 
 
+def refused(written, **fields):
+    """An error about what a model wrote as a call, as Groq sends it."""
+    error = {"message": "Tool call validation failed.", "code": "tool_use_failed", "failed_generation": written}
+    return {"error": {**error, **fields}}
+
+
+def not_taken(written):
+    """The answer of a server that does not take what its model wrote for a call."""
+    return raw(json.dumps(refused(written)), status=400, content_type="application/json")
+
+
+WRONG = '{"name": "calculator", "arguments": {"formula": "2+2"}}'
+
+
+def test_a_call_that_its_server_refuses_is_still_the_models(ask):
+    """A server that refuses a call of its own model, which cannot be right, does not end the conversation."""
+    with FakeServer(not_taken(WRONG)) as server:
+        response = ask(connect(server), tools=[CALCULATOR])
+        assert len(server.requests) == 1
+    assert calls_of(response) == [("call_1", "calculator", {"formula": "2+2"})]
+    assert (response.finish_reason, response.usage.requests, response.usage.unreported) == ("tool_calls", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "tools"), [(WRONG, ()), ("It is 4.", (CALCULATOR,)), ('{"sum": 4}', (CALCULATOR,)), ("", (CALCULATOR,))]
+)
+def test_what_is_no_call_stays_refused(ask, written, tools):
+    """Where there are no tools, or no call is to be found in what the model wrote, the refusal is an error."""
+    with FakeServer(not_taken(written)) as server, pytest.raises(Rejected, match="validation failed"):
+        ask(connect(server), tools=tools)
+
+
+def chunk(**delta):
+    """A piece of a streamed answer."""
+    return {"choices": [{"index": 0, "delta": delta}]}
+
+
+def test_a_call_that_is_refused_in_the_middle_of_a_stream():
+    """What was said before the refused call is the answer, whose last events are the call."""
+    pieces = chunk(reasoning="Hm"), chunk(content="Let me"), chunk(content=" see."), refused(WRONG, status_code=400)
+    with FakeServer(raw(*pieces)) as server:
+        *told, last = connect(server).stream("2+2?", tools=[CALCULATOR])
+    assert told == [
+        ReasoningDelta("Hm"),
+        TextDelta("Let me"),
+        TextDelta(" see."),
+        ToolCallDelta(0, "calculator", '{"formula": "2+2"}'),
+    ]
+    assert (last.response.text, last.response.message.reasoning) == ("Let me see.", "Hm")
+    assert calls_of(last.response) == [("call_1", "calculator", {"formula": "2+2"})]
+
+
+def test_a_refusal_after_a_call_was_told(ask_streamed):
+    """A call of which pieces were told already is not told again as another one."""
+    begun = chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "calculator", "arguments": "{"}}])
+    with FakeServer(raw(begun, refused(WRONG))) as server, pytest.raises(Rejected, match="validation failed"):
+        ask_streamed(connect(server), tools=[CALCULATOR])
+
+
+def test_an_answer_that_is_refused_as_a_call_is_asked_for_as_text(ask):
+    """Where the call that is refused would have been the typed answer, that is asked for in the instruction."""
+    both = fail(400, "json mode cannot be combined with tool/function calling")
+    with FakeServer(both, not_taken('{"name": "final_answer", "arguments": {"sum": "4"}}'), '{"sum": 4}') as server:
+        response = ask(connect(server), tools=[CALCULATOR], output_schema=SCHEMA)
+        assert len(server.requests) == 3
+    assert json.loads(response.text) == {"sum": 4}
+
+
+def test_an_agent_is_told_what_is_wrong_with_a_refused_call():
+    """A run goes on after a call that the server refused: the model is told what is wrong with it, and mends it."""
+    wrong, right = '{"name": "calculator", "arguments": {}}', call("calculator", expression="2+2")
+    with FakeServer(not_taken(wrong), right, "It is 4.") as server:
+        result = Agent("clerk", core_tools, llm=connect(server)).run("2+2?")
+    assert result.output == "It is 4."
+    assert [message["role"] for message in body_of(server)["messages"][1:]] == [
+        *("user", "assistant", "tool", "assistant", "tool")
+    ]
+
+
 def test_closing():
     """Closing closes what the provider opened, and the LLM stays usable."""
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.text_protocol.answers import AnswerReader
+from agentkit.llm.text_protocol.calls import attempted_calls
 from agentkit.llm.text_protocol.markup import quoted
 from agentkit.messages import ToolSpec
 
@@ -252,3 +253,29 @@ def test_blanks_between_thoughts_and_nothing_are_left_out():
     """What follows thoughts begins with its first word."""
     assert facts(read(["<think>a</think>", " \n", " "])[0]) == ("", "a", ())
     assert facts(read([" \n<think></think>", "Hi"])[0]) == ("Hi", "", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('{"name": "f", "arguments": {"x": 1}}', [("f", '{"x": 1}')]),
+        ('{"name": "f", "parameters": "{\\"x\\": 1}"}', [("f", '{"x": 1}')]),
+        ('{"name": "f"}', [("f", "{}")]),
+        ('[{"name": "f", "args": {}}, {"type": "function", "function": {"name": "g"}}]', [("f", "{}"), ("g", "{}")]),
+        ('<tool-use>\n{"tool_calls": [{"name": "f", "input": {"x": 1}}]}\n</tool-use>', [("f", '{"x": 1}')]),
+        ('<|python_tag|>{"name": "f", "parameters": {"x": 1}}', [("f", '{"x": 1}')]),
+        ('<function=f>{"x": {"y": 1}}</function>', [("f", '{"x": {"y": 1}}')]),
+        ('<function=f{"x": 1}></function>\n<function(g){"y": 2}</function>', [("f", '{"x": 1}'), ("g", '{"y": 2}')]),
+        ("It is 4.", []),
+        ("", []),
+        ("4", []),
+        ('{"sum": 4}', []),
+        ('[{"name": "f"}, {"sum": 4}]', []),
+        ('{"name": 4, "function": {"name": "f"}}', [("f", "{}")]),
+        ('{"function": "f"}', []),
+        ("[" * 10_000, []),
+    ],
+)
+def test_calls_that_a_server_could_not_take(text, calls):
+    """What a model wrote is read as calls in every way that models write them, if it is nothing but calls."""
+    assert [(call.name, call.arguments) for call in attempted_calls(text)] == calls
