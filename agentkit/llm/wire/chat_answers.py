@@ -250,8 +250,10 @@ class ChatReader:
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when it is an error."""
         raise_error_inside(chunk)
-        # What a later chunk leaves blank, as those of Azure's filter do with all but their verdict, is not forgotten.
-        self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
+        if chunk.get("model"):
+            self._raw.update(chunk)
+        else:  # those of Azure's filter leave all blank but their verdict: what was said before stays
+            self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
         choice = _first_choice(chunk)
         figures = _figures(chunk, choice)
         self._figures = figures or self._figures
