@@ -173,7 +173,11 @@ WHOLE = {
     "reasoning": (whole(content="Hello", reasoning="Hm"), {"reasoning": "Hm", "extra": {"reasoning": "Hm"}}),
     "reasoning_details": (
         whole(content="Hello", reasoning_details=[{"type": "reasoning.text", "text": "Hm"}]),
-        {"extra": {"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}},
+        {"reasoning": "Hm", "extra": {"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}},
+    ),
+    "reasoning and its details": (
+        whole(content=None, reasoning="Hm", reasoning_details=[{"type": "reasoning.summary", "summary": "Hm"}]),
+        {"reasoning": "Hm"},
     ),
     "usage": (whole(**HELLO, usage=FIGURES), {"tokens": (7, 3), "unreported": 0}),
     "usage in x_groq": (whole(**HELLO, x_groq={"id": "r", "usage": FIGURES}), {"tokens": (7, 3), "unreported": 0}),
@@ -421,6 +425,15 @@ STREAMED = {
                 ],
             },
         },
+    ),
+    "reasoning_details alone": (
+        [
+            chunk(content="", reasoning_details=[{"type": "reasoning.summary", "summary": "H", "index": 0}]),
+            chunk(content="", reasoning_details=[{"type": "reasoning.summary", "summary": "m", "index": 0}]),
+            chunk(content="", reasoning_details=[{"type": "reasoning.encrypted", "data": "d", "index": 1}]),
+            chunk("stop", content="Hi"),
+        ],
+        {"text": "Hi", "reasoning": "Hm"},
     ),
     "arguments in pieces": (
         calls_of(piece(0, "a", "f", ""), *(piece(0, arguments=part) for part in ("{", '"city"', ": ", '"Paris"', "}"))),

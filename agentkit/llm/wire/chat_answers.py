@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentkit.usage import Usage
 
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
+_THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details"}
 _CALL_FIELDS = {"index", "id", "type", "function", "name", "arguments"}
 _MAX_LOOKS = 100
 """How often the arguments of one call are parsed to see whether they are complete."""
@@ -108,10 +109,11 @@ def _read_call(call: Mapping[str, Any]) -> ToolCall:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    if REASONING_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
+    if _THOUGHT_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
         return ""
     fields = (message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
-    return next(filter(None, map(reading.text_of, fields)), "") or reading.thinking_of(message.get("content"))
+    said = next(filter(None, map(reading.text_of, fields)), "")
+    return said or reading.details_of(message.get("reasoning_details")) or reading.thinking_of(message.get("content"))
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -169,6 +169,11 @@ def thinking_of(content: object) -> str:
     return "".join(next(filter(None, (text_of(part.get(name)) for name in _THOUGHTS)), "") for part in thoughts)
 
 
+def details_of(details: object) -> str:
+    """The reasoning in the details that routers send, where they send nothing else."""
+    return "".join(text_of(detail.get("text") or detail.get("summary")) for detail in dictionaries(details))
+
+
 def _is_thought(part: object) -> bool:
     return isinstance(part, dict) and ("thinking" in part or part.get("type") in _TYPES_OF_THOUGHTS)
 
