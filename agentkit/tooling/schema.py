@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -15,7 +16,7 @@ from typing import (
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.functions import signature as reflection
-from agentkit.tooling.functions.hints import Reading, readable
+from agentkit.tooling.functions.hints import Reading, narrowed, readable
 from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
 from agentkit.tooling.functions.schemas import generator
 from agentkit.tooling.functions.signature import Parameter
@@ -119,7 +120,9 @@ class FunctionParameters:
         texts = self._documentation.parameters
         for parameter, name in zip(self._parameters, schema["properties"], strict=True):
             text = parameter.text or texts.get(parameter.name)
-            if text:
+            if text and self._plain is not None:  # where only the class of an enum may say something too
+                schema["properties"][name]["description"] = text
+            elif text:
                 schema["properties"][name].setdefault("description", text)
         return tidied(schema)
 
@@ -279,16 +282,13 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
 def _built_or_refused(
     fields: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]
 ) -> tuple[Mapping[str, Parameter], type[BaseModel], Schema]:
-    """The model and schema of the fields that JSON can give; a field that has a default may be another."""
+    """The model and schema of the fields, as far as JSON can give them; a field that has a default may be left out."""
     try:
         return fields, *_built(fields, names)
     except Exception as error:
-        if len(fields) != 1:
-            kept = {field: fields[field] for field in fields if _is_read({field: fields[field]}, tool_name, names)}
-            if kept.keys() < fields.keys():
-                return _built_or_refused(kept, tool_name, names)
-        elif _is_without_json(error) and not next(iter(fields.values())).required:
-            return {}, *_built({}, names)
+        kept = _given_by_json(fields, error, tool_name, names)
+        if any(kept.get(field) is not parameter for field, parameter in fields.items()):
+            return _built_or_refused(kept, tool_name, names)
         told = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
         raise ConfigError(
             f"Tool {tool_name!r}: {told} cannot be read from JSON ({first_sentence(error)}); "
@@ -296,8 +296,28 @@ def _built_or_refused(
         ) from error
 
 
-def _is_read(field: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]) -> bool:
-    return bool(_built_or_refused(field, tool_name, names)[0])
+def _given_by_json(
+    fields: Mapping[str, Parameter], error: Exception, tool_name: str, names: Mapping[str, Any]
+) -> Mapping[str, Parameter]:
+    """The fields without those, and without those choices of their types, that JSON cannot give."""
+    if len(fields) != 1:
+        each_alone = (_built_or_refused({field: fields[field]}, tool_name, names)[0] for field in fields)
+        return {field: parameter for alone in each_alone for field, parameter in alone.items()}
+    ((field, parameter),) = fields.items()
+    if not _is_without_json(error):
+        return fields
+    hint = narrowed(parameter.hint, lambda part: _is_read(replace(parameter, hint=part), names))
+    if hint is not parameter.hint:
+        return {field: replace(parameter, hint=hint)}
+    return fields if parameter.required else {}
+
+
+def _is_read(parameter: Parameter, names: Mapping[str, Any]) -> bool:
+    """Whether JSON can give values of its type; what is wrong in another way is told of later."""
+    try:
+        return bool(_built({parameter.name: parameter}, names))
+    except (*reflection.UNRESOLVABLE, RuntimeError) as error:
+        return not _is_without_json(error)
 
 
 def _is_without_json(error: Exception) -> bool:

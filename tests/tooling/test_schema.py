@@ -280,6 +280,19 @@ def test_annotations_win_over_the_docstring() -> None:
     assert found.description == "Show where texts come from."
 
 
+def test_the_docstring_wins_over_the_class_of_a_parameter() -> None:
+    """What is said of a parameter is told, and what its enum says of itself where nothing is."""
+
+    def demo(first: Color, second: Color = Color.RED) -> None:
+        """Take colors.
+
+        :param first: Of the wall.
+        """
+
+    found = FunctionParameters(demo, "demo").json_schema["properties"]
+    assert [found[name]["description"] for name in ("first", "second")] == ["Of the wall.", "A color."]
+
+
 AWKWARD = ["func", "schema", "copy", "model_config", "json", "_x", "cls", "name", "arguments", "model_fields", "__x"]
 
 

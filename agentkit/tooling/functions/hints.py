@@ -74,6 +74,25 @@ def readable(hint: Any, reading: Reading) -> Any:
     return _with_parts(hint, new)
 
 
+def narrowed(hint: Any, is_read: Callable[[Any], bool]) -> Any:
+    """An annotation that cannot be read without those choices of its unions that cannot; itself when that is no help.
+
+    None alone is no choice.
+    """
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Literal, Callable):
+        return hint
+    inner = args[:1] if origin is Annotated else args
+    parts = [(arg, arg) if is_read(arg) else (arg, narrowed(arg, is_read)) for arg in inner]
+    if origin in (typing.Union, types.UnionType):
+        kept = [new for arg, new in parts if new is not arg or is_read(arg)]
+        return functools.reduce(operator.or_, kept) if any(new is not types.NoneType for new in kept) else hint
+    new = (*(new for _, new in parts), *args[len(inner) :])
+    if all(new is arg for arg, new in parts):
+        return hint
+    return Annotated[new] if origin is Annotated else _with_parts(hint, new)
+
+
 def _with_parts(hint: Any, args: tuple[Any, ...]) -> Any:
     """An annotation of the same kind with other parts."""
     if isinstance(hint, types.UnionType):

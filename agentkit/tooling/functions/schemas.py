@@ -24,7 +24,7 @@ def generator(base: type) -> Any:
         "Schemas",
         (base,),
         {
-            "ignored_warning_kinds": {"non-serializable-default"},
+            "ignored_warning_kinds": {"non-serializable-default", "skipped-choice"},
             **{method.__name__.removeprefix("_"): method for method in _METHODS},
             # Before version 2.13 of pydantic named tuples are the arguments of a function that has no other metadata.
             "arguments_schema": lambda self, schema: super(type(self), self).arguments_schema(

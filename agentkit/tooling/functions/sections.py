@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterator
 
-_PARAMETERS = r"Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes"
+_PARAMETERS = r"Args|Arguments|Parameters|Params|Keyword [Aa]rg(?:ument)?s|Other [Pp]arameters|Attributes"
 _OTHERS = r"Returns?|Yields?|Raises|Examples?|Notes?|Usage|See Also|References|Warnings?|Todo|Side Effects"
 _HEADING = r"^(?P<indent>[ \t]*)(?:#+[ ]*(?:{0}):?|\*\*(?:{0}):?\*\*:?|(?:{0}):)[ \t]*$"
 _START = re.compile(_HEADING.format(rf"{_PARAMETERS}|Returns?|Yields?|Raises|Examples?"), re.MULTILINE)
@@ -21,6 +21,16 @@ _RULED = re.compile(
     re.MULTILINE,
 )
 _RULED_ARGS = re.compile(r"^(?P<indent>[ \t]*)Arg(?:ument)?s:?[ \t]*\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
+_BESIDE = re.compile(rf"^(?P<indent>[ \t]*)(?P<heading>(?:{_PARAMETERS}):)[ \t]+(?P<entry>\S.*)$", re.MULTILINE)
+_BROKEN = re.compile(
+    r"^[ \t]*+(?:[-*+][ ]++)?[`*]*+\w[\w`*]*+[ ]*+(?:\n[ \t]++)?"
+    r"\((?:[^()]++|\([^()]*+\))*+\)[`*]*+[ ]*+(?:\n[ \t]++)?:",
+    re.MULTILINE,
+)
+_NAMED = re.compile(r"^:(\w+):(?=\s)", re.MULTILINE)
+_ROLE = re.compile(r"^(?=:[\w.+:-]+:`)", re.MULTILINE)
+_FIELD = re.compile(r"^[:@][a-z]+\b[^:\n]*:", re.MULTILINE)
+_AFTERWORD = re.compile(r"\n[ \t]*\n(?=\S)")
 _UNPARTED = re.compile(r"^[ \t]*@param[ \t]+\w+(?=[ \t]+[^:\s])", re.MULTILINE)
 _ENTRY = re.compile(
     r"""(?P<indent>[ \t]*+)(?:[-*+][ ]++)?
@@ -33,41 +43,87 @@ _NEXT_TEXT = re.compile(r"\n*+(?P<line>[^\n]*+)")
 _LINE = re.compile(r"\n(?P<line>[^\n]*+)")
 
 
-def usual(docstring: str) -> str:
-    """The docstring with headings and entries as they are usually written: nothing but `---` below a heading."""
+def usual(docstring: str, names: Collection[str] = ()) -> str:
+    """The docstring with headings and fields as they are usually written.
+
+    Below a heading stands nothing but `---`, and fields of these names say that they are parameters.
+    """
     if any(rule in docstring for rule in ("---", "===", "~~~")):
         docstring = _RULED.sub(_ruled, docstring)
         docstring = _RULED_ARGS.sub(r"\g<indent>Args:", docstring) if "Arg" in docstring else docstring
+    if "\n:" in docstring and ":param" not in docstring:
+        docstring = _NAMED.sub(lambda found: f":param {found[1]}:" if found[1] in names else found[0], docstring)
     return _UNPARTED.sub(r"\g<0>:", docstring) if "@param" in docstring else docstring
+
+
+def with_fields_last(docstring: str) -> str:
+    """A docstring with fields such as `:param x:`, and nothing behind them that a parameter would be taken to mean.
+
+    Roles such as `:func:` at the start of a line are no fields. Directives behind the fields, which tell of versions,
+    are left out.
+    """
+    docstring = _ROLE.sub(" ", docstring) if ":`" in docstring else docstring
+    if not _AFTERWORD.search(docstring, max(docstring.rfind("\n:"), docstring.rfind("\n@")) + 1):
+        return docstring
+    fields = list(_FIELD.finditer(docstring))
+    is_about = bool(fields) and not fields[-1][0][1:].startswith(("return", "rtype", "raise"))
+    afterword = _AFTERWORD.search(docstring, fields[-1].start()) if is_about else None
+    if afterword is None:
+        return docstring
+    start, end = fields[0].start(), afterword.start()
+    told = "" if docstring[afterword.end() :].startswith("..") else docstring[afterword.start() :].strip()
+    return f"{docstring[:start].rstrip()}\n\n{told}\n\n{docstring[start:end]}"
 
 
 def _ruled(heading: re.Match[str]) -> str:
     return f"{heading['indent']}{heading['name']}\n{heading['indent']}{'-' * len(heading['name'])}"
 
 
+def _below(found: re.Match[str], names: Collection[str]) -> str:
+    """A heading and the entry beside it, when that is one of these names, with the entry below as deep as the next."""
+    entry = _ENTRY.fullmatch(found["entry"])
+    if entry is None or not {*names} & {*re.findall(r"\w+", entry["names"])}:
+        return found[0]
+    below = _NEXT_TEXT.match(found.string, found.end())
+    line = below["line"] if below else ""
+    indent = line[: len(line) - len(line.lstrip())]
+    deeper = indent if len(indent) > len(found["indent"]) else f"{found['indent']}    "
+    return f"{found['indent']}{found['heading']}\n{deeper}{found['entry']}"
+
+
 def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[str, str]]:
     """What stands before the first heading, and the text of each parameter named below such as `Args:`.
 
     Entries are written `name: text`, `name (type): text`, `name {type} -- text` or `- name: text`, several names
-    parted by commas. Whatever its word or language, a heading is one when the first entry below has one of the names.
-    A docstring without headings is all text.
+    parted by commas. Whatever its word or language, a heading is one when the first entry below has one of the names
+    that no other tells of; the first entry may stand beside it, and a type may be broken over lines. A docstring
+    without headings is all text.
     """
-    first = _START.search(docstring)
-    if first is None or not _ABOUT.search(docstring):
-        own = _own_heading(docstring, names)
-        if own is not None:
-            before = min(own.start(), first.start() if first else own.start())
-            return docstring[:before].strip(), dict(_entries(docstring, own))
-    if first is None:
+    if "\n" not in docstring:
         return docstring, {}
-    entries = {name: text for heading in _ABOUT.finditer(docstring) for name, text in _entries(docstring, heading)}
-    return docstring[: first.start()].strip(), entries
+    found = _described(docstring, names)
+    if all(name in found[1] for name in names):
+        return found
+    mended = _BESIDE.sub(lambda heading: _below(heading, names), docstring)
+    mended = _BROKEN.sub(lambda entry: re.sub(r"\s*\n\s*", " ", entry[0]), mended)
+    return found if mended == docstring else _described(mended, names)
 
 
-def _own_heading(docstring: str, names: Collection[str]) -> re.Match[str] | None:
+def _described(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
+    first = _START.search(docstring)
+    about = [*_ABOUT.finditer(docstring, first.start())] if first else []
+    about = [heading for heading in about if len(heading["indent"]) <= len(about[0]["indent"])]
+    entries = {name: text for heading in about for name, text in _entries(docstring, heading)}
+    own = _own_heading(docstring, {*names} - entries.keys())
+    if own is not None and not (about and own.start() > about[0].start()):
+        entries = {**dict(_entries(docstring, own)), **entries}
+        first = own if first is None or own.start() < first.start() else first
+    return (docstring, {}) if first is None else (docstring[: first.start()].strip(), entries)
+
+
+def _own_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
     """The first line that ends like a heading and is followed by what is said of one of the names."""
-    wanted = {*names}
-    for heading in _WORDS.finditer(docstring):
+    for heading in _WORDS.finditer(docstring) if wanted else ():
         below = _NEXT_TEXT.match(docstring, heading.end())
         entry = _ENTRY.fullmatch(below["line"]) if below else None
         if entry and wanted & {*re.findall(r"\w+", entry["names"])}:
@@ -86,14 +142,15 @@ def _entries(docstring: str, heading: re.Match[str]) -> Iterator[tuple[str, str]
         indent = len(line) - len(line.lstrip())
         outermost = indent if outermost < 0 else outermost
         entry = _ENTRY.fullmatch(line) if indent == outermost else None
-        is_over = indent < outermost or (entry is None and indent <= len(heading["indent"])) or _ANY.fullmatch(line)
-        if is_over:
+        is_other = indent <= outermost and _ANY.fullmatch(line)
+        if indent < outermost or (entry is None and indent <= len(heading["indent"])) or is_other:
             break
-        if entry is None:
+        if entry is None and not (indent == outermost and lines[-1:] == [""] and line.rstrip().endswith(":")):
             lines.append(line)
             continue
         yield from _told(names, lines)
-        names, lines = re.findall(r"\w+", entry["names"]), [entry["text"].strip()]
+        # a line that groups those below it, as a heading does, is about none of them
+        names, lines = (re.findall(r"\w+", entry["names"]), [entry["text"].strip()]) if entry else ([], [])
     yield from _told(names, lines)
 
 

@@ -161,14 +161,16 @@ def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) 
 
 def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
     """What a docstring says, read as Google, NumPy, reST or Epytext when it has sections of that style."""
-    docstring = sections.usual(inspect.cleandoc(docstring.replace("\r\n", "\n")).strip())
+    docstring = sections.usual(inspect.cleandoc(docstring.replace("\r\n", "\n")).strip(), names)
     style = next((style for style, pattern in _SECTIONS.items() if re.search(pattern, docstring)), None)
     if style is None:
         return Documentation(*sections.described(docstring, names))
     from docstring_parser import DocstringStyle, ParseError, parse
 
     try:
-        parsed = parse(docstring, DocstringStyle[style.upper()])
+        parsed = parse(
+            docstring if style == "numpydoc" else sections.with_fields_last(docstring), DocstringStyle[style.upper()]
+        )
     except (ParseError, ValueError, LookupError):
         return Documentation(docstring)
     parameters = {
@@ -176,6 +178,10 @@ def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
         for param in parsed.params
         for name in param.arg_name.split(",")
     }
+    if not parameters:  # which may stand in another style than what is returned, or the examples
+        text, parameters = sections.described(docstring, names)
+        if parameters:
+            return Documentation(text, parameters)
     return Documentation((parsed.description or "").strip(), parameters)
 
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ParamSpecArgs, ParamSpecKwargs, TypeVarTuple, Unpack, get_args, get_origin
+
+from agentkit.tooling.meaning.grouping import inside_all
+from agentkit.tooling.meaning.values import same_name
 
 _BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
 _BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
@@ -51,13 +54,31 @@ def _without_text(hint: Any) -> Any:
 
 
 def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with those of any other name in the object for them, where models often do not put them."""
+    """The arguments with those of any other name in the object for them, where models often do not put them.
+
+    A name of a parameter that was not given, in these or other letters, is that parameter's, also inside the object.
+    """
     rest = next((name for name, each in signature.parameters.items() if each.kind is _BY_ANY_NAME), None)
-    others = {name: value for name, value in given.items() if name not in signature.parameters}
-    known = given.get(rest, {}) if rest is not None else None
-    if rest is None or not others or not isinstance(known, dict):
+    if rest is None:
         return given
-    return {name: value for name, value in given.items() if name not in others} | {rest: {**known, **others}}
+    named = signature.parameters.keys() - {rest}
+    around = None if given.keys() & named else inside_all(given)
+    given = dict(around) if around and around.keys() & named else given
+    known = given.get(rest, {})
+    others = {name: value for name, value in given.items() if name not in signature.parameters}
+    if not isinstance(known, dict) or not (known or others):
+        return given
+    found, left = _claimed({**known, **others}, named - given.keys())
+    kept = {name: value for name, value in given.items() if name in named}
+    return {**kept, **found, rest: left}
+
+
+def _claimed(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those arguments that are missing ones, by their names, when no two are the same one; and all others."""
+    meant = {name: name if name in missing else same_name(name, missing) for name in loose}
+    claims = [*meant.values()]
+    found = {other: loose[name] for name, other in meant.items() if other is not None and claims.count(other) == 1}
+    return found, {name: value for name, value in loose.items() if meant[name] not in found}
 
 
 def is_spread(signature: inspect.Signature) -> bool:

@@ -21,7 +21,7 @@ def regrouped(given: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
     properties: Mapping[str, Any] = schema.get("properties", {})
     if not given or given.keys() & properties.keys():
         return None
-    inner = _inside_all(given)
+    inner = inside_all(given)
     is_closed = schema.get("additionalProperties") is False
     if inner is not None and inner.keys() <= properties.keys() and (inner or is_closed):
         return dict(inner)
@@ -31,9 +31,10 @@ def regrouped(given: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
     return {only: given} if given.keys() <= {*names_in(nodes_at(schema, [only]))} else None
 
 
-def _inside_all(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    (name, inner), *others = given.items()
-    if others or name.lower() not in _AROUND:
+def inside_all(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The arguments that an object around all of them holds; None where there is none such."""
+    name, inner = next(iter(given.items()), ("", None))
+    if len(given) > 1 or name.lower() not in _AROUND:
         return None
     try:
         inner = read_json(inner) if isinstance(inner, str) else inner

@@ -17,6 +17,7 @@ _REASONS = {
     "missing": MISSING,
     **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), UNKNOWN),
     "path_type": "should be a path, as text",
+    "bytes_type": "should be text",
     **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "model_attributes_type"), "should be an object"),
     "named_tuple_type": "should be an object",
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type", "sequence_str"), "should be a list"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
 
 import pytest
 from pydantic import Field
 from typing_extensions import Doc, TypeAliasType
 
-from agentkit import Tool
+from agentkit import ConfigError, Tool
 from agentkit.tooling.functions.hints import text_of
 
 T = TypeVar("T")
@@ -141,3 +141,49 @@ def test_what_is_final_may_have_a_default() -> None:
 
     demo.__annotations__["value"] = typing.Final[int]
     assert [Tool(demo).invoke(given).value for given in ({}, {"value": "4"})] == [3, 4]
+
+
+class Connection:
+    """Something that only a program has."""
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (str | Connection, {"type": "string"}),
+        (None | Connection | int, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (list[str | Connection], {"type": "array", "items": {"type": "string"}}),
+        (Annotated[int | Connection, "How many."], {"type": "integer", "description": "How many."}),
+        (dict[str, list[int | Connection]] | Connection, {"type": "object"}),
+        (tuple[int, typing.Literal["a"] | Connection], {"type": "array"}),
+        (str | Callable[[int], str], {"type": "string"}),
+        (Connection | Callable[[int | Connection], str] | str, {"type": "string"}),
+        (str | list[Callable[[int], str]] | Connection, {"type": "string"}),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_model_is_asked_for_those_choices_that_json_can_give(hint: Any, schema: dict[str, Any]) -> None:
+    """Of a union with what only a program has, the rest can be given, with a default or without one."""
+    assert schema.items() <= schema_of(hint).items()
+    assert "Connection" not in str(made(hint).parameters)
+
+
+@pytest.mark.parametrize(
+    "hint", [Connection | None, list[Connection], dict[str, Connection | None], Annotated[Connection, "x"]]
+)
+def test_what_json_cannot_give_at_all_is_refused_also_in_parts(hint: Any) -> None:
+    """None alone is no choice."""
+    with pytest.raises(ConfigError, match=r"parameter 'value' of type .*Connection.* cannot be read from JSON"):
+        made(hint)
+
+
+def test_another_choice_keeps_its_default() -> None:
+    """A default that only a program has is kept where a model gives nothing."""
+    own = Connection()
+
+    def demo(where: str | Connection = own, then: Connection | None = None) -> Any:
+        return where
+
+    assert Tool(demo).parameters["properties"] == {"where": {"type": "string"}}
+    assert Tool(demo).check({}) == {"where": own}
+    assert Tool(demo).check({"where": 5}) == {"where": "5"}

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from agentkit.tooling.functions.sections import described, usual
-from agentkit.tooling.functions.signature import documented
+from agentkit.tooling.functions.signature import Documentation, documented
 
 STYLES = {
     "google": """
@@ -123,6 +123,17 @@ OWN = {
     "other parameters": "Search.\n\nOther Parameters\n---\nquery : str\n    What.\nlimit : int\n    How many.",
     "argument": "Search.\n\n:argument query: What.\n:keyword limit: How many.",
     "without a colon": "Search.\n\n@param query What.\n@param limit How many.",
+    "small letters": "Search.\n\nkeyword arguments:\n    query: What.\n    limit: How many.\nreturns:\n    It.",
+    "two words": "Search.\n\nThe arguments are:\n    - query: What.\n\nKeyword arguments:\n    - limit: How many.",
+    "beside the heading": "Search.\n\nArgs: query (str): What.\n      limit: How many.",
+    "bare fields": "Search.\n\n:query: What.\n:limit: How many.\n:return: It.",
+    "ruled examples": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\nExamples:\n---------\nNone.",
+    "fields for results": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\n:return: It.\n:rtype: str",
+    "ruled results": "Search.\n\nInputs:\n    query: What.\n    limit: How many.\n\nReturns\n-------\nIt.",
+    "broken types": "Search.\n\nArgs:\n    query (Union[\n        str,\n        Path(a),\n    ], optional): What.\n"
+    "    limit\n        (int): How many.",
+    "groups": "Search.\n\nArgs:\n    query: What.\n\n    For long answers only:\n    limit: How many.",
+    "roles": "Search.\n\n:param query: What.\n:param limit: How many.\n\n.. versionadded:: 2.0\n   The limit.",
     "another system": "Search.\r\n\r\nArgs:\r\n    query: What.\r\n    limit: How many.\r\n",
 }
 
@@ -141,10 +152,53 @@ def test_a_line_that_ends_with_a_colon_is_no_heading_of_other_names() -> None:
     assert usual("a --- b @ c") == "a --- b @ c"
 
 
+def test_a_heading_inside_what_is_said_of_a_parameter_belongs_to_it() -> None:
+    """Examples below an entry, and lists of what else there is in it, do not end the entries nor add any."""
+    docstring = (
+        "Find.\n\nArgs:\n    query: What.\n        Examples:\n            x\n    options: How.\n"
+        "        Parameters:\n            query: not this\n    limit: How many."
+    )
+    found = documented(docstring, ["query", "options", "limit"])
+    assert found.parameters["query"] == "What.\nExamples:\n    x"
+    assert found.parameters["limit"] == "How many."
+
+
+@pytest.mark.parametrize(
+    ("docstring", "text"),
+    [
+        ("Find with\n:func:`find` here.\n\n:param query: What.", "Find with\n:func:`find` here."),
+        ("Find.\n\n:param query: What.\n\nUse it often.", "Find.\n\nUse it often."),
+        ("Find.\n\n@param query: What.\n@return: It.\n\nSome text.", "Find."),
+    ],
+)
+def test_what_stands_around_fields_is_not_said_of_a_parameter(docstring: str, text: str) -> None:
+    """Roles are no fields, and what follows the last parameter is said of the function."""
+    assert documented(docstring, ["query"]) == Documentation(text, {"query": "What."})
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Find.\n\nArgs: what is looked for, and\n    more: of it",
+        "Find.\n\nParameters: name: of another",
+        "Find it\n:here: and\n:there: too.",
+        "Find (in\n    any place): it.",
+    ],
+)
+def test_what_only_looks_like_entries_is_text(docstring: str) -> None:
+    """A heading with words beside it, and fields of other names, are a part of the text."""
+    assert documented(docstring, ["query"]).parameters == {}
+    assert documented(docstring, ["query"]).text.startswith("Find")
+
+
 @pytest.mark.parametrize(
     "entry",
     [
         "x{blanks}y: z",
+        "x\n  ({blanks}",
+        "x ()({blanks}",
+        "Args: {blanks}x",
+        ":x:{blanks}",
         "x (int){blanks}y",
         "x,{blanks}y",
         "x{ticks}!",
@@ -158,7 +212,7 @@ def test_a_line_that_ends_with_a_colon_is_no_heading_of_other_names() -> None:
 def test_a_long_line_is_read_as_quickly_as_several_short_ones(entry: str) -> None:
     """A line of hundreds of thousands of blanks or marks is looked at once, and is no entry."""
     line = entry.format(blanks=" " * 300_000, ticks="`" * 300_000)
-    assert described(f"Do.\n\nArgs:\n  a: One.\n  {line}\n  b: Two.")[1]["b"] == "Two."
+    assert documented(f"Do.\n\nArgs:\n  a: One.\n  {line}\n  b: Two.", ["a", "b"]).parameters["b"] == "Two."
 
 
 def test_many_headings_are_read_as_quickly_as_few() -> None:
@@ -166,3 +220,5 @@ def test_many_headings_are_read_as_quickly_as_few() -> None:
     assert documented("Args\n---\n" * 100_000, ["a"]).parameters == {}
     docstring = "Some words:\n" * 100_000
     assert described(docstring, ["a"]) == (docstring, {})
+    for line in ("x (a\n", "x\n (\n", "Args: y\n", ":func:`x`\n", ":x: y\n"):
+        assert documented(line * 10_000, ["a"]).parameters == {}

@@ -85,7 +85,14 @@ class Counter:
         (options, {"first": "a", "x": 1, "y": 2}, "a {'x': 1.0, 'y': 2.0}"),
         (options, {"first": "a", "others": {"x": 1}, "y": 2}, "a {'x': 1.0, 'y': 2.0}"),
         (options, {"first": "a", "others": '{"x": 1}'}, "a {'x': 1.0}"),
+        (options, {"First": "a", "x": 1}, "a {'x': 1.0}"),
+        (options, {"others": {"first": "a", "x": 1}}, "a {'x': 1.0}"),
+        (options, {"others": {"FIRST": "a"}, "x": 1}, "a {'x': 1.0}"),
+        (options, {"arguments": {"first": "a", "x": 1}}, "a {'x': 1.0}"),
+        (options, {"first": "a", "First": 1}, "a {'First': 1.0}"),
+        (options, {"first": "a", "others": None}, "a {}"),
         (anything, {}, "() {}"),
+        (anything, {"arguments": {"a": 1}}, "() {'arguments': {'a': 1}}"),
         (anything, {"args": [1, "a"], "kwargs": {"k": None}}, "(1, 'a') {'k': None}"),
         (wishes, {"city": "Hue"}, "Hue {}"),
         (wishes, {"city": "Hue", "days": "3"}, "Hue {'days': 3}"),
@@ -94,7 +101,7 @@ class Counter:
     ],
 )
 def test_arguments_find_their_places(function: Callable[..., Any], arguments: Any, value: Any) -> None:
-    """A list is spread to `*values`, an object to `**options`; what a model says beside that object goes there, too."""
+    """A list is spread to `*values`, an object to `**options`, and what stands in the wrong one of two places moves."""
     result = Tool(function).invoke(arguments)
     assert result.value == value, result.content
 
@@ -107,6 +114,7 @@ def test_arguments_find_their_places(function: Callable[..., Any], arguments: An
         (many, {"first": "a", "value": [1]}, "'value'"),
         (options, {"first": "a", "x": "much"}, "others"),
         (options, {"first": "a", "others": 5, "x": 1}, "others"),
+        (options, {"FIRST": "a", "First": "b"}, "'first' is missing"),
         (wishes, {"city": "Hue", "wind": 3}, "wind"),
         (needs, {"city": "Hue"}, "'need' is missing"),
     ],

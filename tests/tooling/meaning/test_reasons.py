@@ -12,6 +12,7 @@ from agentkit.tooling.meaning.reasons import first_sentence, reason, untold
     [
         ("missing", "Field required", "is missing"),
         ("date_parsing", "Input should be a valid date, input is too short", "should be a date such as 2026-12-24"),
+        ("bytes_type", "Input should be a valid bytes", "should be text"),
         ("int_type", "Input should be a valid integer\nand more", "should be a valid integer"),
         ("value_error", "Value error, it must be even", "is not accepted (it must be even)"),
         ("assertion_error", "Assertion failed, what you gave should fit", "is not accepted (what you gave should fit)"),
