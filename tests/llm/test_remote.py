@@ -58,6 +58,7 @@ def facts(response):
         "calls": [(call.id, call.name, call.arguments) for call in response.tool_calls],
         "reasoning": response.message.reasoning,
         "extra": dict(response.message.extra),
+        "call_extra": [dict(call.extra) for call in response.tool_calls],
         "finish": response.finish_reason,
         "model": response.model,
         "tokens": (response.usage.input_tokens, response.usage.output_tokens),
@@ -165,6 +166,18 @@ WHOLE = {
     "unknown fields": (
         whole(content="Hello", audio=None, annotations=[], refusal=None, mood="calm"),
         {"text": "Hello", "extra": {"mood": "calm"}},
+    ),
+    "every field that there could be, empty": (
+        whole(
+            content="",
+            audio={"data": "", "expires_at": 0, "id": "", "transcript": ""},
+            function_call={"arguments": "", "name": ""},
+            refusal="",
+            annotations=[{"url": ""}],
+            tool_calls=[piece(call_id="a", name="f", arguments="{}", custom={"input": "", "name": ""})],
+            finish_reason="",
+        ),
+        {"calls": [("a", "f", "{}")], "extra": {}, "finish": "tool_calls", "call_extra": [{}]},
     ),
     "reasoning_content": (
         whole(content="Hello", reasoning_content="Hm"),
@@ -434,6 +447,16 @@ STREAMED = {
             chunk("stop", content="Hi"),
         ],
         {"text": "Hi", "reasoning": "Hm"},
+    ),
+    "every field that there could be, empty": (
+        [
+            chunk(
+                content="", audio={"id": "", "expires_at": 0}, refusal="", function_call={"name": "", "arguments": ""}
+            ),
+            chunk(tool_calls=[piece(0, "a", "f", "{}", custom={"input": "", "name": ""})], annotations=[{}]),
+            chunk("tool_calls", tool_calls=None),
+        ],
+        {"calls": [("a", "f", "{}")], "extra": {}, "call_extra": [{}]},
     ),
     "arguments in pieces": (
         calls_of(piece(0, "a", "f", ""), *(piece(0, arguments=part) for part in ("{", '"city"', ": ", '"Paris"', "}"))),

@@ -9,7 +9,7 @@ from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
-from agentkit.llm.wire.reading import REASONING_FIELDS
+from agentkit.llm.wire.reading import REASONING_FIELDS, says
 from agentkit.llm.wire.thoughts import Thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
 
@@ -75,7 +75,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
     calls = [_read_call(call) for call in _calls_in(message)]
-    extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and value}
+    extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and says(value)}
     text = reading.said_in(message.get("content")) or _spoken(message)
     return reading.assistant_message(text, calls, _reasoning(message), extra)
 
@@ -103,7 +103,7 @@ def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _read_call(call: Mapping[str, Any]) -> ToolCall:
     function = _function_of(call)
-    extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and value}
+    extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and says(value)}
     arguments = reading.arguments_text(function.get("arguments"))
     return ToolCall(reading.word(call.get("id")), reading.word(function.get("name")), arguments, extra)
 
@@ -195,7 +195,7 @@ class _CallPieces:
         if not self.arguments:
             self.name = _grown(self.name, name)
         self.name = self.name or name
-        self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and value}
+        self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and says(value)}
         return self.arguments.add(arguments)
 
     def is_complete(self) -> bool:
@@ -299,7 +299,7 @@ class ChatReader:
     def _feed_extra(self, delta: Mapping[str, Any]) -> None:
         """Keep the fields that are not ours."""
         for name in delta.keys() - _MESSAGE_FIELDS:
-            if delta[name]:
+            if says(delta[name]):
                 self._extra[name] = reading.merged(name, self._extra.get(name), delta[name])
 
     def _has_said_something(self) -> bool:

@@ -188,6 +188,16 @@ def dictionaries(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
+def says(value: object) -> bool:
+    """Whether a field says anything, however deep: some servers send all the fields that there could be, empty."""
+    try:
+        if isinstance(value, dict):
+            return any(map(says, value.values()))
+        return any(map(says, value)) if isinstance(value, list) else bool(value)
+    except RecursionError:
+        return True
+
+
 def word(value: object) -> str:
     """A name or id as well-formed text: servers send numbers and null too."""
     return "" if value is None else well_formed(str(value))

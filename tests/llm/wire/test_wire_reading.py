@@ -52,6 +52,29 @@ def test_an_answer_is_its_text_and_its_thoughts(content, text, thoughts):
     assert (reading.said_in(content), reading.thinking_of(content)) == (text, thoughts)
 
 
+DEEP = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_said"),
+    [
+        (None, False),
+        ("", False),
+        (0, False),
+        ([], False),
+        ({"a": "", "b": [{}, None], "c": {"d": 0}}, False),
+        ("x", True),
+        ({"a": "", "b": [{}, {"c": "x"}]}, True),
+        (DEEP, True),
+    ],
+)
+def test_what_is_empty_however_deep_says_nothing(value, is_said):
+    """A field says something if anything in it does; what is too deep to be looked through is not thrown away."""
+    assert reading.says(value) is is_said
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
