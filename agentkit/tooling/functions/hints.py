@@ -15,6 +15,7 @@ from typing import (
     AnyStr,
     Literal,
     LiteralString,
+    Self,
     get_args,
     get_origin,
     get_type_hints,
@@ -30,6 +31,9 @@ _EQUAL: tuple[tuple[Any, Any], ...] = (
     *((typing.SupportsFloat, float), (typing.SupportsInt, int), (typing.SupportsIndex, int)),
 )
 """Annotations that mean another, which pydantic knows."""
+
+SELF = "typing.Self"
+"""What names the class of a method among the names around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ def readable(hint: Any, reading: Reading) -> Any:
     if any(hint is each or get_origin(hint) is each for each in _LISTS):
         return types.GenericAlias(list, new or (Any,))
     if new == args or get_origin(hint) is Literal:
-        return next((read for spelled, read in _EQUAL if hint is spelled), hint)
+        own = (Self, reading.names.get(SELF, typing.Never))  # which pydantic would take for a class of ours
+        return next((read for spelled, read in (own, *_EQUAL) if hint is spelled), hint)
     return _with_parts(hint, new)
 
 

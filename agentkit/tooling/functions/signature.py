@@ -16,6 +16,7 @@ from typing import Any, ForwardRef, Literal, get_args, get_origin, get_type_hint
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
 from agentkit.tooling.functions import hints, sections, spreading
+from agentkit.tooling.functions.hints import SELF
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""
@@ -205,10 +206,11 @@ def _own_names(function: Callable[..., Any]) -> dict[str, Any]:
     function = innermost(function)
     owner = getattr(function, "__self__", None)
     kind = owner if isinstance(owner, type) else type(owner)
-    lines = reversed(kind.__mro__[:-1]) if owner is not None and not inspect.ismodule(owner) else ()
+    lines = kind.__mro__[-2::-1] if owner is not None and not inspect.ismodule(owner) else ()
     inherited = {name: value for each in lines for name, value in vars(each).items()}
     generic = [*getattr(kind, "__type_params__", ()), *getattr(function, "__type_params__", ())]
-    return {**inherited, **{each.__name__: each for each in generic}}
+    own = {SELF: kind} if lines else {}
+    return {**inherited, **own, **{each.__name__: each for each in generic}}
 
 
 def _module_names(function: Callable[..., Any]) -> dict[str, Any]:

@@ -197,10 +197,12 @@ def _text(value: Any, nodes: Sequence[Schema]) -> Any:
 
 def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     """A list of one, of what could be an entry; of several where commas part what can be no text."""
-    lists = [node for node in nodes if "array" in _kinds([node]) and "prefixItems" not in node]
+    lists = [node for node in nodes if "array" in _kinds([node])]
     others = _kinds(nodes) - {"array", "null", None}
     if not lists or others or isinstance(value, list | tuple) or is_null(value):
         return UNCLEAR
+    if any("prefixItems" in node for node in lists):
+        return _placed(value, lists, root)
     inner = [node for node in parted([node.get("items", {}) for node in lists], root) if not _PARTED & node.keys()]
     kinds = {kind or "any" for kind in _kinds(inner)}
     if isinstance(value, dict):
@@ -208,6 +210,23 @@ def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     if isinstance(value, str) and re.search(r"[,;\n]|^\s*[\[{(]", value):
         return _several(value, inner, kinds)
     return [value] if kinds != {"object"} else UNCLEAR
+
+
+def _placed(value: Any, lists: Sequence[Schema], root: Schema) -> Any:
+    """As many numbers or choices as there are places for them, and for nothing else: `40.7, -74`."""
+    places = lists[0].get("prefixItems", ())
+    parts = entries(value) if isinstance(value, str) and len(lists) == 1 else []
+    if len(parts) != len(places) or len(parts) != lists[0].get("maxItems"):
+        return UNCLEAR
+    fits = (_fits_place(part, parted([place], root)) for part, place in zip(parts, places, strict=True))
+    return parts if all(fits) else UNCLEAR
+
+
+def _fits_place(part: str, nodes: Sequence[Schema]) -> bool:
+    choices = [choice for node in nodes for choice in _choices(node)]
+    if choices:
+        return _choice(part, nodes) is not UNCLEAR or any(part == written for written, _, _ in choices)
+    return _kinds(nodes) <= {"integer", "number"} and number(part) is not None
 
 
 def _several(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 import typing
@@ -187,3 +188,27 @@ def test_another_choice_keeps_its_default() -> None:
     assert Tool(demo).parameters["properties"] == {"where": {"type": "string"}}
     assert Tool(demo).check({}) == {"where": own}
     assert Tool(demo).check({"where": 5}) == {"where": "5"}
+
+
+@dataclasses.dataclass
+class Money:
+    """An amount."""
+
+    cents: int
+
+    def plus(self, others: list[typing.Self]) -> int:
+        """Add up."""
+        return sum(other.cents for other in (self, *others))
+
+
+def test_self_is_the_class_of_the_object() -> None:
+    """A method of an object may take others of its kind."""
+    made = Tool(Money(1).plus)
+    assert made.parameters["properties"]["others"]["items"]["properties"] == {"cents": {"type": "integer"}}
+    assert made.invoke({"others": [{"cents": "2"}]}).value == 3
+
+
+def test_self_of_no_object_is_not_asked_for() -> None:
+    """Where nobody knows whose class it is, nothing can be given."""
+    with pytest.raises(ConfigError, match=r"parameter 'others' of type list\[typing.Self\] cannot be read from JSON"):
+        Tool(Money.plus)
