@@ -146,17 +146,16 @@ class Agent(Conversing, Generic[T]):
         **unknown: object,
     ) -> None:
         settings.refuse_unknown(unknown, _TAKEN)
-        settings.check(name=name, instruction=instruction, max_iterations=max_iterations, llm=llm, model=model)
-        settings.check(policy=policy, approve=approve, listeners=listeners, limits=limits, session=session)
-        settings.check(workspace=workspace, dry_run=dry_run)
-        own = vars(self)  # set at once, as all of it was checked above
-        own["name"], own["max_iterations"], own["approve"], own["dry_run"] = name, max_iterations, approve, dry_run
+        own = vars(self)  # set at once, as each value is checked here
+        own["name"], own["dry_run"] = settings.checked("name", name), settings.checked("dry_run", dry_run)
         own["instruction"], own["tools"] = settings.instruction_from(instruction), settings.tools_from(tools)
+        own["max_iterations"] = settings.checked("max_iterations", max_iterations)
+        own["_llm"], own["_model"] = settings.llm_from(llm, model, name), settings.if_said("model", model)
         own["policy"] = settings.policy_from(SafetyLevel.of(safety), policy)
-        own["limits"], own["workspace"] = settings.limits_from(limits), settings.workspace_from(workspace)
+        own["approve"], own["_session"] = settings.if_said("approve", approve), settings.if_said("session", session)
+        own["limits"], own["_workspace"] = settings.limits_from(limits), settings.workspace_from(workspace)
         own["leads"], own["listeners"] = settings.leads_from(handoffs), settings.listeners_from(listeners)
         own["_answers"], own["_room"] = settings.rules_from(output_type, checks), Room(settings.window_from(window))
-        own["_llm"], own["_model"], own["_session"] = settings.llm_from(llm, model, name), model, session
         own["_grants"], own["_usage"], own["_lock"] = Grants(), NO_USAGE, threading.Lock()
 
     @classmethod

@@ -27,14 +27,14 @@ from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
 from agentkit.errors import RunError, SessionError, ToolError
 from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
 from agentkit.llm.client import LLM
-from agentkit.llm.prices import cost_of
 from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session, SessionRun
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Listener
-from agentkit.usage import NO_USAGE, Cost, Limits, Usage
+from agentkit.usage import NO_USAGE, Limits, Usage
+from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
 Work = Prompt | Resumption
@@ -47,7 +47,6 @@ class Runner(Lead):
     max_iterations: int
     approve: Approver | None
     limits: Limits
-    workspace: Workspace
     dry_run: bool
     listeners: list[Listener]
     _answers: AnswerRules
@@ -58,6 +57,7 @@ class Runner(Lead):
     _llm: LLM | None
     _model: str | None
     _session: Session | str | None
+    _workspace: Workspace | None
 
     @property
     def llm(self) -> LLM:
@@ -68,8 +68,7 @@ class Runner(Lead):
 
     @llm.setter
     def llm(self, llm: LLM) -> None:
-        settings.check(llm=llm)
-        self._llm = llm
+        self._llm = settings.if_said("llm", llm)
 
     @property
     def known_llm(self) -> LLM | str | None:
@@ -86,14 +85,26 @@ class Runner(Lead):
 
     @session.setter
     def session(self, session: Session) -> None:
-        settings.check(session=session)
         with self._lock:
-            self._session = session
+            self._session = settings.if_said("session", session)
 
     @property
     def known_session(self) -> Session | str | None:
         """The conversation as far as it was needed: else the name of one to be opened, or None for a new one."""
         return self._session
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folder that file tools, shell and journal work in; made when first needed where none was given."""
+        with self._lock:
+            if self._workspace is None:
+                self._workspace = Workspace(journal=Journal.of_this_machine())
+            return self._workspace
+
+    @workspace.setter
+    def workspace(self, workspace: Workspace | None) -> None:
+        with self._lock:
+            self._workspace = workspace
 
     @property
     def answer_rules(self) -> AnswerRules:
@@ -105,16 +116,6 @@ class Runner(Lead):
         other = copy.copy(self)
         other.listeners, other.session = list(self.listeners), session
         return other
-
-    @property
-    def usage(self) -> Usage:
-        """What all runs of this object have spent so far; `reset` does not undo spending."""
-        return self._usage
-
-    @property
-    def cost(self) -> Cost | None:
-        """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
-        return cost_of(self._usage)
 
     @property
     def holds_back(self) -> bool:
@@ -132,7 +133,8 @@ class Runner(Lead):
         Listeners and approvals for later calls stay with this object, and a copy has spent nothing yet.
         """
         own = {"listeners", "_grants", "_usage", "_lock"}
-        return {name: value for name, value in self.__dict__.items() if name not in own}
+        state = self.__dict__ | {"_workspace": self.workspace}  # a copy writes under the same lock
+        return {name: value for name, value in state.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         own = {"listeners": [], "_grants": Grants(), "_usage": Usage(), "_lock": threading.Lock()}
@@ -191,7 +193,7 @@ class Runner(Lead):
         """Raise ConfigError for what is no prompt or are no limits, and NoProvider when there is nobody to ask."""
         if not isinstance(prompt, Resumption):
             settings.content_from(prompt)
-        settings.check(limits=limits)
+        settings.if_said("limits", limits)
         _ = self.llm
 
     def _told(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,14 +70,6 @@ def _gives_without_asking(function: object) -> bool:
     return True
 
 
-_UNSAID = {
-    **dict.fromkeys(("instruction", "llm", "model", "policy", "approve", "limits", "session", "workspace")),
-    "listeners": (),
-    "dry_run": False,
-}
-"""What stands for nothing said, which is always right."""
-
-
 DEFAULT_INSTRUCTION = "You are a helpful assistant."
 
 _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerRules()
@@ -100,24 +92,29 @@ def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = ("
         refuse(f"Agent.{function}", given, takes, RUNNING)
 
 
-def check(**arguments: object) -> None:
-    """Raise ConfigError when an argument is not what it should be."""
-    for name, value in arguments.items():
-        if value is _UNSAID.get(name, _SEVERAL):
-            continue
-        fits, wanted = _TAKES[name]
-        if not fits(value):
-            raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
+def checked(name: str, value: _Value) -> _Value:
+    """The value of an argument as it is. Raises ConfigError when it is not what it should be."""
+    fits, wanted = _TAKES[name]
+    if not fits(value):
+        raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
+    return value
 
 
-def workspace_from(given: str | Path | Workspace | None) -> Workspace:
-    """The workspace that is meant, with this machine's journal."""
-    return given if isinstance(given, Workspace) else Workspace(given, journal=Journal.of_this_machine())
+def if_said(name: str, value: _Value) -> _Value:
+    """The same where None stands for nothing said."""
+    return value if value is None else checked(name, value)
+
+
+def workspace_from(given: str | Path | Workspace | None) -> Workspace | None:
+    """The workspace that is meant, with this machine's journal; None where the agent makes its own."""
+    if given is None or isinstance(given, Workspace):
+        return given
+    return Workspace(checked("workspace", given), journal=Journal.of_this_machine())
 
 
 def instruction_from(given: Instruction | None) -> Instruction:
     """The standing order that is meant."""
-    return DEFAULT_INSTRUCTION if given is None else given
+    return DEFAULT_INSTRUCTION if given is None else checked("instruction", given)
 
 
 def tools_from(given: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
@@ -129,14 +126,14 @@ def tools_from(given: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
 
 def listeners_from(given: Iterable[_Value]) -> list[_Value]:
     """The listeners that are meant, in a list of the agent's own. Raises ConfigError."""
-    return [checked_listener(listener) for listener in given]
+    return [] if given == () else [checked_listener(listener) for listener in checked("listeners", given)]
 
 
 def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
     """The client that was given, if any. Raises ConfigError for a model beside it, or in the place of the name."""
-    if llm is not None and model is not None:
+    if if_said("llm", llm) is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
-    if llm is None and model is None and name.partition(":")[0] in PROVIDERS and ":" in name:
+    if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
         raise ConfigError(f"The first argument is what the agent is called. Write Agent(model={name!r}).")
     return llm
 
@@ -150,7 +147,7 @@ def window_from(given: Window | int | None) -> Window:
 
 def limits_from(given: Limits | None) -> Limits:
     """The limits that are meant."""
-    return _LIMITS if given is None else given
+    return _LIMITS if given is None else checked("limits", given)
 
 
 def rules_from(output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
@@ -162,7 +159,7 @@ def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:
     """The agent's judge. Raises ConfigError when the two arguments say different things."""
     if policy is None:
         return _policy_of(level)
-    if level not in (SafetyLevel.NETWORK, policy.level):
+    if level not in (SafetyLevel.NETWORK, checked("policy", policy).level):
         raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
     return policy
 
@@ -248,25 +245,18 @@ def _policy_that_is_said(given: Policy | None) -> Policy:
     """A policy that takes the place of another: nothing would be more than some allow."""
     if given is None:
         raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
-    return given
+    return checked("policy", given)
 
 
-_MADE: Mapping[str, Callable[[Any], Any]] = {
+SETTABLE: Mapping[str, Callable[[Any], Any]] = {
+    **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run")},
+    "approve": partial(if_said, "approve"),
     "instruction": instruction_from,
     "tools": tools_from,
     "policy": _policy_that_is_said,
     "limits": limits_from,
     "workspace": workspace_from,
     "listeners": listeners_from,
+    "leads": lambda leads: leads,
 }
-"""What is made of a value that is given for an attribute."""
-
-SETTABLE = frozenset({"name", "max_iterations", "approve", "dry_run", "leads", *_MADE})
-"""The attributes of an agent that hold what was set."""
-
-
-def attribute(name: str, value: object) -> object:
-    """A value for an attribute, as Agent would make it of its argument. Raises ConfigError."""
-    if name in _TAKES:
-        check(**{name: value})
-    return _MADE[name](value) if name in _MADE else value
+"""The attributes of an agent that hold what was set, and what is made of a value. Raises ConfigError."""

@@ -1,6 +1,7 @@
 """What does an agent tell of itself before it runs, and how does it run elsewhere than in its own conversation?"""
 
 import asyncio
+import copy
 import pickle
 
 import pytest
@@ -37,6 +38,17 @@ def test_a_session_is_known_before_it_is_opened(tmp_path, monkeypatch):
     assert list(tmp_path.rglob("*.db")) == []
     bare = Agent("bare")
     assert bare.session is bare.known_session
+
+
+@pytest.mark.parametrize("copied", [copy.copy, lambda agent: agent.within(Session())])
+def test_a_copy_works_in_the_same_workspace(copied):
+    """A copy of an agent has its workspace, made or not yet, so that the two never write at the same time."""
+    agent = Agent("worker")
+    other = copied(agent)
+    assert other.workspace is agent.workspace
+    assert copied(other).workspace is agent.workspace
+    agent.workspace = None
+    assert agent.workspace is not other.workspace
 
 
 def test_an_agent_goes_on_with_another_session():

@@ -1,4 +1,4 @@
-"""What may be read from an agent, and set on it? Its conversation, its listeners, attributes that are checked."""
+"""What may be read from an agent, and set on it? Its conversation, what it has spent, attributes that are checked."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from agentkit.agents.settings import checked_listener
 from agentkit.agents.words.explaining import explained, no_such
 from agentkit.errors import ConfigError
 from agentkit.events import Event
+from agentkit.llm.prices import cost_of
 from agentkit.llm.wire.chat import encode_message
 from agentkit.memory.session import Session
 from agentkit.messages import Message, without_extra
+from agentkit.usage import Cost, Usage
 
 _Kind = TypeVar("_Kind", bound=Event)
 
 
 @explained("AGENT")
 class Conversing(Runner):
-    """An agent's conversation, and who hears of it. What is set is checked as if the agent was made with it."""
+    """What an agent has said, spent, and tells to whom. What is set is checked as if the agent was made with it."""
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -45,6 +47,16 @@ class Conversing(Runner):
         """The conversation so far as typed messages."""
         return self.session.messages
 
+    @property
+    def usage(self) -> Usage:
+        """What all runs of this object have spent so far; `reset` does not undo spending."""
+        return self._usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
+        return cost_of(self._usage)
+
     def reset(self) -> None:
         """Forget the conversation; a stored one is kept, and begins anew."""
         self.session = self.session.anew()
@@ -65,7 +77,7 @@ class Conversing(Runner):
     def __setattr__(self, name: str, value: object) -> None:
         """Set what an agent has. Raises ConfigError for a wrong value, AttributeError for what would change nothing."""
         if name in settings.SETTABLE:
-            value = settings.attribute(name, value)
+            value = settings.SETTABLE[name](value)
         elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
             raise no_such(self, name, "AGENT")
         object.__setattr__(self, name, value)
