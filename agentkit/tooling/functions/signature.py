@@ -17,6 +17,7 @@ from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
 from agentkit.tooling.functions import hints, sections, spreading
 from agentkit.tooling.functions.hints import SELF
+from agentkit.tooling.functions.stated import stated_types
 
 REQUIRED = inspect.Parameter.empty
 """The default of a parameter that has none."""
@@ -142,6 +143,8 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     """
     names = _module_names(function)
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    if any(hint is REQUIRED for hint in annotations.values()):
+        annotations |= _stated(signature, _docstring(function))
     for name, hint in annotations.items():
         if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in names:
             annotations[name] = _BUILTIN_TYPES[hint]
@@ -153,6 +156,13 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
         )
         for name, hint in annotations.items()
     )
+
+
+def _stated(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
+    """The types that a docstring states of parameters without annotations."""
+    found = stated_types(docstring) if docstring else {}
+    bare = {name for name, each in signature.parameters.items() if each.annotation is REQUIRED}
+    return {name: found[name] for name in bare & found.keys() if not spreading.is_rest(signature.parameters[name])}
 
 
 def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) -> Documentation:

@@ -81,6 +81,11 @@ def _claimed(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[s
     return found, {name: value for name, value in loose.items() if meant[name] not in found}
 
 
+def is_rest(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter takes any number of values."""
+    return parameter.kind in (inspect.Parameter.VAR_POSITIONAL, _BY_ANY_NAME)
+
+
 def is_spread(signature: inspect.Signature) -> bool:
     """Whether the function takes some arguments other than by their names."""
     return any(each.kind in _BY_PLACE or each.kind is _BY_ANY_NAME for each in signature.parameters.values())
