@@ -21,7 +21,13 @@ LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 _OURS = {"store", "include", "stream_options", "reasoning_effort"}
 """What we send unasked may be left out for whatever reason a server gives."""
 
-_ESSENTIAL_FIELDS = {"role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"}
+_ESSENTIAL_FIELDS = {
+    *("role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"),
+    *("function", "text", "image_url"),
+}
+
+_NESTS = ("tool_calls", "content")
+"""Where messages and items have objects of their own."""
 
 _UNSUPPORTED = (
     r"(?i)unsupported|not supported|not support|unrecognized|unrecognised|unknown|unexpected|not permitted|not allowed"
@@ -245,7 +251,8 @@ class _Refusal:
     @property
     def is_unsupported(self) -> bool:
         """Whether something is refused as such, whatever its value."""
-        return bool(re.search(_UNSUPPORTED, self.text)) and not re.search(_WRONG_VALUE, self.text)
+        is_of_value = re.search(_WRONG_VALUE, self.text) and not re.search(r"(?i)unknown field", self.text)
+        return bool(re.search(_UNSUPPORTED, self.text)) and not is_of_value
 
     def names(self, parameter: str) -> bool:
         """Whether the text names the parameter; a word that may be just a word must be marked as a name."""
@@ -298,7 +305,22 @@ def _no_field(refusal: _Refusal) -> Adjustment | None:
     if found is None or not refusal.is_unsupported:
         return None
     entries, field = found["entries"] or "messages", found["field"] or found["property"]
-    return drop_entry_field(entries, field) if entries in refusal.body and field not in _ESSENTIAL_FIELDS else None
+    return drop_entry_field(entries, field) if field in _fields_in(refusal.body, entries) else None
+
+
+def _no_field_of_this_name(refusal: _Refusal) -> Adjustment | None:
+    """Some say only its name, and not where it is, or say that in words of their own."""
+    entries = "messages" if "messages" in refusal.body else "input"
+    named = next(filter(refusal.names, sorted(_fields_in(refusal.body, entries))), None)
+    return drop_entry_field(entries, named) if named and refusal.is_unsupported else None
+
+
+def _fields_in(body: Body, entries: str) -> set[str]:
+    """The fields in messages or items, and one level below, without which they would still say the same."""
+    said = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
+    lists = [entry[name] for entry in said for name in _NESTS if isinstance(entry.get(name), list)]
+    below = [part for parts in lists for part in parts if isinstance(part, dict)]
+    return {name for fields in (*said, *below) for name in fields} - _ESSENTIAL_FIELDS
 
 
 def _demanded(refusal: _Refusal) -> Adjustment | None:
@@ -324,7 +346,10 @@ def _no_pictures(refusal: _Refusal) -> Adjustment | None:
     return PICTURES_TOLD if is_about and any(_told(entry) is not entry for entry in entries) else None
 
 
-_LESSONS = (_demanded, _no_pictures, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter)
+_LESSONS = (
+    *(_demanded, _no_pictures, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter),
+    _no_field_of_this_name,
+)
 _LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (_no_pictures,)}
 
 
@@ -335,8 +360,9 @@ def _without(fields: Body, name: str) -> Body:
 def _without_inside(entry: Body, name: str) -> Body:
     """A message, item or tool without the field, there and one level below."""
     kept = _without(entry, name)
-    if "tool_calls" in kept:
-        kept["tool_calls"] = [_without(call, name) for call in kept["tool_calls"]]
+    for nest in _NESTS:
+        if isinstance(kept.get(nest), list):
+            kept[nest] = [_without(part, name) if isinstance(part, dict) else part for part in kept[nest]]
     if "function" in kept:
         kept["function"] = _without(kept["function"], name)
     return kept

@@ -55,6 +55,7 @@ LESSONS = {
     "extra inputs": ({"seed": 1}, "seed: Extra inputs are not permitted", "seed", {}),
     "a quoted word": ({"stop": "x"}, "'stop' is not supported", None, {}),
     "a marked word": ({"seed": 1}, "unsupported parameter: seed", None, {}),
+    "unknown field": ({"seed": 1}, "unknown field `seed`, expected one of `model`, `messages`", None, {}),
     "limit": ({"max_tokens": 1}, "Use 'max_completion_tokens' instead.", "max_tokens", {"max_completion_tokens": 1}),
     "limit, the other way": (
         {"max_completion_tokens": 1},
@@ -82,6 +83,38 @@ LESSONS = {
         "messages[0].tool_calls[0].a is not supported",
         None,
         {"messages": [{"tool_calls": [{"id": "x"}]}]},
+    ),
+    **{
+        f"field, {name}": (
+            {
+                "messages": [
+                    {"role": "assistant", "mood_of": 1, "tool_calls": [{"id": "x", "mood_of": 1, "function": {}}]}
+                ]
+            },
+            text,
+            None,
+            {"messages": [{"role": "assistant", "tool_calls": [{"id": "x", "function": {}}]}]},
+        )
+        for name, text in {
+            "Google": "Invalid JSON payload received. Unknown name \"mood_of\" at 'messages[1]': Cannot find field.",
+            "Google, in a call": "Unknown name \"mood_of\" at 'messages[1].tool_calls[0]': Cannot find field.",
+            "Rust": "messages[1]: unknown field `mood_of`, expected one of `role`, `content` at line 1 column 99",
+            "Go": 'json: unknown field "mood_of"',
+            "JSON schema": "Additional properties are not allowed ('mood_of' was unexpected) - 'messages.1'",
+            "zod": "Unrecognized key(s) in object: 'mood_of'",
+        }.items()
+    },
+    "field of a part": (
+        {"input": [{"role": "assistant", "content": [{"type": "output_text", "text": "x", "logprobs": []}, "y"]}]},
+        "Unknown parameter: 'input[0].content[0].logprobs'.",
+        "input[0].content[0].logprobs",
+        {"input": [{"role": "assistant", "content": [{"type": "output_text", "text": "x"}, "y"]}]},
+    ),
+    "parameter and field of one name": (
+        {"reasoning": {}, "messages": [{"role": "assistant", "reasoning": "Hm"}]},
+        "Unsupported parameter: 'reasoning'",
+        None,
+        {"messages": [{"role": "assistant", "reasoning": "Hm"}]},
     ),
     "reasoning, DeepSeek": (
         {"messages": [{"role": "user"}, {"role": "assistant"}]},
@@ -168,8 +201,14 @@ NOTHING_LEARNT = {
     "another limit": ({"max_completion_tokens": 1}, refusal("Invalid value", "max_completion_tokens")),
     "a schema": ({"response_format": {}}, refusal("response_format is not supported", None)),
     "a role": ({"messages": [{"role": "tool"}]}, refusal("messages.0.role is not supported")),
+    "a part of a call": (
+        {"messages": [{"tool_calls": [{"id": "x", "function": {"name": "f"}}]}]},
+        refusal("Unknown name \"strict_at\" at 'messages[0].tool_calls[0].function': Cannot find field."),
+    ),
+    "an id that is not known": ({"messages": [{"id": "x"}]}, refusal("Unknown id")),
     "reasoning at a server of items": ({"input": []}, refusal("reasoning_content is missing")),
     "a message at a server of items": ({"input": []}, refusal("messages.0.a is not supported")),
+    "a variant": ({"messages": [{"mood": 1}]}, refusal("unknown variant `mood`, expected one of `a`, `b`")),
     "a value": ({"seed": "x"}, refusal("Invalid value: 'x'. Supported values are: 1", "seed")),
     "a context too long": (
         {"seed": 1},
