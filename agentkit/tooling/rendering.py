@@ -21,17 +21,11 @@ from typing import Any
 from agentkit.messages import READ_MORE, Image, reading_call
 from agentkit.redaction import redactor
 
-_DEEPEST = 60
-_RECORD_KEYS = 32
-_MOST_SORTED = 10_000
-_MOST_BITS = 14_000
-_NOTE_CHARS = 60
-_MARK_CHARS = 30
-_SPARE_CHARS = 50_000
-_LONG_CHARS = 50_000
-_NODE_CHARS = 20
-_MOST_IMAGES = 20
-_MOST_LOOKED_AT = 100
+_DEEPEST, _RECORD_KEYS = 60, 32
+_MOST_SORTED, _MOST_BITS = 10_000, 14_000
+_NOTE_CHARS, _MARK_CHARS, _NODE_CHARS = 60, 30, 20
+_SPARE_CHARS = _LONG_CHARS = 50_000
+_MOST_IMAGES, _MOST_LOOKED_AT = 20, 100
 _CUT = "…"
 _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
@@ -75,7 +69,7 @@ def is_long(value: object) -> bool:
         chars += len(each) if isinstance(each, str | bytes | bytearray) else _NODE_CHARS
         if isinstance(each, dict | list | tuple | set | frozenset):
             met.extend(islice(each.values() if isinstance(each, dict) else each, _LONG_CHARS // _NODE_CHARS))
-        if chars > _LONG_CHARS:
+        if chars > _LONG_CHARS or hasattr(type(each), "__array_interface__"):
             return True
     return False
 
@@ -333,6 +327,8 @@ def _object_as_data(value: Any) -> Any:
         return str(value.isoformat())
     if hasattr(kind, "model_dump"):
         return _simplified(_dumped(value))
+    if hasattr(kind, "__array_interface__") and value.shape:
+        return value  # whose own text leaves out what is in its middle
     has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
     return text_of(value) if has_text and kind is not types.SimpleNamespace else _attributes(value) or text_of(value)
 
@@ -370,6 +366,10 @@ def _key(key: Any) -> str:
     return simple if isinstance(simple, str) else json.dumps(simple) if _is_scalar(simple) else text_of(key)
 
 
+def _has_names(row: tuple[Any, ...]) -> bool:
+    return 0 < len(getattr(row, "__match_args__", ())) == len(row)
+
+
 def _is_scalar(simple: Any) -> bool:
     return simple is None or isinstance(simple, bool | int | float)
 
@@ -390,7 +390,7 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (numbers.Integral, _number),
     (numbers.Real, _real),
     (Mapping, lambda mapping: mapping),
-    (tuple, lambda items: items._asdict() if hasattr(items, "_asdict") else items),
+    (tuple, lambda row: dict(zip(row.__match_args__, row, strict=True)) if _has_names(row) else row),
     (bytes | bytearray | memoryview, lambda value: _bytes_as_text(bytes(value))),
     (Sequence, lambda items: items),
     (Set, _as_list),

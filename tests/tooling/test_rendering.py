@@ -10,13 +10,14 @@ import decimal
 import enum
 import fractions
 import json
+import os
 import pathlib
 import time
 import tracemalloc
 import types
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr
 
 from agentkit.messages import Image
-from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered
+from agentkit.tooling.rendering import cut_text, is_long, naming_handle, printable, rendered
 
 ROOM = 50_000
 
@@ -61,6 +62,24 @@ class Point(NamedTuple):
 
     x: int
     y: int
+
+
+class Grid:
+    """An array as numpy has them: of any number of dimensions, with a text that leaves out its middle."""
+
+    __array_interface__: ClassVar = {"version": 3}
+
+    def __init__(self, shape: tuple[int, ...], values: Any) -> None:
+        self.shape, self.values = shape, values
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, place: int) -> Any:
+        return self.values[place]
+
+    def __repr__(self) -> str:
+        return "[1 ... 4]"
 
 
 @dataclasses.dataclass
@@ -165,6 +184,11 @@ class Squares(collections.abc.Mapping[int, int]):
         (Level.LOW, 1),
         (Word.YES, "yes"),
         (Point(1, 2), {"x": 1, "y": 2}),
+        (os.terminal_size((80, 24)), {"columns": 80, "lines": 24}),
+        ([os.stat_result(range(10))], [list(range(10))]),
+        ([time.gmtime(0)], lambda found: found[0]["tm_year"] == 1970),
+        (Grid((2, 2), [Grid((2,), [1, 2]), Grid((2,), [3, 4])]), [[1, 2], [3, 4]]),
+        ([Grid((), 1.5)], ["[1 ... 4]"]),
         (Node("a", Node("b")), {"name": "a", "next": {"name": "b", "next": None}}),
         (Person(), {"name": "An", "secret": "**********", "born": "2000-01-02"}),
         (RootModel[list[int]]([1]), [1]),
@@ -196,6 +220,15 @@ def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
     """Whatever a function returns, a model reads it as JSON, never with NaN or Infinity, or a lone surrogate in it."""
     found = told(value)
     assert expected(found) if callable(expected) else found == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("a" * 60_000, True), ([["a"]] * 3_000, True), ([1, "a"], False), ({"a": Grid((1,), [1])}, True), (None, False)],
+)
+def test_whether_a_value_takes_long_to_tell(value: Any, *, expected: bool) -> None:
+    """Long texts, many values and arrays, which may hold any number of them, take long."""
+    assert is_long(value) is expected
 
 
 def test_text_stays_as_it_is() -> None:
