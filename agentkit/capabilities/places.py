@@ -22,6 +22,7 @@ from agentkit.llm.configured import Configured, parted
 from agentkit.llm.detect import PROVIDERS, detect, wishes_for, wishes_there
 from agentkit.llm.endpoint import Endpoint, Wishes, shown_url
 from agentkit.llm.providers.openai import SERVICES
+from agentkit.llm.providers.openai_client import provider_of
 from agentkit.memory.session import Session
 from agentkit.redaction import written_redactor
 from agentkit.usage import Price
@@ -157,6 +158,8 @@ def price_told(price: Price) -> str:
 def _named(wishes: Wishes) -> str | None:
     """The provider that the program names; None when it leaves it to the environment."""
     prefix = (wishes.model or "").partition(":")[0].lower()
+    if wishes.client is not None:
+        return provider_of(wishes.client)
     if wishes.provider or prefix in PROVIDERS:
         return (wishes.provider or prefix).lower()
     if wishes.azure_endpoint or wishes.azure_token_provider:
@@ -181,7 +184,7 @@ def _host(endpoint: Endpoint | None, provider: str) -> str | None:
 
 
 def _key(wishes: Wishes, provider: str) -> str | None:
-    if wishes.api_key or wishes.azure_token_provider:
+    if wishes.api_key or wishes.azure_token_provider or wishes.client is not None:
         return GIVEN
     if provider == ENVIRONMENT:
         return ENVIRONMENT

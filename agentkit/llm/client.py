@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from typing import Protocol as TypingProtocol
 
 from agentkit import config
@@ -16,7 +16,7 @@ from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
 from agentkit.llm.configured import Configured, chosen, parted, stripped
 from agentkit.llm.detect import detect, wishes_beside
-from agentkit.llm.endpoint import Endpoint, Protocol, TokenProvider, Wishes
+from agentkit.llm.endpoint import Endpoint, Protocol, TokenProvider, Wishes, read_headers
 from agentkit.llm.providers import Provider
 from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
 from agentkit.llm.quirks import merged
@@ -25,6 +25,9 @@ from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
 from agentkit.tape import ataped, ataped_stream, is_replaying, taped, taped_stream
 from agentkit.usage import Price
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
 
 Prompt = str | Iterable[Message | Mapping[str, Any]]
 """A text, or messages: typed ones or plain dictionaries in the chat format."""
@@ -62,6 +65,9 @@ class LLM(Configured):
         temperature, max_tokens, reasoning_effort: Sent only when set.
         settings: Further parameters, sent as they are.
         price: What the model costs, when you know better than the list of prices.
+        headers: Sent with every request, as gateways want it: `{"X-Team": "blue"}`.
+        client: An `OpenAI` or `AsyncOpenAI` of the openai package that sends the requests, with its own place, key and
+            headers: for Bedrock, Vertex and other ways of signing in, or an HTTP client of your own.
         fallback: Who is asked when this model gives no answer: an LLM, the name of a model, or several in order.
 
     Raises:
@@ -88,30 +94,31 @@ class LLM(Configured):
         reasoning_effort: str | None = None,
         settings: Mapping[str, Any] | None = None,
         price: Price | None = None,
+        headers: Mapping[str, str] | None = None,
+        client: OpenAI | AsyncOpenAI | None = None,
         fallback: LLM | str | Sequence[LLM | str] | None = None,
     ) -> None:
-        key, (model, behind) = stripped(api_key), parted(stripped(model))
+        model, behind = parted(stripped(model))
+        self._settings = _said(settings or {}, temperature, max_tokens, reasoning_effort)
+        self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
+        self._tool_calling, self._price = _checked_tool_calling(tool_calling), price
+        self._fallback = (*behind, *_checked_fallback(fallback))
+        places = {"provider": provider, "base_url": base_url, "azure_endpoint": azure_endpoint}
         self._wishes = Wishes(
-            provider=stripped(provider),
+            **{name: stripped(place) for name, place in places.items()},
             model=model,
-            api_key=Secret(key) if key else None,
-            azure_endpoint=stripped(azure_endpoint),
+            api_key=_secret(stripped(api_key)),
             azure_api_version=stripped(azure_api_version),
             azure_token_provider=azure_token_provider,
-            base_url=stripped(base_url),
             protocol=protocol,
+            headers=read_headers(headers),
+            client=client,
         )
-        own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
-        self._settings = chosen({**own, **(settings or {})})
-        self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
-        self._price = price
-        self._tool_calling = _checked_tool_calling(tool_calling)
-        self._fallback = (*behind, *_checked_fallback(fallback))
-        self._connect()
-        self._link()
+        self._set_up()
 
     def _connect(self) -> None:
         """Decide where the model is; nothing is opened before the first request."""
+        _check_alone(self._wishes)
         behind, known = _named_behind(config.environment())
         is_unsaid = not self._wishes.given() and not self._fallback
         self._behind = behind if is_unsaid else ()
@@ -289,6 +296,26 @@ def _whole_text(response: Response) -> str:
     if not response.text and response.finish_reason == "length":
         raise BadResponse("The answer was cut at its token limit before any text came; allow more max_tokens.")
     return response.text
+
+
+def _said(
+    settings: Mapping[str, Any], temperature: float | None, max_tokens: int | None, reasoning_effort: str | None
+) -> dict[str, Any]:
+    """All settings in one; those that were given by their own name stand first."""
+    own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
+    return chosen({**own, **settings})
+
+
+def _secret(key: str | None) -> Secret | None:
+    return Secret(key) if key else None
+
+
+def _check_alone(wishes: Wishes) -> None:
+    """Raises ConfigError where a client was given, which says where and with what key, and something else says so."""
+    others = wishes.given().keys() - {"client", "model", "protocol"}
+    if wishes.client is not None and others:
+        names = " and ".join(f"{name}=" for name in sorted(others))
+        raise ConfigError(f"{names} beside client=: the client says where requests go and with what; make it so.")
 
 
 def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:

@@ -160,6 +160,9 @@ class Configured(Extraction):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
+        self._set_up()
+
+    def _set_up(self) -> None:
         self._connect()
         self._link()
 

@@ -12,6 +12,7 @@ from agentkit.errors import NoProvider
 from agentkit.llm.endpoint import Endpoint, Wishes
 from agentkit.llm.providers.azure import azure_endpoint
 from agentkit.llm.providers.openai import SERVICES, openai_endpoint, service_endpoint
+from agentkit.llm.providers.openai_client import client_endpoint, provider_of
 from agentkit.llm.sources import Sources
 
 Values = Mapping[str, Any]
@@ -46,21 +47,23 @@ def _named_by(name: str) -> Callable[[Values], str | None]:
     return lambda values: values[name].strip().lower()
 
 
-def _prefix_of(name: str, url: str) -> Callable[[Values], str | None]:
+def _prefix_of(name: str, *places: str) -> Callable[[Values], str | None]:
     """The prefix of a model's name. Beside a base URL, `mistral:7b` and `offline` are names of that server's."""
 
     def prefix(values: Values) -> str | None:
         found = _prefix(values[name])
         is_hosted = found is not None and found in SERVICES and bool(SERVICES[found].key_variable)
-        return None if url in values and (is_hosted or ":" not in values[name]) else found
+        is_placed = any(place in values for place in places)
+        return None if is_placed and (is_hosted or ":" not in values[name]) else found
 
     return prefix
 
 
-_PREFIX_OF_MODEL = _prefix_of("model=", "base_url=")
+_PREFIX_OF_MODEL = _prefix_of("model=", "base_url=", "client=")
 
 _ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
     # the arguments (with =) or variables that must all be set, and the provider that they name
+    (("client=",), lambda values: provider_of(values["client="])),
     (("provider=",), _named_by("provider=")),
     (("model=",), _PREFIX_OF_MODEL),
     (("azure_endpoint=",), lambda _: "azure"),
@@ -105,7 +108,7 @@ def detect(wishes: Wishes, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple
     if provider not in PROVIDERS:
         raise NoProvider(_unknown(provider, deciding[0]))
     sources = Sources(_with_model_of(provider, deciding[0], values))
-    endpoint = PROVIDERS[provider](sources)
+    endpoint = client_endpoint(sources) if wishes.client is not None else PROVIDERS[provider](sources)
     return endpoint, " and ".join(deciding), tuple(_ignored(voices, sources, values))
 
 
@@ -139,7 +142,7 @@ def wishes_instead(name: str, first: Wishes, provider: str) -> Wishes:
     named = None if first.provider else _PREFIX_OF_MODEL(_values(other))
     if named is None:
         return wishes_there(name, first)
-    return other if first.base_url or named == provider else Wishes(model=name)
+    return other if first.base_url or first.client or named == provider else Wishes(model=name)
 
 
 def _values(wishes: Wishes) -> dict[str, Any]:

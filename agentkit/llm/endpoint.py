@@ -18,6 +18,13 @@ TokenProvider = Callable[[], str]
 
 _PASTED_PATHS = ("/chat/completions", "/responses")
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[ \t]*[!-~][ \t!-~]*")
+_OWN_HEADERS = frozenset(
+    ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
+)
+_LEAST_KEY_CHARS = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
@@ -31,6 +38,8 @@ class Wishes:
     azure_token_provider: TokenProvider | None = field(default=None, repr=False)
     base_url: str | None = field(default=None, repr=False)
     protocol: Protocol | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client: Any = field(default=None, repr=False)
 
     def given(self) -> dict[str, Any]:
         """The wishes that were made, by name."""
@@ -43,8 +52,10 @@ class Endpoint:
 
     The credential is `token_provider`, or `api_key`: sent in the header `key_header`, as a bearer token when that
     is None. With neither, no credential is sent. User and password in the base URL come before a bearer token.
-    `query` is sent with every request. `strict` says that the server enforces schemas, `is_openai` that it is
-    OpenAI's own, which is told the account's organization and project.
+    `query` and `headers` are sent with every request, these in the place of what would be sent under their names.
+    Where there is a `client`, it sends, with a credential and headers of its own, told here so that no text shows them.
+    `strict` says that the server enforces schemas, `is_openai` that it is OpenAI's own, which is told the account's
+    organization and project.
 
     Raises ConfigError for an unknown protocol, or a key that no HTTP header can carry.
     """
@@ -58,6 +69,8 @@ class Endpoint:
     token_provider: TokenProvider | None = field(default=None, repr=False)
     api_version: str | None = None
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client: Any = field(default=None, repr=False)
     strict: bool = False
     is_openai: bool = False
 
@@ -97,6 +110,7 @@ class Endpoint:
         if self.api_key:
             yield self.api_key.reveal()
         yield from self.query.values()
+        yield from filter(_may_be_secret, (value.split()[-1] for value in self.headers.values()))
         yield self.authorization.removeprefix("Basic ")
         user, _, password = self._user_and_password()
         yield from (password or user, unquote(password or user))
@@ -147,6 +161,30 @@ class Description:
 def is_header_text(text: str) -> bool:
     """Whether an HTTP header can carry `text`."""
     return bool(re.fullmatch(r"[!-~]+", text))
+
+
+def read_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Headers of the user's for every request. Raises ConfigError for what HTTP cannot carry or we must say ourselves.
+
+    The text names the header and shows no value, which may be secret.
+    """
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise ConfigError(f"headers= takes names and texts, as in {{'X-Team': 'blue'}}. Got {type(headers).__name__}.")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            raise ConfigError(f"headers= has {name!r:.40}, which is no header's name; names are like 'X-Team'.")
+        if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
+            raise ConfigError(f"headers= has no text of one line, in ASCII, for {name!r}.")
+        if name.lower() in _OWN_HEADERS:
+            raise ConfigError(f"headers= cannot set {name!r}: what is sent decides it.")
+    return {name: value.strip() for name, value in headers.items()}
+
+
+def _may_be_secret(word: str) -> bool:
+    """Whether the last word of a header is long enough to be a key; a short one would be found in other words."""
+    return len(word) >= _LEAST_KEY_CHARS
 
 
 def read_url(url: str) -> tuple[str, dict[str, str]]:

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
 from contextlib import aclosing, closing
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 import httpx2
@@ -23,6 +23,9 @@ from agentkit.llm.http.connections import Connections, awaiting, blocking
 from agentkit.llm.http.lanes import Lanes
 from agentkit.llm.http.pauses import Tries
 from agentkit.llm.http.translation import Translation
+
+if TYPE_CHECKING:
+    from agentkit.llm.http.lent import Lent
 
 
 class Progress(Protocol):
@@ -62,7 +65,7 @@ class Transport:
         self.max_retries, self._endpoint = max_retries, endpoint
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
-        self._connections: Connections | None = None
+        self._connections: Connections | Lent | None = None
         self._close_connections: Callable[[], object] = _nothing
         self._kept: dict[asyncio.AbstractEventLoop, _Kept] = {}
         self._addresses: dict[str, _Address] = {}
@@ -199,7 +202,9 @@ class Transport:
             headers[endpoint.key_header], bearer = key, ""
         if authorization := endpoint.authorization or bearer:
             headers["Authorization"] = authorization
-        return headers | _account() if endpoint.is_openai else headers
+        headers |= _account() if endpoint.is_openai else {}
+        given = {name.lower() for name in endpoint.headers}
+        return {name: value for name, value in headers.items() if name.lower() not in given} | dict(endpoint.headers)
 
     def _bounded(self, response: httpx2.Response) -> httpx2.Response:
         """The answer, of which only so much may come; its text is UTF-8, whatever charset it names."""
@@ -207,11 +212,11 @@ class Transport:
         Bounded.bind(response, self.where, self.timeout_seconds)
         return response
 
-    def _blocking(self) -> Connections:
+    def _blocking(self) -> Connections | Lent:
         """The connections of this process."""
         with self._own_lock():
             if self._connections is None:
-                self._connections = blocking(self._endpoint.base_url)
+                self._connections = blocking(self._endpoint)
                 self._close_connections = weakref.finalize(self, _close_in, os.getpid(), self._connections)
             return self._connections
 
@@ -222,12 +227,12 @@ class Transport:
             self._connections, self._close_connections = None, _nothing
         return self._lock
 
-    async def _awaiting(self) -> Lanes:
+    async def _awaiting(self) -> Lanes | Lent:
         """The connections of the running event loop, which no other loop could use; closed when the loop ends."""
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
             self._forget_ended_loops()
-            lanes = awaiting(self._endpoint.base_url)
+            lanes = awaiting(self._endpoint)
             keeper = _keep(lanes)
             await anext(keeper)
             self._kept[loop] = _Kept(lanes, keeper, weakref.finalize(self, _let_go, loop, keeper))
@@ -266,7 +271,7 @@ class _Address(NamedTuple):
 class _Kept(NamedTuple):
     """The connections of one event loop, the generator that closes them, and what does when nobody holds them."""
 
-    lanes: Lanes
+    lanes: Lanes | Lent
     keeper: AsyncGenerator[None]
     let_go: weakref.finalize[[asyncio.AbstractEventLoop, AsyncGenerator[None]], Transport]
 
@@ -321,7 +326,7 @@ def _is_framed(response: httpx2.Response) -> bool:
     return "content-length" in response.headers or "transfer-encoding" in response.headers
 
 
-async def _keep(lanes: Lanes) -> AsyncGenerator[None]:
+async def _keep(lanes: Lanes | Lent) -> AsyncGenerator[None]:
     """Closes connections when it is closed itself, as every event loop does to its generators when it shuts down."""
     try:
         yield
@@ -339,7 +344,7 @@ def _close_on(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> 
     loop.create_task(keeper.aclose())
 
 
-def _close_in(process: int, connections: Connections) -> None:
+def _close_in(process: int, connections: Connections | Lent) -> None:
     """Close connections in the process that made them; they are not a forked child's to close."""
     if process == os.getpid():
         connections.close()

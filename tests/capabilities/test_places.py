@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from openai import OpenAI
 
 from agentkit import LLM, Session
 from agentkit.capabilities.places import command_told, folder_told, model_facts, session_told, url_told
@@ -102,8 +103,12 @@ def of_model(monkeypatch):
             {"azure_token_provider": lambda: "token", "azure_endpoint": "https://our.openai.azure.com"},
             ("our.openai.azure.com", "given by the program", "environment", "azure"),
         ),
+        (
+            {"client": OpenAI(api_key=TOLD_KEY, base_url="https://gate.example.com/v1"), "model": "m"},
+            ("gate.example.com", "given by the program", "m", "openai"),
+        ),
     ],
-    ids=["nothing", "model", "provider", "key", "service", "local", "base-url", "azure", "token"],
+    ids=["nothing", "model", "provider", "key", "service", "local", "base-url", "azure", "token", "client"],
 )
 def test_models(of_model, options, told):
     """Of a model it is told what the program says, whatever the environment adds, and of its key only the name."""

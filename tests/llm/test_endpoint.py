@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.config import Secret
 from agentkit.errors import ConfigError
-from agentkit.llm.endpoint import Description, Endpoint, Wishes, is_header_text, read_url, shown_url
+from agentkit.llm.endpoint import Description, Endpoint, Wishes, is_header_text, read_headers, read_url, shown_url
 
 PASSWORD_URL = "https://someone:pass-word@host.example:8443/v1"
 
@@ -144,3 +144,44 @@ def test_a_description_is_one_line_a_fact():
         "ignored      OPENAI_API_KEY (names openai; provider= decides first)",
         "adjusted     temperature is left out",
     ]
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"X-Team": " blue "}, {"HTTP-Referer": "https://me.example/"}, {"x": "a b\tc"}]
+)
+def test_headers_of_ones_own(headers):
+    """Headers are taken as they are, without blanks around."""
+    assert read_headers(headers) == {name: value.strip() for name, value in headers.items()}
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        ("X-Team: blue", "names and texts"),
+        ([("X-Team", "blue")], "names and texts"),
+        ({"X Team": "blue"}, "'X Team', which is no header's name"),
+        ({"": "blue"}, "'', which is no header's name"),
+        ({3: "blue"}, "3, which is no header's name"),
+        ({"X-Team\r\nX-Other": "blue"}, "no header's name"),
+        ({"X-Team": "s3cret\r\nX-Other: 1"}, "no text of one line, in ASCII, for 'X-Team'"),
+        ({"X-Team": "s3cret\n"}, "no text of one line"),
+        ({"X-Team": "s3crét"}, "no text of one line"),
+        ({"X-Team": ""}, "no text of one line"),
+        ({"X-Team": None}, "no text of one line"),
+        ({"Host": "elsewhere.example"}, "cannot set 'Host'"),
+        ({"content-LENGTH": "3"}, "cannot set 'content-LENGTH'"),
+    ],
+)
+def test_what_is_no_header(headers, told):
+    """What HTTP cannot carry, or what would change how a request is read, is refused without showing a value."""
+    with pytest.raises(ConfigError, match=told) as caught:
+        read_headers(headers)
+    assert "s3c" not in str(caught.value)
+
+
+def test_values_of_headers_are_scrubbed():
+    """The last word of a header's value may be a key, and is scrubbed unless it is short or public anyway."""
+    headers = {"X-Key": "Token gate-0123", "X-Team": "blue", "X-Model": "qwen-plus"}
+    endpoint = Endpoint(provider="openai", model="qwen-plus", base_url="http://h/v1", headers=headers)
+    assert endpoint.scrub("Token gate-0123, blue, qwen-plus") == "Token ***, blue, qwen-plus"
+    assert "gate" not in repr(endpoint)

@@ -411,6 +411,33 @@ def test_a_public_word_as_key_does_not_garble_errors():
         LLM(model="ollama:m", base_url=server.base_url, api_key="m", max_retries=0).chat("Hi")
 
 
+@pytest.mark.parametrize(
+    ("options", "name", "expected"),
+    [
+        ({}, "x-team", "blue"),
+        ({"api_key": KEY}, "authorization", f"Bearer {KEY}"),
+        ({"api_key": KEY, "headers": {"authorization": "Gate 1"}}, "authorization", "Gate 1"),
+        ({"headers": {"USER-AGENT": "desk"}}, "user-agent", "desk"),
+    ],
+)
+def test_headers_of_the_user_are_sent(ask, options, name, expected):
+    """Headers of the user's own go with each request, once, in the place of ours of the same name."""
+    with FakeServer("Hi") as server:
+        ask(connect(server, **{"headers": {"X-Team": "blue"}, **options}))
+        [sent] = server.requests
+    assert sent.headers[name] == expected
+
+
+def test_headers_stay_with_their_place():
+    """Another model at the same place gets the headers, too, and a fallback elsewhere does not."""
+    with FakeServer("Hi", "Hi") as server:
+        llm = connect(server, headers={"X-Team": "blue"}, fallback=["second", "ollama:third"])
+        assert llm.with_model("other").chat("Hi") == "Hi"
+        assert llm.with_settings(temperature=0).chat("Hi") == "Hi"
+        assert [sent.headers["x-team"] for sent in server.requests] == ["blue", "blue"]
+    assert [each.wishes.headers for each in llm.fallbacks] == [{"X-Team": "blue"}, {}]
+
+
 def headers_of(asked, *names):
     """Some headers of a request."""
     return {name: asked.headers[name] for name in names if name in asked.headers}

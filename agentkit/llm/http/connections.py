@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from ipaddress import ip_address, ip_network
 from ssl import SSLContext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -15,8 +15,12 @@ import httpx2
 
 from agentkit.config import environment
 from agentkit.errors import ConfigError
+from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.http.lanes import Lanes
 from agentkit.llm.wire.failures import ended
+
+if TYPE_CHECKING:
+    from agentkit.llm.http.lent import Lent
 
 _MOST_CONNECTIONS = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -43,14 +47,25 @@ class Connections(httpx2.HTTPTransport):
         super().close()
 
 
-def blocking(base_url: str) -> Connections:
+def blocking(endpoint: Endpoint) -> Connections | Lent:
     """Connections to a server for all threads. Raises ConfigError when the environment keeps them from being made."""
-    return _set_up(lambda: Connections(limits=_MOST_CONNECTIONS, **_options(base_url)))
+    if endpoint.client is not None:
+        return _lent(endpoint)
+    return _set_up(lambda: Connections(limits=_MOST_CONNECTIONS, **_options(endpoint.base_url)))
 
 
-def awaiting(base_url: str) -> Lanes:
+def awaiting(endpoint: Endpoint) -> Lanes | Lent:
     """The same for one event loop."""
-    return _set_up(lambda: Lanes(partial(httpx2.AsyncHTTPTransport, **_options(base_url))))
+    if endpoint.client is not None:
+        return _lent(endpoint)
+    return _set_up(lambda: Lanes(partial(httpx2.AsyncHTTPTransport, **_options(endpoint.base_url))))
+
+
+def _lent(endpoint: Endpoint) -> Lent:
+    """The client that the user has given; its package is loaded for nobody else."""
+    from agentkit.llm.http.lent import Lent
+
+    return Lent(endpoint.client)
 
 
 def _options(base_url: str) -> dict[str, Any]:

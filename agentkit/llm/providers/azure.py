@@ -44,6 +44,7 @@ def azure_endpoint(sources: Sources) -> Endpoint:
         token_provider=token_provider,
         api_version=version,
         query=query if version == "v1" else {**query, "api-version": version},
+        headers=sources.value("headers=") or {},
         strict=is_v1,
     )
 

@@ -45,8 +45,8 @@ def openai_endpoint(sources: Sources) -> Endpoint:
     """
     base_url, query = read_url(sources.value("base_url=", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL") or _OPENAI_URL)
     api_key = sources.secret("api_key=", "OPENAI_API_KEY")
-    is_openai = _is_openai(base_url)
-    if is_openai and api_key is None:
+    is_own = is_openai(base_url)
+    if is_own and api_key is None:
         raise NoProvider(
             "No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=. Other ways: "
             "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT; or provider='offline', which needs no key."
@@ -55,11 +55,12 @@ def openai_endpoint(sources: Sources) -> Endpoint:
         provider="openai",
         model=sources.value("model=", "AGENTKIT_MODEL", "OPENAI_MODEL") or DEFAULT_MODEL,
         base_url=base_url,
-        protocol=sources.value("protocol=") or ("responses" if is_openai else "chat"),
+        protocol=sources.value("protocol=") or ("responses" if is_own else "chat"),
         api_key=api_key,
         query=query,
-        strict=is_openai,
-        is_openai=is_openai,
+        headers=sources.value("headers=") or {},
+        strict=is_own,
+        is_openai=is_own,
     )
 
 
@@ -84,10 +85,11 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
         protocol=sources.value("protocol=") or "chat",
         api_key=api_key,
         query=query,
+        headers=sources.value("headers=") or {},
     )
 
 
-def _is_openai(base_url: str) -> bool:
+def is_openai(base_url: str) -> bool:
     """Whether a base URL is OpenAI's own; its regions have hosts of their own, such as eu.api.openai.com."""
     host = urlsplit(base_url).hostname or ""
     return f".{host}".endswith(".api.openai.com")

@@ -1,0 +1,191 @@
+"""How do requests go over a client of the openai package that the user made?"""
+
+import asyncio
+import gc
+import socket
+from functools import partial
+
+import openai
+import pytest
+
+from agentkit import Agent
+from agentkit.errors import BadResponse, ConfigError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.client import LLM
+from agentkit.testing import FakeServer, call, drop, fail, raw, say
+
+KEY = "sk-test-0123456789"
+OWN = {"api_key": KEY, "default_headers": {"X-Team": "blue-or-green"}}
+OPTIONS = {"model": "m", "max_retries": 0}
+
+
+def complete(llm):
+    """The response in one piece."""
+    return llm.complete("Hi")
+
+
+def stream(llm):
+    """The response in pieces."""
+    return [*llm.stream("Hi")][-1].response
+
+
+async def acomplete(llm):
+    """The response in one piece, awaited."""
+    return await llm.acomplete("Hi")
+
+
+async def astream(llm):
+    """The response in pieces, awaited."""
+    return [event async for event in llm.astream("Hi")][-1].response
+
+
+def over_blocking(way, base_url, **options):
+    """The response over an OpenAI, which can be awaited, too."""
+    with openai.OpenAI(base_url=base_url, **OWN) as client:
+        response = way(LLM(client=client, **OPTIONS | options))
+        return asyncio.run(response) if way in (acomplete, astream) else response
+
+
+def over_awaiting(way, base_url, **options):
+    """The response over an AsyncOpenAI."""
+
+    async def answer():
+        async with openai.AsyncOpenAI(base_url=base_url, **OWN) as client:
+            return await way(LLM(client=client, **OPTIONS | options))
+
+    return asyncio.run(answer())
+
+
+OVER_BLOCKING = [pytest.param(partial(over_blocking, way), id=way.__name__) for way in (complete, stream)]
+IN_THREADS = [
+    pytest.param(partial(over_blocking, way), id=f"{way.__name__} in threads") for way in (acomplete, astream)
+]
+OVER_AWAITING = [pytest.param(partial(over_awaiting, way), id=way.__name__) for way in (acomplete, astream)]
+
+
+@pytest.fixture(params=[*OVER_BLOCKING, *IN_THREADS, *OVER_AWAITING])
+def lend(request):
+    """Asks over a client of either kind at a base URL, in every way that it can be asked."""
+    return request.param
+
+
+def test_the_client_sends(lend):
+    """What is asked goes to the client's place with its key and headers, once, and comes back as ever."""
+    with FakeServer(say("Hello")) as server:
+        response = lend(server.base_url)
+        [sent] = server.requests
+    assert (response.text, response.usage.requests) == ("Hello", 1)
+    assert (sent.headers["authorization"], sent.headers["x-team"]) == (f"Bearer {KEY}", "blue-or-green")
+    assert sent.json["messages"] == [{"role": "user", "content": "Hi"}]
+
+
+REFUSALS = {
+    "401": (fail(401, "Wrong key"), Unauthorized, "401: Wrong key"),
+    "429": (fail(429, "Slow down"), RateLimited, "429: Slow down"),
+    "400": (fail(400, "No such parameter", code="bad"), Rejected, "400: No such parameter"),
+    "500": (fail(500, "Boom"), Unreachable, "500: Boom"),
+    "a redirect": (raw("", status=307, headers={"Location": "http://127.0.0.1:1/v1"}), BadResponse, "redirects to"),
+    "a drop": (drop(), Unreachable, "broke: "),
+    "no JSON": (raw("<p>Hello</p>", content_type="text/html"), BadResponse, "no JSON"),
+}
+
+
+@pytest.mark.parametrize(("line", "kind", "told"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals_are_ours(lend, line, kind, told):
+    """What a server refuses is the same error as over our own connections, asked for once, with the place in it."""
+    with FakeServer(line) as server, pytest.raises(kind, match=told):
+        lend(server.base_url)
+    assert len(server.requests) == 1
+
+
+def test_a_request_is_sent_again(lend):
+    """When to ask again is decided by the LLM, not by the client as well, and what may be charged is counted."""
+    with FakeServer(fail(503, headers={"Retry-After-Ms": "1"}), fail(503, "Boom"), "Hi") as server:
+        with pytest.raises(Unreachable, match="Boom"):
+            lend(server.base_url, max_retries=1)
+        assert len(server.requests) == 2
+        assert lend(server.base_url, max_retries=1).text == "Hi"
+
+
+def test_a_key_that_is_quoted_is_not_told(lend):
+    """What the client sends to sign in is in no error, however the server quotes it."""
+
+    def echo(asked):
+        return fail(418, f"You sent {asked.headers}")
+
+    with FakeServer(echo) as server, pytest.raises(Rejected, match="You sent") as caught:
+        lend(server.base_url)
+    assert KEY not in str(caught.value)
+    assert "blue-or-green" not in str(caught.value)
+
+
+def test_nobody_listens(lend):
+    """An address where nobody listens is told, with what helps."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    with pytest.raises(Unreachable, match=f"Cannot reach openai at {address}: .*running"):
+        lend(address)
+
+
+def test_a_server_that_is_slow(lend):
+    """How long an answer may take is what the LLM says, whatever the client's own patience."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        with pytest.raises(Unreachable, match=r"within 0\.2 seconds"):
+            lend(address, timeout_seconds=0.2)
+
+
+def test_an_address_beyond_the_root(ask):
+    """A dated resource of Azure is asked for the deployment's path, with the version that its client was made with."""
+    with FakeServer("Hello") as server:
+        root = server.base_url.removesuffix("/v1")
+        with openai.AzureOpenAI(api_key=KEY, azure_endpoint=root, api_version="2024-10-21") as client:
+            assert ask(LLM(client=client, model="our model")).text == "Hello"
+        [sent] = server.requests
+    assert sent.path == "/openai/deployments/our model/chat/completions"
+    assert (sent.query, sent.headers["api-key"]) == ({"api-version": "2024-10-21"}, KEY)
+
+
+def test_an_agent_uses_it():
+    """An agent's run, tools and all, goes over the client, blocking and awaiting."""
+
+    def double(number: int) -> int:
+        """Twice a number."""
+        return 2 * number
+
+    script = (call("double", number=21), "It is 42.")
+    with FakeServer(*script, *script) as server:
+        agent = Agent(
+            "clerk", [double], llm=LLM(client=openai.OpenAI(api_key=KEY, base_url=server.base_url), model="m")
+        )
+        assert agent("Double 21").endswith("42.")
+        assert asyncio.run(agent.arun("Double 21")).output == "It is 42."
+
+
+def test_an_awaiting_client_is_not_blocked_on():
+    """A client that awaits cannot be asked without awaiting, and the error says what can."""
+    with pytest.raises(ConfigError, match=r"was given an AsyncOpenAI.*client=OpenAI"):
+        LLM(client=openai.AsyncOpenAI(api_key=KEY), model="m").complete("Hi")
+
+
+def test_a_client_without_a_credential(ask):
+    """A client that cannot say who it is, is told with its own words."""
+
+    def refuse():
+        raise LookupError("no token today")
+
+    with pytest.raises(Unauthorized, match="could not send: LookupError: no token today"):
+        ask(LLM(client=openai.OpenAI(api_key=refuse, base_url="http://127.0.0.1:9/v1"), model="m", max_retries=0))
+
+
+def test_the_client_stays_open():
+    """To close an LLM, or to forget it, leaves the user's client as it is."""
+    with FakeServer("One", "Two") as server:
+        client = openai.OpenAI(api_key=KEY, base_url=server.base_url)
+        llm = LLM(client=client, model="m")
+        llm.chat("Hi")
+        llm.close()
+        del llm
+        gc.collect()
+        assert not client.is_closed()
+        assert LLM(client=client, model="m").chat("Hi") == "Two"
+        client.close()
