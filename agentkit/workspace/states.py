@@ -172,12 +172,17 @@ def _hunks(old: str, new: str) -> Iterator[str]:
     head = max(_same(before, after) - _CONTEXT, 0)
     before, after = before[head:], after[head:]
     tail = max(_same(before[::-1], after[::-1]) - _CONTEXT, 0)
+    beyond = before[len(before) - tail :][:_CONTEXT]
     before, after = before[: len(before) - tail], after[: len(after) - tail]
-    groups: Iterable[list[tuple[str, int, int, int, int]]] = [[("replace", 0, len(before), 0, len(after))]]
+    groups: list[list[tuple[str, int, int, int, int]]] = [[("replace", 0, len(before), 0, len(after))]]
     if max(len(before), len(after)) <= _MOST_LINES:
         import difflib
 
-        groups = map(list, difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))
+        groups = [*map(list, difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))]
+    if groups and groups[-1][-1][0] != "equal":  # what ends with a change is taken for the end of the file
+        old_last, new_last = len(before), len(after)
+        groups[-1].append(("equal", old_last, old_last + len(beyond), new_last, new_last + len(beyond)))
+        before += beyond
     for group in groups:
         (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = group[0], group[-1]
         yield f"@@ -{_range(old_start + head, old_end + head)} +{_range(new_start + head, new_end + head)} @@\n"

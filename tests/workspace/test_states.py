@@ -4,7 +4,7 @@ import subprocess
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, net, unified
@@ -34,6 +34,8 @@ NAMES = st.sampled_from(["f.txt", "a b.txt", 'quo"te.txt', "é.txt"])
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(old=TEXTS, new=TEXTS, path=NAMES)
+@example(old="x\nx\nx\n\nx", new="x\nx\nx\nx\n\nx", path="f.txt")
+@example(old="t\n" * 9, new="y\n" + "t\n" * 10, path="f.txt")
 def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
     """The diff of any two texts turns one into the other when git applies it."""
     tmp_path = tmp_path_factory.mktemp("diff")
