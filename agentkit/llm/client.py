@@ -301,7 +301,7 @@ def _whole_text(response: Response) -> str:
 def _said(
     settings: Mapping[str, Any], temperature: float | None, max_tokens: int | None, reasoning_effort: str | None
 ) -> dict[str, Any]:
-    """All settings in one; those that were given by their own name stand first."""
+    """All settings in one: `settings` may say otherwise than an argument of its own does."""
     own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
     return chosen({**own, **settings})
 

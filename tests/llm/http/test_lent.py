@@ -7,6 +7,7 @@ from functools import partial
 
 import openai
 import pytest
+from openai.providers import bedrock, vertex
 
 from agentkit import Agent
 from agentkit.errors import BadResponse, ConfigError, RateLimited, Rejected, Unauthorized, Unreachable
@@ -143,6 +144,21 @@ def test_an_address_beyond_the_root(ask):
         [sent] = server.requests
     assert sent.path == "/openai/deployments/our model/chat/completions"
     assert (sent.query, sent.headers["api-key"]) == ({"api-version": "2024-10-21"}, KEY)
+
+
+CLOUDS = {
+    "Bedrock": lambda url: bedrock(base_url=url, api_key=KEY),
+    "Vertex": lambda url: vertex(base_url=url, token_provider=lambda: KEY),
+}
+
+
+@pytest.mark.parametrize("provider", CLOUDS.values(), ids=CLOUDS)
+def test_clouds_that_sign_in_their_own_way(ask, provider):
+    """What the package can do to sign in at other clouds, it does for us."""
+    with FakeServer("Hello") as server, openai.OpenAI(provider=provider(server.base_url)) as client:
+        assert ask(LLM(client=client, model="m", protocol="responses")).text == "Hello"
+        [sent] = server.requests
+    assert (sent.path, sent.headers["authorization"]) == ("/v1/responses", f"Bearer {KEY}")
 
 
 def test_an_agent_uses_it():
