@@ -62,6 +62,13 @@ class Scenario:
 LIBRARIES = (
     Library("openai", "floor", "floors.openai_typed", "import openai", "from openai import OpenAI"),
     Library("openai post", "floor", "floors.openai_post"),
+    Library(
+        "agentkit lent",
+        "floor",
+        "floors.lent_client",
+        "",
+        "from openai import OpenAI; from agentkit import Agent, LLM",
+    ),
     Library("httpx2", "floor", "floors.httpx2_client", "import httpx2", "import httpx2"),
     Library("http.client", "floor", "floors.http_client", "import http.client", "import http.client, json"),
     Library("raw socket", "floor", "floors.raw_socket", "import socket", "import socket, json"),

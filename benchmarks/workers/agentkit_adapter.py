@@ -12,15 +12,15 @@ from agentkit import LLM, Agent, Limits, Tool
 LIMITS = Limits(iterations=MOST_TURNS, tool_calls=None, repeated_calls=None)
 
 
-def agent_at(url: str, functions: Sequence[Function]) -> Agent[str]:
+def agent_at(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Agent[str]:
     """An agent whose model the server plays."""
-    llm = LLM("openai", model=MODEL, api_key=KEY, base_url=url)
+    llm = llm or LLM("openai", model=MODEL, api_key=KEY, base_url=url)
     return Agent("measured", list(functions), INSTRUCTION, llm=llm, limits=LIMITS)
 
 
-def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
+def ask(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Callable[[], str]:
     """One run of an agent."""
-    agent = agent_at(url, functions)
+    agent = agent_at(url, functions, llm)
 
     def asked() -> str:
         agent.reset()
@@ -29,9 +29,9 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
     return asked
 
 
-def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
+def aask(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Callable[[], Awaitable[str]]:
     """One run, awaiting; runs at the same time have an agent each, and share the LLM and the tools."""
-    llm = LLM("openai", model=MODEL, api_key=KEY, base_url=url)
+    llm = llm or LLM("openai", model=MODEL, api_key=KEY, base_url=url)
     tools = [Tool(function) for function in functions]
 
     async def asked() -> str:
@@ -42,11 +42,11 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
     return asked
 
 
-def recall(url: str, history: list[Message]) -> Callable[[], str]:
+def recall(url: str, history: list[Message], llm: LLM | None = None) -> Callable[[], str]:
     """One question more in a long conversation, which grows by it."""
     from agentkit.messages import AssistantMessage, UserMessage
 
-    agent = agent_at(url, ())
+    agent = agent_at(url, (), llm)
     kinds = {"user": UserMessage, "assistant": AssistantMessage}
     agent.session.append([kinds[message["role"]](message["content"]) for message in history])
     return lambda: agent(PROMPT)
@@ -64,11 +64,11 @@ def respond(url: str) -> Callable[[], str]:
     return asked
 
 
-def stream(url: str) -> Callable[[], int]:
+def stream(url: str, llm: LLM | None = None) -> Callable[[], int]:
     """One run whose deltas are counted."""
     from agentkit.events import TextDelta
 
-    agent = agent_at(url, ())
+    agent = agent_at(url, (), llm)
 
     def counted() -> int:
         agent.reset()
