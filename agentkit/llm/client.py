@@ -14,10 +14,10 @@ from agentkit import config
 from agentkit.config import Secret
 from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
+from agentkit.llm import providers
 from agentkit.llm.configured import Configured, chosen, parted, stripped
 from agentkit.llm.detect import detect, wishes_beside
 from agentkit.llm.endpoint import Endpoint, Protocol, TokenProvider, Wishes, read_headers
-from agentkit.llm.providers import Provider
 from agentkit.llm.providers.absent import AbsentModel, absent_endpoint
 from agentkit.llm.quirks import merged
 from agentkit.llm.text_protocol.retelling import Retelling, ToolCalling
@@ -228,18 +228,15 @@ class LLM(Configured):
 
     def prepare(self) -> None:
         """Load the client now, and not with the first request. Nothing is sent."""
-        if prepare := getattr(self._provider, "prepare", None):
-            prepare()
+        providers.prepare(self._provider)
 
     def close(self) -> None:
         """Close what the blocking methods opened. The LLM stays usable."""
-        if close := getattr(self._provider, "close", None):
-            close()
+        providers.close(self._provider)
 
     async def aclose(self) -> None:
         """Close what the awaiting methods opened on the running event loop. The LLM stays usable."""
-        if aclose := getattr(self._provider, "aclose", None):
-            await aclose()
+        await providers.aclose(self._provider)
 
     def request_of(
         self,
@@ -280,7 +277,7 @@ def _spec(tool: ToolSpec | HasSpec) -> ToolSpec:
     raise ConfigError(f"tools= takes tools, as from Tool(function), and no {type(tool).__name__}. {hint}")
 
 
-def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> Provider:
+def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> providers.Provider:
     """What answers for an endpoint; imported when chosen."""
     if endpoint.provider == "offline":
         from agentkit.llm.providers.offline.model import OfflineModel

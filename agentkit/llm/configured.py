@@ -12,7 +12,7 @@ from agentkit.llm.detect import wishes_instead
 from agentkit.llm.endpoint import Description, Endpoint, Wishes
 from agentkit.llm.extraction import Extraction
 from agentkit.llm.prices import tariff_of
-from agentkit.llm.providers import Provider
+from agentkit.llm.providers import Provider, adjustments_of
 from agentkit.llm.quirks import LIMITS, merged
 from agentkit.usage import Price, Tariff
 
@@ -133,7 +133,7 @@ class Configured(Extraction):
             api_version=endpoint.api_version,
             decided_by=self._decided_by,
             ignored=self._ignored,
-            adjustments=getattr(self._provider, "adjustments", ()),
+            adjustments=adjustments_of(self._provider),
             fallbacks=tuple(each.describe() for each in self._fallbacks),
             away=self._chain.away if self._fallbacks else (),
         )

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from agentkit.errors import ModelError
 from agentkit.events import Event, ResponseReceived
+from agentkit.llm import providers
 from agentkit.llm.chain.failing import goes_on, missed, told_together
 from agentkit.llm.chain.members import Member, told_apart
-from agentkit.llm.providers import Provider, in_haste
 from agentkit.messages import Missed, Request, Response
 from agentkit.usage import NO_USAGE
 
@@ -34,7 +34,7 @@ class Chain:
     @property
     def adjustments(self) -> tuple[str, ...]:
         """What the first is sent differently because its server refused it otherwise."""
-        return getattr(self.members[0].provider, "adjustments", ())
+        return providers.adjustments_of(self.members[0].provider)
 
     @property
     def away(self) -> tuple[str, ...]:
@@ -48,20 +48,17 @@ class Chain:
 
     def prepare(self) -> None:
         """Load what the blocking methods of the first need. Nothing is sent."""
-        if prepare := getattr(self.members[0].provider, "prepare", None):
-            prepare()
+        providers.prepare(self.members[0].provider)
 
     def close(self) -> None:
         """Close what the blocking methods opened."""
         for member in self.members:
-            if close := getattr(member.provider, "close", None):
-                close()
+            providers.close(member.provider)
 
     async def aclose(self) -> None:
         """Close what the awaiting methods opened on the running event loop."""
         for member in self.members:
-            if aclose := getattr(member.provider, "aclose", None):
-                await aclose()
+            await providers.aclose(member.provider)
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
@@ -89,7 +86,7 @@ class Chain:
         asked = next(asking)
         while True:
             try:
-                with closing(_delegated(asked.provider.stream(asked.request))) as events:
+                with closing(providers.streamed(asked.provider, asked.request)) as events:
                     for event in events:
                         yield asked.event(event)
             except ModelError as error:
@@ -155,7 +152,7 @@ class _Asked:
     """A model that is asked: what answers for it, what it is sent, and how its answer is told."""
 
     def __init__(self, member: Member, request: Request, all_missed: tuple[Missed, ...], *, is_hasty: bool) -> None:
-        self.provider: Provider = in_haste(member.provider) if is_hasty else member.provider
+        self.provider: providers.Provider = providers.in_haste(member.provider) if is_hasty else member.provider
         self.request = member.sent(request)
         self.has_begun = False
         self._absence, self._missed = member.absence, all_missed
@@ -172,8 +169,3 @@ class _Asked:
         """The event, told by a model that stays with the request from now on."""
         self.has_begun = True
         return ResponseReceived(self.response(event.response)) if isinstance(event, ResponseReceived) else event
-
-
-def _delegated(events: Iterator[Event]) -> Generator[Event]:
-    """The same events from a generator, which closes them with itself."""
-    yield from events

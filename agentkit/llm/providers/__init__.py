@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
     from agentkit.events import Event
     from agentkit.messages import Request, Response
@@ -44,3 +44,32 @@ def in_haste(provider: _Provider) -> _Provider:
     """The provider as it is asked where another model can be: it waits for little. Both use the same connections."""
     hasty: _Provider = getattr(provider, "in_haste", lambda: provider)()
     return hasty
+
+
+def adjustments_of(provider: Provider) -> tuple[str, ...]:
+    """What the provider sends differently because the server refused it otherwise."""
+    adjustments: tuple[str, ...] = getattr(provider, "adjustments", ())
+    return adjustments
+
+
+def prepare(provider: Provider) -> None:
+    """Load what the provider's first request needs. Nothing is sent."""
+    if found := getattr(provider, "prepare", None):
+        found()
+
+
+def close(provider: Provider) -> None:
+    """Close what the blocking methods of the provider opened; a later request opens it again."""
+    if found := getattr(provider, "close", None):
+        found()
+
+
+async def aclose(provider: Provider) -> None:
+    """Close what its awaiting methods opened on the running event loop."""
+    if found := getattr(provider, "aclose", None):
+        await found()
+
+
+def streamed(provider: Provider, request: Request) -> Generator[Event]:
+    """The provider's answer piece by piece, as a generator: closing it closes what the provider opened for it."""
+    yield from provider.stream(request)

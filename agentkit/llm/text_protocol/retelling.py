@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, closing
 from copy import copy
 from dataclasses import replace
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
 
 from agentkit.errors import ModelError
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta, deltas_of
-from agentkit.llm.providers import in_haste
+from agentkit.llm import providers
 from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
 from agentkit.messages import AssistantMessage, Request, Response, with_distinct_ids
 from agentkit.usage import Usage
 
 if TYPE_CHECKING:
-    from agentkit.llm.providers import Provider
     from agentkit.llm.text_protocol.refusals import Lesson
 
 ToolCalling = Literal["auto", "native", "text"]
@@ -39,7 +38,7 @@ class Retelling:
     What a refusal teaches is remembered for as long as the object lives.
     """
 
-    def __init__(self, provider: Provider, tool_calling: ToolCalling = "auto") -> None:
+    def __init__(self, provider: providers.Provider, tool_calling: ToolCalling = "auto") -> None:
         self.provider = provider
         self._is_native = tool_calling == "native"
         self._learnt: dict[Lesson, None] = {"tools": None} if tool_calling == "text" else {}
@@ -53,28 +52,25 @@ class Retelling:
             "final_answer" if is_in_instruction and lesson != "tools" else lesson for lesson in learnt
         ]
         own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in told)
-        return (*getattr(self.provider, "adjustments", ()), *own)
+        return (*providers.adjustments_of(self.provider), *own)
 
     def in_haste(self) -> Self:
         """The same for who can ask another model, with what was learnt: it is not waited for so long."""
         hasty = copy(self)
-        hasty.provider = in_haste(self.provider)
+        hasty.provider = providers.in_haste(self.provider)
         return hasty
 
     def prepare(self) -> None:
         """Load what the blocking methods need. Nothing is sent."""
-        if prepare := getattr(self.provider, "prepare", None):
-            prepare()
+        providers.prepare(self.provider)
 
     def close(self) -> None:
         """Close what the blocking methods opened."""
-        if close := getattr(self.provider, "close", None):
-            close()
+        providers.close(self.provider)
 
     async def aclose(self) -> None:
         """Close what the awaiting methods opened on the running event loop."""
-        if aclose := getattr(self.provider, "aclose", None):
-            await aclose()
+        await providers.aclose(self.provider)
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
@@ -107,7 +103,7 @@ class Retelling:
         while True:
             telling = self._telling(request)
             try:
-                with closing(_delegated(self.provider.stream(telling.request))) as events:
+                with closing(providers.streamed(self.provider, telling.request)) as events:
                     for event in events:
                         yield from telling.events(event)
             except ModelError as refusal:
@@ -302,8 +298,3 @@ class _CallsAsText:
         has_calls = bool(message.tool_calls) and not is_cut
         finish_reason = "tool_calls" if has_calls else response.finish_reason
         return events, replace(response, message=with_distinct_ids(message, set()), finish_reason=finish_reason)
-
-
-def _delegated(events: Iterator[Event]) -> Generator[Event]:
-    """The same events from a generator, which closes them with itself."""
-    yield from events
