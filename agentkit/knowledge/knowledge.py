@@ -210,7 +210,7 @@ class Knowledge:
             there.add(found.source)
             report += self._keep_found(found, metadata, before.get(found.source))
         if not there and not before and not Path(place).is_dir():
-            raise ConfigError(f"There is no file or folder {place}.")
+            raise ConfigError(f"There is no file or folder {place}. An address begins with https:// or http://.")
         report += Report(removed=tuple(self.store.remove(self._space, sorted(before.keys() - there))))
         self.store.keep_place(self._space, place, metadata)
         if self._embedding is not None:

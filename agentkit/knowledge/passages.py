@@ -138,7 +138,7 @@ class Report:
         """One line: `3 added, 1 updated, 12 unchanged, 0 removed, 2 skipped; 48 passages made`."""
         names = ("added", "updated", "unchanged", "removed", "skipped")
         counts = ", ".join(f"{len(getattr(self, name))} {name}" for name in names)
-        return f"{counts}; {self.passages} passages made"
+        return f"{counts}; {self.passages} passage{'' if self.passages == 1 else 's'} made"
 
 
 @dataclass(frozen=True, slots=True)

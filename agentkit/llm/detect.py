@@ -166,6 +166,7 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
     """What was set but did not count, and why."""
     deciding, provider = voices[0]
     told = {*deciding, *sources.read}
+    agreeing = {name for names, named in voices[1:] if named == provider for name in names}
     for names, named in voices[1:]:
         if named != provider and not sources.read.issuperset(names):
             yield f"{' and '.join(names)} (names {named}; {' and '.join(deciding)} decides first)"
@@ -178,7 +179,7 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
         if name not in told:
             yield f"{name} ({first} comes first)"
     for name in values:
-        if (name.endswith("=") or name in _VARIABLES) and name not in told | sources.passed_over.keys():
+        if (name.endswith("=") or name in _VARIABLES) and name not in told | agreeing | sources.passed_over.keys():
             yield f"{name} ({provider} does not use it)"
 
 

@@ -140,7 +140,10 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     if count is None or count in places:
         return messages[:count]
     if not 0 <= count <= len(messages):
-        raise SessionError(f"The session has {len(messages)} messages, so it cannot be forked at {count}.")
+        raise SessionError(
+            f"The session has {count_text(len(messages), 'message')}, so it cannot be forked at {count}."
+            f" Fork at a number from 0 to {len(messages)}."
+        )
     before = max(place for place in places if place < count)
     behind = min(place for place in places if place > count)
     raise SessionError(

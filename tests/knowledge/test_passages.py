@@ -24,3 +24,4 @@ def test_reports_are_added():
     """What came of several places is one report."""
     both = Report(added=("a",), skipped={"x": "why"}, passages=2) + Report(updated=("b",), passages=1)
     assert str(both) == "1 added, 1 updated, 0 unchanged, 0 removed, 1 skipped; 3 passages made"
+    assert str(Report(passages=1)).endswith("; 1 passage made")

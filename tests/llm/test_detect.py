@@ -311,6 +311,7 @@ IGNORED = {
         {},
         ("api_key= (names openai; provider= decides first)", "protocol= (offline does not use it)"),
     ),
+    "a variable that says the same": ({"provider": "offline"}, {"AGENTKIT_PROVIDER": "offline"}, ()),
     "what names another but counts": ({"provider": "ollama", "model": "mistral:7b", "api_key": Secret("k")}, {}, ()),
     "a second address": (
         {"provider": "azure", "azure_endpoint": "https://x", "base_url": LOCAL, "api_key": Secret("k")},

@@ -76,7 +76,7 @@ def test_a_call_is_not_parted_from_its_result(at):
 @pytest.mark.parametrize("at", [-1, 6])
 def test_a_cut_outside_is_refused(at):
     """A cut before the first or behind the last message is refused."""
-    with pytest.raises(SessionError, match="has 5 messages"):
+    with pytest.raises(SessionError, match=r"has 5 messages.* Fork at a number from 0 to 5\."):
         first(MESSAGES, at)
 
 

@@ -35,6 +35,6 @@ def no_such(owner: object, name: str, table: str) -> AttributeError:
         from agentkit.agents.words import attributes
 
         written = getattr(attributes, table).get(name)
-        remedy = f" Write: {written}." if written else ""
-    told = f"{type(owner).__name__!r} object has no attribute {name!r}.{remedy}"
+        remedy = f". Write: {written}" if written else ""
+    told = f"{type(owner).__name__!r} object has no attribute {name!r}{remedy}"  # Python adds ". Did you mean: ...?"
     return AttributeError(told, name=name, obj=owner)

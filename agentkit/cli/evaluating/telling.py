@@ -22,7 +22,8 @@ def report_in(path: Path) -> Report:
         return Report.read(path)
     except SessionError as error:
         what, _ = halves(f"{error}")
-        raise ConfigError(f"{what} Write one with: agentkit eval run SUITE --json {shown_word(str(path))}") from None
+        free = "report.json" if path.exists() else str(path)  # what is there may be the suite
+        raise ConfigError(f"{what} Write one with: agentkit eval run SUITE --json {shown_word(free)}") from None
 
 
 def tell_report(report: Report, json_to: str | None, junit_to: Path | None, html_to: Path | None) -> None:

@@ -31,7 +31,8 @@ def names_in(program: Path) -> Mapping[str, Any]:
     except AgentKitError as error:
         raise ConfigError(f"{_where(error, program)}: {error}") from error
     except (Exception, SystemExit) as error:
-        told = f"{type(error).__name__}: {error}".strip(": ")
+        fault = error.msg if isinstance(error, SyntaxError) else error  # the text of a SyntaxError has its place, too
+        told = f"{type(error).__name__}: {fault}".strip(": ")
         raise ConfigError(f"{_where(error, program)}: {told}\nAll that Python says of it: python {program}") from error
 
 

@@ -20,14 +20,14 @@ def helper(*lines):
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("run_sync", "Write: agent.run(prompt), or agent(prompt)."),
-        ("print_response", "Write: print(agent(prompt))."),
+        ("run_sync", "Write: agent.run(prompt), or agent(prompt)"),
+        ("print_response", "Write: print(agent(prompt))"),
         (
             "instructions",
-            "Write: agent.instruction; to set it, agent.instruction = '...', or a function that gives the text.",
+            "Write: agent.instruction; to set it, agent.instruction = '...', or a function that gives the text",
         ),
         ("model", "Write: agent.llm.model;"),
-        ("clone", "Write: other = agent.within(Session()), and set what differs on it."),
+        ("clone", "Write: other = agent.within(Session()), and set what differs on it"),
     ],
 )
 def test_attributes_of_an_agent(name, meant):
@@ -41,9 +41,9 @@ def test_attributes_of_an_agent(name, meant):
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("final_output", " Write: result.output."),
-        ("stop_reason", " Write: result.status and result.limit."),
-        ("interruptions", " Write: result.status and result.pending."),
+        ("final_output", ". Write: result.output"),
+        ("stop_reason", ". Write: result.status and result.limit"),
+        ("interruptions", ". Write: result.status and result.pending"),
         ("nothing", ""),
         ("_private", ""),
     ],
@@ -53,7 +53,7 @@ def test_attributes_of_a_result(name, meant):
     result = helper("Hello.").run("Hi!")
     with pytest.raises(AttributeError) as raised:
         getattr(result, name)
-    assert str(raised.value) == f"'RunResult' object has no attribute {name!r}.{meant}"
+    assert str(raised.value) == f"'RunResult' object has no attribute {name!r}{meant}"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_attributes_of_a_result(name, meant):
 def test_attributes_of_the_one_line_chat(name, meant):
     """What the one-line chat does not have is answered with what to write."""
     with pytest.raises(
-        AttributeError, match=re.escape(f"'QuickAgent' object has no attribute {name!r}. Write: {meant}.")
+        AttributeError, match=re.escape(f"'QuickAgent' object has no attribute {name!r}. Write: {meant}")
     ):
         getattr(QuickAgent(), name)
 

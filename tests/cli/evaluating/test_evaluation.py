@@ -251,15 +251,15 @@ def test_a_file_of_wrong_cases(typed, tmp_path, text, name, told, remedy):
 
 
 @pytest.mark.parametrize("words", [("show", "{}"), ("compare", "{}", "{}"), ("run", "suite.py", "--baseline", "{}")])
-@pytest.mark.parametrize("text", [None, "hello", "{}"])
-def test_what_is_no_report(typed, tmp_path, words, text):
-    """A report that is not there, or is none, is an error of the command line, which is no suite that failed."""
+@pytest.mark.parametrize(("text", "free"), [(None, "main.json"), ("hello", "report.json"), ("{}", "report.json")])
+def test_what_is_no_report(typed, tmp_path, words, text, free):
+    """A report that is not there, or is none, is an error, and nothing is advised to be written over."""
     if text is not None:
         (tmp_path / "main.json").write_text(text)
     out, err, code = typed(*(word.format("main.json") for word in words))
     what, do = err.splitlines()
     assert ("main.json" in what, out, code) == (True, "", USAGE)
-    assert do == "Write one with: agentkit eval run SUITE --json main.json"
+    assert do == f"Write one with: agentkit eval run SUITE --json {free}"
 
 
 def test_agents_of_one_name(typed, tmp_path):

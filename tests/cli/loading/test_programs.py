@@ -53,7 +53,7 @@ def test_a_program_takes_no_modules_place(tmp_path, name):
     [
         ("x = 1\nnix\n", "line 2: NameError: name 'nix' is not defined\nAll that Python says of it: python "),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
-        ("def f(:\n", "line 1: SyntaxError"),
+        ("def f(:\n", "line 1: SyntaxError: invalid syntax\n"),
         ("from agentkit import Agent\nAgent('')\n", "line 2: name= takes a text that is not empty."),
     ],
 )
