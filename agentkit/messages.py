@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from os import PathLike
 from typing import Any, Literal
@@ -290,6 +290,11 @@ class Missed:
     was_asked: bool = True
 
 
+def usage_of(missed: Iterable[Missed]) -> Usage:
+    """What the servers of models that gave no answer may charge for all the same."""
+    return sum((each.usage for each in missed), start=NO_USAGE)
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """A model's answer to one request. `raw` is the provider's JSON as it came.
@@ -319,9 +324,20 @@ class Response:
         """What the answer is charged by, whoever was asked in vain before; None when nobody has said."""
         if not self.missed:
             return self.usage.tariff
-        lost = sum((each.usage for each in self.missed), start=NO_USAGE)
-        in_vain = {part.tariff: part.requests for part in lost.by_tariff}
+        in_vain = {part.tariff: part.requests for part in usage_of(self.missed).by_tariff}
         return next((each.tariff for each in self.usage.by_tariff if each.requests > in_vain.get(each.tariff, 0)), None)
+
+
+def calls_in(messages: Iterable[Message]) -> Iterator[ToolCall]:
+    """The tool calls in a conversation, in order."""
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            yield from message.tool_calls
+
+
+def failure_content(tool: str, error: str) -> str:
+    """What a model is told of a call that came to nothing: the JSON text `{"error": …, "tool": …}`."""
+    return json.dumps({"error": error, "tool": tool}, ensure_ascii=False)
 
 
 def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMessage:

@@ -95,6 +95,11 @@ NO_USAGE = Usage()
 """What is used where no model is asked."""
 
 
+def unreported(requests: int, tariff: Tariff | None = None) -> Usage:
+    """The usage of so many requests of which nobody knows the figures."""
+    return Usage(requests=requests, unreported=requests, tariff=tariff) if requests else NO_USAGE
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """What some work has charged to limits: tokens, at their worst where nobody knows better, and tool calls.

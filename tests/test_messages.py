@@ -15,7 +15,10 @@ from agentkit.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    calls_in,
+    failure_content,
     reading_call,
+    usage_of,
     with_distinct_ids,
     without_extra,
 )
@@ -162,6 +165,17 @@ def test_other_messages_have_nothing_extra(message):
     assert without_extra(message) is message
 
 
+def test_calls_of_a_conversation():
+    """The tool calls of a conversation come in the order in which they were wished for."""
+    conversation = [UserMessage("Hi!"), message_with("a", "b"), ToolMessage("a", "look", "seen"), message_with("c")]
+    assert [call.id for call in calls_in(conversation)] == ["a", "b", "c"]
+
+
+def test_failure_in_words():
+    """A call that came to nothing is told as JSON, in the characters that it was said in."""
+    assert failure_content("look", 'không "thấy"') == '{"error": "không \\"thấy\\"", "tool": "look"}'
+
+
 def test_how_the_rest_of_a_result_is_read():
     """The call that reads what was left out names the handle as JSON, and where to begin when that is told."""
     assert reading_call('gọi"1') == 'read_more(handle="gọi\\"1")'
@@ -185,6 +199,7 @@ def test_who_was_asked_in_vain_is_not_who_answered():
     one, two = Tariff("openai", "a"), Tariff("offline", "b")
     lost, answer = Usage(requests=2, unreported=2, tariff=one), Usage(requests=1, unreported=1, tariff=two)
     missed = (Missed("openai:a", "Unreachable", "gone", lost),)
+    assert usage_of([*missed, *missed]) == lost + lost
     again = Usage(10, 5, requests=1, tariff=one)
     assert Response(message_with(), usage=answer + lost, missed=missed).tariff == two
     assert Response(message_with(), usage=again + lost, missed=missed).tariff == one

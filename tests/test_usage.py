@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentkit import Usage
 from agentkit.errors import ConfigError
-from agentkit.usage import LONG_REQUESTS, Cost, Limits, Price, Tariff, dearest, shown_cost
+from agentkit.usage import LONG_REQUESTS, NO_USAGE, Cost, Limits, Price, Tariff, dearest, shown_cost, unreported
 
 COUNTS = [st.integers(0, 10**9)] * 7
 TARIFFS = st.builds(
@@ -45,6 +45,13 @@ def test_nothing_adds_nothing(usage):
     """A usage of nothing changes no sum, so that usages can be summed."""
     assert usage + Usage() == usage
     assert sum([usage, usage], Usage()) == usage + usage
+
+
+def test_requests_without_figures():
+    """What nobody knows the figures of counts as requests, and none of them as nothing."""
+    assert unreported(2, SMALL) == Usage(requests=2, unreported=2, tariff=SMALL)
+    assert unreported(2, SMALL).tariff is SMALL
+    assert unreported(0, SMALL) is NO_USAGE
 
 
 @given(st.lists(USAGES, max_size=6))

@@ -137,7 +137,7 @@ class Runner(Lead):
         return {name: value for name, value in state.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        own = {"listeners": [], "_grants": Grants(), "_usage": Usage(), "_lock": threading.Lock()}
+        own = {"listeners": [], "_grants": Grants(), "_usage": NO_USAGE, "_lock": threading.Lock()}
         self.__dict__.update(state, **own)
 
     @property

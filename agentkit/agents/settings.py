@@ -19,7 +19,7 @@ from agentkit.llm.detect import PROVIDERS
 from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
-from agentkit.messages import AssistantMessage, Content, Image, Message, SystemMessage, ToolMessage, without_extra
+from agentkit.messages import Content, Image, Message, SystemMessage, ToolMessage, calls_in, without_extra
 from agentkit.safety.policy import Policy
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Limits
@@ -222,9 +222,7 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
         raise ConfigError(f"This is no history: {error}.") from error
     if any(isinstance(message, SystemMessage) for message in said):
         raise ConfigError("The standing order is no part of a history: leave out system messages, set instruction=.")
-    called = {
-        call.id: call.name for message in said if isinstance(message, AssistantMessage) for call in message.tool_calls
-    }
+    called = {call.id: call.name for call in calls_in(said)}
     return [_labelled(message, called, tools) for message in said]
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from agentkit.events import Milestone, ResponseReceived, RunEnded, RunResumed
 from agentkit.memory.progress import Progress, Summary
 from agentkit.memory.store import Entry
-from agentkit.messages import AssistantMessage, Message, ToolMessage, reading_call, with_distinct_ids
-from agentkit.usage import Usage
+from agentkit.messages import AssistantMessage, Message, ToolMessage, calls_in, reading_call, with_distinct_ids
+from agentkit.usage import NO_USAGE, Usage
 
 _MOST_WHOLES = 50
 
@@ -48,7 +48,7 @@ class Conversation:
     def usage_with(self, left: Iterable[str]) -> Usage:
         """What all runs that were entered have spent, and those that were left."""
         usages = self._usages | {run: self.unended[run].usage for run in left}
-        return sum(usages.values(), Usage())
+        return sum(usages.values(), NO_USAGE)
 
     def has_entered(self, run: str) -> bool:
         """Whether the run has ended, perhaps to go on since."""
@@ -90,9 +90,8 @@ class Conversation:
         if not self.has_entered(run):
             self._foreign[run] = tuple(history)
         responses = [milestone.response for milestone in milestones if isinstance(milestone, ResponseReceived)]
-        said = [message for message in history if isinstance(message, AssistantMessage)]
         self._ids.update(call.id for response in responses for call in response.tool_calls)
-        self._ids.update(call.id for message in said for call in message.tool_calls)
+        self._ids.update(call.id for call in calls_in(history))
 
     def before(self, run: str, count: int) -> tuple[Message, ...]:
         """What was said before a run that began with `count` messages."""
@@ -111,7 +110,7 @@ def _new_messages(
     A call whose id a run in another process has used meanwhile, as `owners` tells, has another one.
     """
     said = progress.valid_messages()
-    own = [call.id for message in said if isinstance(message, AssistantMessage) for call in message.tool_calls]
+    own = [call.id for call in calls_in(said)]
     clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
     new: Sequence[Message] = said[entered:]
     new = with_new_ids(_with_new_handles(new, clashing), clashing) if clashing else new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 
@@ -37,6 +36,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolResult,
     UserMessage,
+    failure_content,
 )
 from agentkit.slotted import dataclass
 from agentkit.usage import NO_USAGE, Usage
@@ -96,7 +96,7 @@ class Progress:
     record: str = ""
     iterations: int = 0
     refusals: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
     text: str = ""
     summarised: Summarised | None = None
@@ -251,7 +251,7 @@ def _interrupted(step: Step) -> ToolResult:
     """The result of a call that was cut off, or had not begun by then."""
     began = step.decision is not None and step.decision.allowed and not step.is_waiting
     error = INTERRUPTED if began else _NOT_BEGUN
-    content = json.dumps({"error": error, "tool": step.call.name}, ensure_ascii=False)
+    content = failure_content(step.call.name, error)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
 
 
@@ -261,5 +261,5 @@ def _passed_over(result: ToolResult, lead: str) -> ToolResult:
         f"The conversation was passed to {lead} by another call of the same response, and only the first handoff of a"
         f" response counts; {result.lead} was not asked."
     )
-    content = json.dumps({"error": error, "tool": result.tool}, ensure_ascii=False)
+    content = failure_content(result.tool, error)
     return replace(result, status="denied", content=content, value=None, error=error, lead="")

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, Generic, TypeVar, cast
 
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
-from agentkit.usage import Usage
+from agentkit.usage import Usage, unreported
 
 LINE_USAGE = Usage(input_tokens=10, output_tokens=5, requests=1)
 """What a line costs that does not say what it costs."""
@@ -57,7 +57,7 @@ def say(
     return Response(
         AssistantMessage(text, calls, reasoning),
         finish_reason or ("tool_calls" if calls else "stop"),
-        usage or Usage(requests=1, unreported=1),
+        usage or unreported(1),
         model,
     )
 

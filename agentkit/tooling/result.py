@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
-from agentkit.messages import Status, ToolResult
+from agentkit.messages import Status, ToolResult, failure_content
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
 
@@ -70,8 +69,7 @@ def with_handle(result: ToolResult, handle: str) -> ToolResult:
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
     """A call that came to nothing, told as the JSON text `{"error": …, "tool": …}`."""
     error = printable(cut_text(redact(error), _MOST_ERROR_CHARS))
-    name = printable(tool_name[:_MOST_NAME_CHARS])
-    content = json.dumps({"error": error, "tool": name}, ensure_ascii=False)
+    content = failure_content(printable(tool_name[:_MOST_NAME_CHARS]), error)
     return ToolResult(tool_name, status, content, error=error, decision=_without_secrets(decision))
 
 

@@ -16,11 +16,11 @@ from agentkit.llm.chain.failing import missed_told, requests_lost
 from agentkit.llm.prices import price_under
 from agentkit.memory.progress import Summary
 from agentkit.memory.session import SessionRun
-from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage
+from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage, usage_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.outputs import read_more_tool
-from agentkit.usage import NO_USAGE, Usage
+from agentkit.usage import Usage, unreported
 
 _MOST_SHORTER_REQUESTS = 3
 """Where the server names no limit each is a quarter shorter than the one before: the last has 42 % of its length."""
@@ -121,9 +121,9 @@ class Asking:
     def _lost(self, error: ModelError) -> Usage:
         """What servers may charge for although no answer came."""
         if error.missed:
-            return sum((missed.usage for missed in error.missed), start=NO_USAGE)
+            return usage_of(error.missed)
         lost = max(requests_lost(error), int(error.code == ABANDONED))
-        return Usage(requests=lost, unreported=lost).under(self.plan.llm().tariff) if lost else NO_USAGE
+        return unreported(lost, self.plan.llm().tariff)
 
     def _summarise(self, old: Sequence[Message], left: int) -> Steps:
         """Have the model write what is told of the oldest part of the conversation from here on."""

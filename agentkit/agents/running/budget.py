@@ -13,7 +13,7 @@ from typing import Any
 from agentkit.events import LimitReached
 from agentkit.slotted import dataclass
 from agentkit.tape import Watch
-from agentkit.usage import Charge, Limits, Price, Usage, dearest
+from agentkit.usage import NO_USAGE, Charge, Limits, Price, Usage, dearest
 
 FEWEST_TOKENS = 16
 """With less room than this no answer is asked for."""
@@ -87,7 +87,7 @@ class Budget:
     parent: Budget | None = None
     clock: Callable[[], float] = time.monotonic
     spent: Spent = field(default_factory=Spent)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     started: float = 0.0
     lock: Any = field(default_factory=threading.RLock)
     max_iterations: int = 0
@@ -173,7 +173,7 @@ class Budget:
 
     def release(self, reservation: Reservation) -> None:
         """Give back what was reserved for a request that came to nothing."""
-        self.settle(reservation, Usage(), lambda: None)
+        self.settle(reservation, NO_USAGE, lambda: None)
 
     def take_tool_calls(self, wanted: int) -> int:
         """How many of so many tool calls may be made; these are counted."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from agentkit.errors import BadResponse, ModelError, Rejected, Unauthorized
 from agentkit.llm.wire.failures import is_spent
-from agentkit.messages import Missed
-from agentkit.usage import NO_USAGE, Tariff, Usage
+from agentkit.messages import Missed, usage_of
+from agentkit.usage import Tariff, unreported
 
 _NOT_SERVED = frozenset({402, 404, 410})
 """The statuses of a refusal that is not about what was asked: no money, no such model or place, no longer there."""
@@ -48,9 +48,7 @@ def is_lasting(error: ModelError) -> bool:
 
 def missed(name: str, error: ModelError, tariff: Tariff | None) -> Missed:
     """What came of asking a model, with the requests that its server may charge for."""
-    lost = requests_lost(error)
-    usage = Usage(requests=lost, unreported=lost, tariff=tariff) if lost else NO_USAGE
-    return Missed(name, type(error).__name__, str(error), usage)
+    return Missed(name, type(error).__name__, str(error), unreported(requests_lost(error), tariff))
 
 
 def requests_lost(error: ModelError) -> int:
@@ -68,7 +66,7 @@ def told_together(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
     start = "The request was refused" if is_refused else f"None of {len(all_missed)} models has answered"
     error.args = (f"{start}. {' '.join(missed_told(each) for each in all_missed)}",)
     error.missed = tuple(all_missed)
-    error.unanswered = sum(each.usage.requests for each in all_missed)
+    error.unanswered = usage_of(all_missed).requests
     return error
 
 

@@ -14,8 +14,7 @@ from agentkit.events import Event, ResponseReceived
 from agentkit.llm import providers
 from agentkit.llm.chain.failing import goes_on, missed, told_together
 from agentkit.llm.chain.members import Member, told_apart
-from agentkit.messages import Missed, Request, Response
-from agentkit.usage import NO_USAGE
+from agentkit.messages import Missed, Request, Response, usage_of
 
 IS_AWAITED: ContextVar[Callable[[], bool]] = ContextVar("IS_AWAITED", default=lambda: True)
 """Whether anybody still waits for the answer to a request: a run whose time is up leaves its thread behind."""
@@ -162,8 +161,7 @@ class _Asked:
         self._absence.has_answered()
         if not self._missed:
             return response
-        lost = sum((each.usage for each in self._missed), start=NO_USAGE)
-        return replace(response, usage=response.usage + lost, missed=self._missed)
+        return replace(response, usage=response.usage + usage_of(self._missed), missed=self._missed)
 
     def event(self, event: Event) -> Event:
         """The event, told by a model that stays with the request from now on."""

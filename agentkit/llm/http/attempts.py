@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agentkit.errors import ModelError
 from agentkit.messages import Response
-from agentkit.usage import Usage
+from agentkit.usage import unreported
 
 
 class Attempts:
@@ -29,5 +29,4 @@ class Attempts:
         if not self.unanswered:
             return response
         usage = response.usage
-        lost = Usage(requests=self.unanswered, unreported=self.unanswered, tariff=usage.tariff)
-        return replace(response, usage=usage + lost)
+        return replace(response, usage=usage + unreported(self.unanswered, usage.tariff))

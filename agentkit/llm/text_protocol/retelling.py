@@ -13,7 +13,7 @@ from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, 
 from agentkit.llm import providers
 from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
 from agentkit.messages import AssistantMessage, Request, Response, with_distinct_ids
-from agentkit.usage import Usage
+from agentkit.usage import unreported
 
 if TYPE_CHECKING:
     from agentkit.llm.text_protocol.refusals import Lesson
@@ -225,7 +225,7 @@ class _Telling:
             for kind in (TextDelta, ReasoningDelta)
         )
         message = with_distinct_ids(AssistantMessage(text, calls, reasoning), set())
-        return Response(message, "tool_calls", Usage(requests=1, unreported=1))
+        return Response(message, "tool_calls", unreported(1))
 
     def last_events(self, response: Response) -> Iterator[Event]:
         """The events of calls that were not told piece by piece, and the response."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse, Rejected
 from agentkit.llm.wire.failures import failure, not_compatible
 from agentkit.messages import AssistantMessage, with_distinct_ids
-from agentkit.usage import Usage
+from agentkit.usage import Usage, unreported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -257,7 +257,7 @@ def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) ->
     names = next((pair for pair in (names, *_COUNTS) if any(figures.get(name) is not None for name in pair)), names)
     counts = [_count(figures.get(name)) for name in names]
     if counts == [None, None]:
-        return Usage(requests=1, unreported=1)
+        return unreported(1)
     of_input, of_output = (dictionary(figures.get(name)) for name in details)
     into, out = (count or 0 for count in counts)
     cached, written = (_part(names, of_input, figures) for names in (_CACHED, _WRITTEN))

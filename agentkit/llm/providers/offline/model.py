@@ -34,10 +34,11 @@ from agentkit.messages import (
     ToolMessage,
     ToolSpec,
     UserMessage,
+    calls_in,
     with_distinct_ids,
 )
 from agentkit.slotted import dataclass
-from agentkit.usage import Tariff, Usage
+from agentkit.usage import Tariff, unreported
 
 ORIGIN = "offline"
 """The `origin` of every message of this model."""
@@ -96,11 +97,11 @@ class OfflineModel:
         calls = tuple(ToolCall("", call.tool, json.dumps(call.arguments)) for call in answer.calls)
         extra = {"suggested": [[call.tool, dict(call.arguments)] for call in answer.suggested]}
         message = AssistantMessage(answer.text, calls, extra=extra if answer.suggested else {}, origin=ORIGIN)
-        taken = {call.id for said in request.messages if isinstance(said, AssistantMessage) for call in said.tool_calls}
+        taken = {call.id for call in calls_in(request.messages)}
         return Response(
             with_distinct_ids(message, taken),
             finish_reason="tool_calls" if calls else "stop",
-            usage=Usage(requests=1, unreported=1, tariff=Tariff(ORIGIN, MODEL)),
+            usage=unreported(1, Tariff(ORIGIN, MODEL)),
             model=MODEL,
             raw=answer.raw,
         )
@@ -297,7 +298,7 @@ def _described(call: Proposal) -> str:
 
 def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
     """What came of the calls, in words: one paragraph for each."""
-    calls = {call.id: call for said in messages if isinstance(said, AssistantMessage) for call in said.tool_calls}
+    calls = {call.id: call for call in calls_in(messages)}
     asked = words(_last_words(messages))
     paragraphs = [_told(result, calls.get(result.call_id), asked) for result in results]
     return ("\n\n" if any("\n" in each for each in paragraphs) else "\n").join(paragraphs)
