@@ -27,6 +27,9 @@ SHELL_LIMITS = ProcessLimits()
 """What a command may use, unless its caller says otherwise."""
 
 _INHERITED = ("PATH", "LANG", "TZ", "TERM")
+_CAUTIOUS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
+"""Where no strong boundary stands: any folder can look like a repository, and git runs what its settings name."""
+
 _SYNTAX_CHECK_SECONDS = 2.0
 _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": ("d", 1024), "NPROC": ("u", 1)}
 """The letter and the unit, in bytes, of a kernel's limit in the shell's `ulimit`."""
@@ -202,7 +205,8 @@ def _in_worker(job: _Job) -> Iterator[_Running]:
         boundary = confinement.boundary(mechanisms)
         boundary.require(confinement.isolation)
         home = SCRATCH if "mount" in mechanisms else job.scratch
-        environment = "\0".join(f"{name}\0{value}" for name, value in _environment(home).items())
+        given = _environment(home) | ({} if boundary.is_strong else _CAUTIOUS)
+        environment = "\0".join(f"{name}\0{value}" for name, value in given.items())
         keeper.send({"command": "\0".join(_bash(job.command)), "environment": environment})
         yield _Running(keeper.program, keeper.stdout, keeper.stderr, boundary)
 

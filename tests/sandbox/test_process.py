@@ -155,6 +155,19 @@ def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypat
     assert not outcome.boundary.is_strong
 
 
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in STRONG])
+def test_a_folder_that_looks_like_a_repository_runs_nothing(way, workspace):
+    """Where no strong boundary stands, git follows no settings that lie in a folder as ordinary files."""
+    planted = workspace / "data"
+    for folder in ("objects", "refs"):
+        (planted / folder).mkdir(parents=True)
+    (planted / "HEAD").write_text("ref: refs/heads/main\n")
+    (planted / "config").write_text("[core]\nbare = false\nworktree = ..\nfsmonitor = touch ran; false\n")
+    outcome = run_command("cd data && git status; git init -q ../own && cd ../own && git status", workspace, WAYS[way])
+    assert "On branch" in outcome.stdout
+    assert not list(workspace.rglob("ran"))
+
+
 WRITES = [
     "echo x > ../outside.txt",
     "echo x > /etc/agentkit_touch",

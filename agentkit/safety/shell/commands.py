@@ -176,6 +176,8 @@ def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope)
 def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> Iterator[Finding]:
     """What objects to a flag; a value that leads outside is judged even where the flag should take none."""
     kind, word, flag = argument
+    if kind == "active":
+        yield runs(word.source, scope)
     if kind == "ask":
         yield ask("option", word.source, "This option makes it run programs or change other things.")
     elif kind in _PATHS:
@@ -183,9 +185,9 @@ def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> It
         yield from _PATHS[kind](word, scope)
     elif kind == "script":
         yield from launchers.script(word, word.source)
-    elif kind in {"value", "flag", "optional"} and words[0].text not in tables().groups["talkers"]:
+    elif kind in {"value", "flag", "active", "optional"} and words[0].text not in tables().groups["talkers"]:
         text = word.text.partition("=")[2] if flag.startswith("--") and word.text.startswith(flag) else word.text
-        text = re.sub(r"^-\w+?(?=[/~]|\.\./)", "", text) if kind == "flag" else text
+        text = re.sub(r"^-\w+?(?=[/~]|\.\./)", "", text) if kind in {"flag", "active"} else text
         yield from files.outside(Word(text, word.source, word.glob), scope, written=spec.effect == "writes")
 
 
@@ -223,7 +225,6 @@ def _free(spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
             yield from files.read(word, scope)
         for word in targets[1:][-1:] or [word for word in targets if not word.known]:
             yield from files.write(word, scope)
-            yield writes(word.source)
     elif spec.paths == "run":
         yield from launchers.run_arguments(targets, scope)
     elif spec.paths in _PATHS:

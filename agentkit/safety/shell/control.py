@@ -15,6 +15,7 @@ from agentkit.safety.shell.scope import (
     A_NAME,
     ANYTHING,
     NOTHING,
+    PATTERN,
     PERHAPS_EMPTY,
     TAME,
     UNKNOWN,
@@ -241,11 +242,14 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
     for word in items:
         odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or word.origins
         regular = word.glob or re.fullmatch(r"(\./)?[\w\x01][\w.\x01/+-]*", word.text)
-        plain = not odd and regular and not files.secret(word.text, scope)
+        hidden = files.perhaps_secret(word, scope) if word.glob else files.secret(word.text, scope)
+        plain = not odd and regular and not hidden
         value = (
             Value(TAME, frozenset({A_FILE} if word.glob else ()))
             if plain
-            else Value(UNKNOWN if word.glob and not odd else word.text, word.origins)
+            else Value(UNKNOWN, word.origins)
+            if word.glob and not (odd or hidden)
+            else Value(word.text, word.origins | {PATTERN} if word.glob else word.origins)
         )
         if value not in values:
             values.append(value)

@@ -11,7 +11,7 @@ from itertools import islice
 
 from agentkit.decisions import Decision
 from agentkit.safety import paths
-from agentkit.safety.shell.scope import HOME, TAME, UNKNOWN, Scope, Word, ask, deny
+from agentkit.safety.shell.scope import HOME, PATTERN, TAME, UNKNOWN, Scope, Word, ask, deny, writes
 
 _SECRET_SAMPLES = (
     *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ"),
@@ -64,7 +64,7 @@ def secret(text: str, scope: Scope) -> str | None:
 
 def _secret_glob(word: Word, scope: Scope) -> str | None:
     """A secret that an open pattern could name: an absolute one, or one anywhere by its last parts."""
-    if not word.glob:
+    if not (word.glob or PATTERN in word.origins):
         return None
     folded = re.sub(r"[@+!?*]\([^)]*\)", "*", word.text)
     pattern = resolve(folded, scope) or "/" + folded.lstrip("/")
@@ -142,7 +142,7 @@ def _device(word: Word) -> Iterator[Decision]:
 
 
 def write(word: Word, scope: Scope) -> Iterator[Decision]:
-    """What objects to writing a path."""
+    """What objects to writing a path, or that it is written; nothing for what only looks like a file."""
     if word.text == "-" or _SINKS.match(word.text):
         return
     path = resolve(word.text, scope)
@@ -170,6 +170,8 @@ def _write_within(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
     reason = paths.protected(posixpath.relpath(path, scope.workspace))
     if reason:
         yield ask("protected", word.source, f"It changes a file that runs code or rules later: {reason}.")
+    else:
+        yield writes(word.source)
 
 
 def _write_outside(word: Word, path: str) -> Iterator[Decision]:

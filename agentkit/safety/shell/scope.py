@@ -25,6 +25,8 @@ PERHAPS_EMPTY = "perhaps-empty"
 """The origin of a text that may also be empty."""
 KEYS = "keys"
 """The origin of an array's keys: numbers, or texts that were judged when they became keys."""
+PATTERN = "pattern"
+"""The origin of a text that stands for each of the files that it matches, as in a loop over them."""
 A_FILE = "file"
 """The origin of a text that is the name of a file, which may be odd."""
 _MAX_FOLDERS = 4

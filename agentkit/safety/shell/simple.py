@@ -22,7 +22,6 @@ from agentkit.safety.shell.scope import (
     Word,
     ask,
     reads,
-    writes,
 )
 from agentkit.safety.shell.syntax import arithmetic
 from agentkit.safety.shell.syntax.words import is_translation_mark, source
@@ -161,8 +160,6 @@ def _target(judge: Judge, operator: str, word: Word, scope: Scope) -> None:
         judge.add(ask("unknown-path", word.source, "Which file it is cannot be told before it runs.", "Name the file."))
     if operator.startswith("<"):
         scope.stdin = scope.pipes.get(word.text, Value(UNKNOWN, word.origins))
-    elif not word.text.startswith("/dev/"):
-        judge.add(writes(word.source))
 
 
 def linked(judge: Judge, words: list[Word], scope: Scope) -> None:

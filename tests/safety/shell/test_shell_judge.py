@@ -142,6 +142,12 @@ def test_a_long_hostile_text_is_judged_at_once(text):
         ("touch x", SafetyLevel.SYSTEM),
         ("pytest", SafetyLevel.SYSTEM),
         ("ls > x", SafetyLevel.SYSTEM),
+        ("ls > /dev/null", SafetyLevel.NETWORK),
+        ("sort -o x x", SafetyLevel.SYSTEM),
+        ("sort x", SafetyLevel.NETWORK),
+        ("find . -fprint x", SafetyLevel.SYSTEM),
+        ("cloc .", SafetyLevel.NETWORK),
+        ("cloc --out=x .", SafetyLevel.SYSTEM),
     ],
 )
 def test_an_allowed_command_says_how_much_harm_it_can_do(command, level):
@@ -150,7 +156,29 @@ def test_an_allowed_command_says_how_much_harm_it_can_do(command, level):
 
 
 @pytest.mark.parametrize(
-    "command", ["pytest", "make", "touch x", "echo x > y", "python3 a.py", "git add x", "sed -i d x"]
+    "command",
+    [
+        *("pytest", "make", "touch x", "echo x > y", "python3 a.py", "git add x", "sed -i d x", "sort -o x x"),
+        *("iconv -o x y", "shuf -e a -o x", "openssl rand -out x 5", "find . -fprintf x %p", "xmllint --output x y"),
+        *("xmllint --noent x", "cloc --extract-with=./x y", "cloc --config x y", "codespell -w x", "tomlq -i .a x"),
+        *(
+            "dasel put -f x",
+            "identify 'ephemeral:x'",
+            "ffprobe x",
+            "dot -Tpng -O x",
+            "perl -ne print '>x'",
+            "scc -o x .",
+        ),
+        *(
+            "perl -ne print *",
+            "bundle list",
+            "go list",
+            "cargo metadata",
+            "poetry version patch",
+            "yarn why x",
+            "uniq a b",
+        ),
+    ],
 )
 def test_without_a_sandbox_everything_but_reading_is_asked(command):
     """When nothing confines a command, only plain readers run unasked."""

@@ -62,7 +62,7 @@ def _long(spec: Spec, word: Word, rest: list[Word]) -> Iterator[Argument]:
     name, equals, value = word.text.partition("=")
     full = name if name in spec.known else _completed(spec, name)
     kind = _kind(spec, full)
-    if kind in {"ask", "flag"}:
+    if kind in {"ask", "active", "flag"}:
         yield Argument(kind, word, full)
     elif equals:
         yield Argument(kind, _part(word, value), full)
@@ -89,7 +89,7 @@ def _short(spec: Spec, word: Word, rest: list[Word]) -> Iterator[Argument]:
         kind = _kind(spec, flag)
         if kind == "ask":
             yield Argument(kind, word, flag)
-        elif kind == "flag":
+        elif kind in {"active", "flag"}:
             yield Argument(kind, word, flag)
             continue
         value = _part(word, word.text[index:])

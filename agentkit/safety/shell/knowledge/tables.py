@@ -44,11 +44,25 @@ class Spec:
     Each flag with a value stands in the field that says what its value is: any text (`value`), a text that is never
     a path (`pattern`), a text that is never in the next argument (`optional`), a path (`read`, `write`), the folder
     to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
-    `flag` are those without a value, `ask` those that are not judged; `strict` asks for flags in no field too.
+    `flag` are those without a value, of which `active` make it run code or change files of the workspace; `ask` those
+    that are not judged; `strict` asks for flags in no field too.
     """
 
     KINDS: ClassVar = (
-        *("ask", "write", "read", "cd", "script", "program", "module", "pattern", "value", "optional", "flag"),
+        *(
+            "ask",
+            "write",
+            "read",
+            "cd",
+            "script",
+            "program",
+            "module",
+            "pattern",
+            "value",
+            "optional",
+            "active",
+            "flag",
+        ),
     )
 
     paths: str = "text"
@@ -65,6 +79,7 @@ class Spec:
     script: frozenset[str] = frozenset()
     program: frozenset[str] = frozenset()
     module: frozenset[str] = frozenset()
+    active: frozenset[str] = frozenset()
     flag: frozenset[str] = frozenset()
     ask: frozenset[str] = frozenset()
     known: frozenset[str] = field(init=False, default=frozenset())
@@ -76,7 +91,7 @@ class Spec:
     @property
     def valued(self) -> frozenset[str]:
         """The flags that take a value."""
-        return self.known - self.flag - self.ask - self.optional
+        return self.known - self.flag - self.active - self.ask - self.optional
 
 
 @dataclass(frozen=True, slots=True)

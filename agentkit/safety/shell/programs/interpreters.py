@@ -85,12 +85,20 @@ def _program(language: Language, code: Word, scope: Scope) -> Iterator[Finding]:
 
 
 def _data(language: Language, rest: list[Word], scope: Scope) -> Iterator[Finding]:
-    """The arguments after a program: perl and ruby may read them as files."""
+    """The arguments after a program: perl and ruby read them as files, and run or write where a sign says so."""
     if language.name not in {"perl", "ruby"}:
         yield from run_arguments(rest, scope)
         return
     for word in rest:
-        yield from files.read(word, scope)
+        text = word.text.strip()
+        if text[:1] == ">" or text[:2] == "+<":
+            yield from files.write(Word(text.lstrip("+<> "), word.source), scope)
+        elif "|" in (text[:1], text[-1:]):
+            yield from script(Word(text.strip("| "), word.source, origins=word.origins), word.source)
+        else:
+            yield from files.read(word, scope)
+        if not word.known:
+            yield runs(word.source, scope)
 
 
 def _shell(language: Language, words: list[Word], scope: Scope) -> Iterator[Finding]:
