@@ -52,7 +52,7 @@ class Hearing:
             yield
         except BaseException as error:
             if not self._is_over:
-                self.tell(RunLeft("" if isinstance(error, GeneratorExit) else _told(error)), is_last=True)
+                self.tell(RunLeft("" if isinstance(error, GeneratorExit) else in_words(error)), is_last=True)
             raise
 
     def attached(self, steps: Steps) -> Steps:
@@ -112,6 +112,6 @@ def kept_name(session: Session) -> str:
     return "" if session.store is None else session.name
 
 
-def _told(error: BaseException) -> str:
+def in_words(error: BaseException) -> str:
     """What an exception says, as one line."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

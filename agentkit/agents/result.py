@@ -307,7 +307,4 @@ def _change_in(run_id: str, progress: Progress, history: tuple[Message, ...]) ->
 
 
 def _pending(step: Step) -> Pending:
-    postponed = step.postponed
-    question = "" if postponed is None else postponed.question
-    needs_answer = postponed is not None and postponed.decision is None
-    return Pending(step.call.id, step.call.name, step.call.arguments, question, needs_answer)
+    return Pending(step.call.id, step.call.name, step.call.arguments, step.question, step.needs_words)

@@ -28,7 +28,8 @@ from agentkit.errors import RunError, SessionError, ToolError
 from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
 from agentkit.llm.client import LLM
 from agentkit.memory.progress import Progress
-from agentkit.memory.session import Session, SessionRun
+from agentkit.memory.run import SessionRun
+from agentkit.memory.session import Session
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass

@@ -87,18 +87,14 @@ def _no_answer(to: str, said: object) -> ConfigError:
 
 def _can_be_said(said: object, step: Step) -> bool:
     """Whether it is an answer to this call: any value where the call waits for words, which it becomes."""
-    if _needs_words(step):
+    if step.needs_words:
         return said is not None and not callable(said)
     return isinstance(said, bool | str | Approval | Answer | Mapping)
 
 
-def _needs_words(step: Step) -> bool:
-    return step.postponed is not None and step.postponed.decision is None
-
-
 def _is_answer(said: object, step: Step) -> bool:
     """Whether what was said of all is an answer to what this call waits for: a question wants words."""
-    return not (_needs_words(step) and isinstance(said, bool | Approval))
+    return not (step.needs_words and isinstance(said, bool | Approval))
 
 
 class _Said:

@@ -62,6 +62,16 @@ class Step:
         """Whether it waits for a person."""
         return self.postponed is not None and self.answer is None and self.result is None
 
+    @property
+    def needs_words(self) -> bool:
+        """Whether it was postponed for words of a person, which become its result, and not for approval."""
+        return self.postponed is not None and self.postponed.decision is None
+
+    @property
+    def question(self) -> str:
+        """What a person is asked; empty when it was not postponed."""
+        return "" if self.postponed is None else self.postponed.question
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:

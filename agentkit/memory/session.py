@@ -19,8 +19,6 @@ from agentkit.memory.stores.opening import Place, store_at
 from agentkit.messages import AssistantMessage, Message
 from agentkit.usage import Usage
 
-__all__ = ["Session", "SessionRun"]
-
 
 class Session:
     """A conversation: the messages of its runs, each entered in one piece when its run ends.

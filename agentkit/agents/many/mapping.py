@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit import tape
-from agentkit.agents.hearing import kept_name, tell_afterwards
+from agentkit.agents.hearing import in_words, kept_name, tell_afterwards
 from agentkit.agents.many.single import (
     Job,
     Outcome,
@@ -197,19 +197,18 @@ class Many:
 
     def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
         """The result; None when it must wait for others to end, as they hold, at worst, all that is left."""
-        result = outcome.result
-        if not outcome.must_wait or job.is_alone:
-            return result
-        self._slots = max(self._slots - 1, 1)
-        self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
-        return None
+        if outcome.must_wait and not job.is_alone:
+            self._put_off(job, outcome.result)
+            return None
+        return outcome.result
 
     def _arrived(self, job: Job, report: Report, part: Part) -> RunResult[Any] | None:
         """The result of a run elsewhere: its spending counted, its milestones told to the listeners.
 
         None when its part was too little for it, and it must wait for others to end.
         """
-        is_all = self._count(report, part)
+        self._budget.hold(part.limits, -1)  # what it took stands in the place of what was set aside for it
+        self._budget.charge(report.charge)
         try:
             run, progress, _ = read_saved(report.saved)
             error = made_error(report.kind, report.error) if report.kind else None
@@ -221,11 +220,15 @@ class Many:
             self._tell([event for event in told if not isinstance(event, RunEnded)], known, run, job)
         except Exception as fault:
             return failed(self.agent, job, as_error(fault))
-        if not report.must_wait or is_all:
-            return result
+        if report.must_wait and not part.is_all:
+            self._put_off(job, result)
+            return None
+        return result
+
+    def _put_off(self, job: Job, result: RunResult[Any]) -> None:
+        """Do the job again later, or go on with it, with fewer beside it."""
         self._slots = max(self._slots - 1, 1)
         self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
-        return None
 
     def _tell(self, new: Sequence[Event], known: Sequence[Event], run: str, job: Job) -> None:
         """Count what a run elsewhere has done, and tell the listeners of it, who know of a part already."""
@@ -233,12 +236,6 @@ class Many:
             self.agent.count(event)
         source = Origin(run, self.agent.name, LINEAGE.get().run, kept_name(session_of(self.agent, job)))
         tell_afterwards(self.agent.listeners, known, new, source)
-
-    def _count(self, report: Report, part: Part) -> bool:
-        """Put what a run has taken in the place of what was set aside for it; whether that was all there was."""
-        self._budget.hold(part.limits, -1)
-        self._budget.charge(report.charge)
-        return part.is_all
 
     def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:
         """What is known of a run from which nothing came back; None when it is worth another try."""
@@ -268,7 +265,7 @@ def _done(outcome: Outcome | Exception) -> Future[Any]:
 
 
 def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
-    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    told = in_words(error)
     if not isinstance(error, BrokenExecutor):
         times = "" if losses == 1 else f" {losses} times"
         return f"Nothing came back from the executor{times} ({told})."

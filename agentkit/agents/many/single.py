@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import field, replace
+from itertools import product
 from operator import attrgetter
 from typing import Any
 
@@ -22,7 +23,9 @@ from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtr
 from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
 from agentkit.llm.prices import prices_under
 from agentkit.memory.progress import Progress
-from agentkit.memory.session import Session, SessionRun
+from agentkit.memory.run import SessionRun
+from agentkit.memory.session import Session
+from agentkit.memory.store import Entry
 from agentkit.slotted import dataclass
 from agentkit.tape import TAPE, Part, clock
 from agentkit.usage import Limits, Price
@@ -219,7 +222,7 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
 
     Raises SessionError when the session is another prompt's. What checks have made of a prompt cannot be compared.
     """
-    entries = [] if session.store is None else session.entries
+    entries = _kept(session)
     if not entries:
         return None
     run = entries[0].run
@@ -308,14 +311,11 @@ def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
 def left_of(budget: Budget) -> Limits:
     """What is left for other runs, of which `used_up` says that it is something."""
     left: dict[str, Any] = {}
-    each: Budget | None = budget
-    while each is not None:
-        for name, taken in SHARED.items():
-            limit = getattr(each.limits, name)
-            if limit is not None:
-                least = _LEAST_DOLLARS if name == "cost" else 1
-                left[name] = max(min(limit - taken(each.spent), left.get(name, limit)), least)
-        each = each.parent
+    for each, (name, taken) in product(budget.chain(), SHARED.items()):
+        limit = getattr(each.limits, name)
+        if limit is not None:
+            least = _LEAST_DOLLARS if name == "cost" else 1
+            left[name] = max(min(limit - taken(each.spent), left.get(name, limit)), least)
     seconds = None if math.isinf(budget.seconds_left) else max(budget.seconds_left, _LEAST_SECONDS)
     return replace(UNLIMITED, **left, seconds=seconds, unknown_price=budget.limits.unknown_price)
 
@@ -361,10 +361,15 @@ def _error_of(progress: Progress) -> AgentKitError | None:
 def _run_id(session: Session) -> str:
     """The id of the run that the session was made for, or a new one."""
     try:
-        entries = [] if session.store is None else session.entries
+        entries = _kept(session)
     except SessionError:
         entries = []
     return entries[0].run if entries else uuid.uuid4().hex
+
+
+def _kept(session: Session) -> list[Entry]:
+    """What a store holds of the session. Raises SessionError."""
+    return [] if session.store is None else session.entries
 
 
 def _begun(agent: Runner, job: Job) -> RunStarted:

@@ -15,7 +15,7 @@ from agentkit.events import Event, LimitReached, RequestFailed, Summarised
 from agentkit.llm.chain.failing import missed_told, requests_lost
 from agentkit.llm.prices import price_under
 from agentkit.memory.progress import Summary
-from agentkit.memory.session import SessionRun
+from agentkit.memory.run import SessionRun
 from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage, usage_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset

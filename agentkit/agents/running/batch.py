@@ -22,7 +22,7 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.memory.progress import INTERRUPTED, Step
-from agentkit.memory.session import SessionRun
+from agentkit.memory.run import SessionRun
 from agentkit.messages import READ_MORE, Message, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, answered
 from agentkit.safety.flow import labels_of
@@ -67,8 +67,8 @@ class Batch:
 
     def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
         """The call as it may run now; None when it has got its result without running, or must wait."""
-        if step.postponed is not None and step.postponed.decision is None:
-            yield from self._answered_by_person(step, step.postponed.question)
+        if step.needs_words:
+            yield from self._answered_by_person(step)
             return None
         if step.decision is not None and step.decision.allowed and not self._may_be_repeated(step):
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
@@ -142,11 +142,11 @@ class Batch:
             return judged
         return replace(judged, decision=answered(judged.decision, Answer(Approval(said.answer), said.text)))
 
-    def _answered_by_person(self, step: Step, question: str) -> Steps:
+    def _answered_by_person(self, step: Step) -> Steps:
         """The answer that a call waits for, now or given already, as its result."""
         answer = step.answer
         if answer is None:
-            asked = Decision(Verdict.ASK, WORDS, question)
+            asked = Decision(Verdict.ASK, WORDS, step.question)
             request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id)
             answer = yield from self._asked(step, request)
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
@@ -164,8 +164,7 @@ class Batch:
             return Approved(request.call_id, Approval.NO.value, late.reason)
         question = AskPerson(request, approve, seconds_left=left)
         yield question
-        nobody = Approved(request.call_id, NOBODY.approval, NOBODY.text)
-        return question.answer or nobody
+        return question.answer or question.nobody
 
     def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
         if step.postponed is None:

@@ -100,7 +100,7 @@ class Budget:
     @property
     def seconds_left(self) -> float:
         """How long the run may still take; infinite without a limit."""
-        left = min(map(_own_seconds_left, self._chain()))
+        left = min(map(_own_seconds_left, self.chain()))
         return self.clock.left(left) if isinstance(self.clock, Watch) and left < math.inf else left
 
     @property
@@ -112,7 +112,7 @@ class Budget:
 
     def charge(self, charge: Charge) -> None:
         """Charge what work has cost that was done before, and is only told of now."""
-        chain = list(self._chain())
+        chain = list(self.chain())
         with self.lock:
             told = charge.dollars or (0.0,)
             dollars = [*told, *[told[-1]] * len(chain)][: len(chain)]
@@ -135,7 +135,7 @@ class Budget:
         late = self.out_of_time()
         if late is not None:
             return late
-        chain = list(self._chain())
+        chain = list(self.chain())
         if not any(_limits_requests(budget.limits) for budget in chain):
             return Reservation(input_tokens)
         room, narrowed, is_limited = max_tokens() or _MOST_RESERVED_TOKENS, None, False
@@ -158,7 +158,7 @@ class Budget:
 
         Of each time that it was sent and no figures came the worst is charged: one stays, and others come to it.
         """
-        chain = list(self._chain())
+        chain = list(self.chain())
         more = usage.unreported - 1
         held = reservation.input_tokens if reservation.dollars else 0
         reserved = reservation.max_tokens or 0
@@ -177,7 +177,7 @@ class Budget:
 
     def take_tool_calls(self, wanted: int) -> int:
         """How many of so many tool calls may be made; these are counted."""
-        chain = list(self._chain())
+        chain = list(self.chain())
         with self.lock:
             rooms = [budget.limits.tool_calls - budget.spent.tool_calls for budget in chain if budget.limits.tool_calls]
             granted = max(min([wanted, *rooms]), 0)
@@ -188,7 +188,7 @@ class Budget:
     def hold(self, part: Limits, sign: int = 1) -> None:
         """Set aside a part of what is left, for somebody elsewhere who keeps to it; a sign of -1 gives it back."""
         input_tokens, output_tokens, overlap = _held(part)
-        chain = list(self._chain())
+        chain = list(self.chain())
         with self.lock:
             _book(chain, sign * input_tokens, sign * output_tokens, [sign * (part.cost or 0.0)] * len(chain))
             for budget in chain:
@@ -198,7 +198,7 @@ class Budget:
     def note(self, usage: Usage) -> None:
         """Enter what was used, and has been charged already."""
         with self.lock:
-            for budget in self._chain():
+            for budget in self.chain():
                 budget.usage += usage
 
     def out_of_time(self) -> LimitReached | None:
@@ -209,13 +209,13 @@ class Budget:
 
     def no_tool_calls(self) -> LimitReached:
         """The limit of tool calls that holds, in words."""
-        limited = [budget for budget in self._chain() if budget.limits.tool_calls]
+        limited = [budget for budget in self.chain() if budget.limits.tool_calls]
         most = min(
             limited, key=lambda budget: (budget.limits.tool_calls or 0) - budget.spent.tool_calls
         ).limits.tool_calls
         return LimitReached("tool_calls", f"The run may make no more than {most} tool calls. {GO_ON}")
 
-    def _chain(self) -> Iterator[Budget]:
+    def chain(self) -> Iterator[Budget]:
         """This budget and all above it."""
         budget: Budget | None = self
         while budget is not None:
@@ -224,7 +224,7 @@ class Budget:
 
     def _seconds(self) -> float:
         """The limit of time of the budget in which the least of it is left."""
-        return min(self._chain(), key=_own_seconds_left).limits.seconds or math.inf
+        return min(self.chain(), key=_own_seconds_left).limits.seconds or math.inf
 
     def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
         """How many tokens an answer may have within this budget alone and by which limit, or which leaves no room.

@@ -34,7 +34,7 @@ from agentkit.events import (
     RunStatus,
 )
 from agentkit.llm.extraction import ANSWER_CUT
-from agentkit.memory.session import SessionRun
+from agentkit.memory.run import SessionRun
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
 

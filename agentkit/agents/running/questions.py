@@ -13,7 +13,7 @@ from agentkit.agents.running.tool_call import JudgedCall, recorded
 from agentkit.errors import ModelError, ToolTimeout
 from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
-from agentkit.memory.session import SessionRun
+from agentkit.memory.run import SessionRun
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, Approver
 from agentkit.slotted import dataclass
