@@ -295,6 +295,10 @@ class Guard:
             return kind
         if kind in {FunctionType, MethodType} and value.__module__.startswith(__package__):
             kind = BuiltinFunctionType
+        return self.likeness(kind)
+
+    def likeness(self, kind: type) -> Any:
+        """What stands for a class that is not handed out: always the same, so that it can be compared."""
         if kind not in self._kinds:
             self._kinds[kind] = Kind(kind)
         return self._kinds[kind]

@@ -32,6 +32,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "sys": lambda: _sys(streams),
         "textwrap": lambda: _textwrap(guard),
         "traceback": lambda: _traceback(streams),
+        "types": lambda: _types(guard),
         "typing": lambda: _typing(guard),
         "warnings": lambda: _warnings(streams),
     }
@@ -269,6 +270,14 @@ def _warnings(streams: Streams) -> dict[str, Any]:
         streams.stderr.write(text)
 
     return Warnings(show).names()
+
+
+def _types(guard: Guard) -> dict[str, Any]:
+    import types
+
+    return {
+        name: guard.likeness(getattr(types, name)) for name in ("BuiltinFunctionType", "GeneratorType", "MethodType")
+    }
 
 
 def _typing(guard: Guard) -> dict[str, Any]:

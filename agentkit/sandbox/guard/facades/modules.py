@@ -100,7 +100,7 @@ LISTS = {
     "time": """asctime ctime daylight gmtime localtime mktime monotonic monotonic_ns perf_counter perf_counter_ns
         process_time process_time_ns sleep strftime strptime struct_time thread_time time time_ns timezone tzname""",
     "traceback": "format_exc print_exc",
-    "types": "MappingProxyType NoneType SimpleNamespace",
+    "types": "BuiltinFunctionType GeneratorType MappingProxyType MethodType NoneType SimpleNamespace",
     "typing": """AbstractSet Annotated Any AnyStr AsyncGenerator AsyncIterable AsyncIterator Awaitable BinaryIO
         ByteString Callable ChainMap ClassVar Collection Concatenate Container Coroutine Counter DefaultDict Deque Dict
         Final FrozenSet Generator Generic Hashable IO ItemsView Iterable Iterator KeysView List Literal LiteralString
@@ -151,6 +151,9 @@ HINTS = {
     "argparse": "write the values into variables",
     "inspect": "the code can only look at its own objects, with type, dir, vars and hasattr",
     **dict.fromkeys(("pickle", "marshal", "shelve"), "use json"),
+    "sys.stdin": "nothing is fed in: write the input as a text, and read it from io.StringIO(text)",
+    "sys.exc_info": "write `except Exception as error`",
+    "types.FunctionType": "use callable(x)",
 }
 
 
@@ -162,8 +165,7 @@ class Facade:
 
     def __getattr__(self, name: str) -> NoReturn:
         module = vars(self)["__name__"]
-        offered = ", ".join(TABLE[module])
-        raise RefusedAttribute(f"module {module!r} has no {name!r} here", f"available: {offered}")
+        raise RefusedAttribute(*missing_name(module, name))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise RefusedAttribute(f"{name!r} of module {vars(self)['__name__']!r} cannot be set")
@@ -178,6 +180,12 @@ def missing(module: str) -> tuple[str, str]:
     names = ", ".join(name for name in available_modules if "." not in name and name not in LESS_USED)
     offered = f"available: {names} and others"
     return f"module {module!r} is not available here", f"{hint}; {offered}" if hint else offered
+
+
+def missing_name(module: str, name: str) -> tuple[str, str]:
+    """The same of a name that a module does not offer."""
+    hint = HINTS.get(f"{module}.{name}") or "available: " + ", ".join(TABLE[module])
+    return f"module {module!r} has no {name!r} here", hint
 
 
 def names_of(module: str) -> list[str]:
@@ -245,5 +253,5 @@ class Importer:
             return self.facade(f"{module}.{name}")
         offered = self.facade(module)
         if name not in TABLE[module] or not hasattr(offered, name):
-            raise RefusedImport(f"module {module!r} has no {name!r} here", "available: " + ", ".join(TABLE[module]))
+            raise RefusedImport(*missing_name(module, name))
         return getattr(offered, name)
