@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 from agentkit.errors import ModelError, Rejected
 from agentkit.events import Event, ResponseReceived, deltas_of
 from agentkit.llm import quirks
+from agentkit.llm.embedding.remote import RemoteEmbedding
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.prices import tariff_of
+from agentkit.llm.quirks.adjustments import Adjustment
 from agentkit.llm.wire import Wire, wire_named
 from agentkit.llm.wire.reading import json_object
 from agentkit.llm.wire.sse import EventStream
@@ -33,7 +35,7 @@ _STREAM_STARTS = ("data:", "event:", ": ")
 _Attempts = Generator[dict[str, Any], None, None]
 
 
-class RemoteModel:
+class RemoteModel(RemoteEmbedding):
     """A provider over HTTP. What a 400 teaches is remembered for as long as the object lives.
 
     `price` is what the user says that the model costs.
@@ -47,7 +49,7 @@ class RemoteModel:
         self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
         self._wire = wire_named(endpoint.protocol)
         self._written = Written(self._sendable)
-        self._learnt: dict[str, quirks.Adjustment] = {}
+        self._learnt: dict[str, Adjustment] = {}
         self._is_hasty = False
 
     @cached_property
@@ -155,7 +157,8 @@ class RemoteModel:
     def _attempts(self, request: Request, *, streaming: bool = False) -> _Attempts:
         """Yield bodies to send; a refusal thrown in is answered with the next body, or raised when nothing helps."""
         # Other threads may learn meanwhile, so what is learnt is copied before it is gone through.
-        body = self._body(request, dict(self._learnt), streaming=streaming)
+        learnt = dict(self._learnt)
+        body = self._body(request, learnt, streaming=streaming)
         for _ in range(_MAX_ADAPTATIONS):
             try:
                 yield body
@@ -163,14 +166,16 @@ class RemoteModel:
                 adjustment = quirks.learnt(body, refusal, request.settings)
                 if adjustment is None:
                     raise
-                learnt = {**self._learnt, adjustment.name: adjustment}
+                learnt = {**learnt, **self._learnt, adjustment.name: adjustment}
                 adjusted = self._body(request, learnt, streaming=streaming)
                 if adjusted == body:
                     raise
-                body, self._learnt[adjustment.name] = adjusted, adjustment
+                body = adjusted
+                if adjustment.is_lasting:
+                    self._learnt[adjustment.name] = adjustment
         yield body
 
-    def _body(self, request: Request, learnt: Mapping[str, quirks.Adjustment], *, streaming: bool) -> dict[str, Any]:
+    def _body(self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool) -> dict[str, Any]:
         strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
         body = self._wire.encode(request, self._endpoint.model, strict=strict, before=self._written)
         if streaming:

@@ -7,10 +7,18 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agentkit.errors import Rejected
+from agentkit.llm.quirks.adjustments import (
+    NESTS,
+    Adjustment,
+    Body,
+    Refusal,
+    drop,
+    drop_entry_field,
+    put_beside_tools,
+    rename,
+    without_inside,
+)
 from agentkit.llm.wire.chat import PICTURES_OF
-from agentkit.slotted import dataclass
-
-Body = dict[str, Any]
 
 ESSENTIAL = frozenset({"model", "messages", "input", "instructions", "tools", "stream", "response_format", "text"})
 """Without these a request is no longer the one that was asked for, so they are never left out."""
@@ -26,17 +34,6 @@ _ESSENTIAL_FIELDS = {
     *("function", "text", "image_url"),
 }
 
-_NESTS = ("tool_calls", "content")
-"""Where messages and items have objects of their own."""
-
-_UNSUPPORTED = (
-    r"(?i)unsupported|not supported|not support|unrecognized|unrecognised|unknown|unexpected|not permitted|not allowed"
-    r"|extra inputs|extra fields|extra_forbidden|no such|cannot be used|incompatible"
-)
-_WRONG_VALUE = (
-    r"(?i)(supported|valid|allowed|permitted) values|(must|should|to) be (one|between|in|less|greater|at)|one of"
-    r"|invalid value|invalid_value"
-)
 _PICTURES_REFUSED = (
     r"(?i)image|vision|multi-?modal|mmproj|(?:must|should) be a (?:valid )?string|'input text'"
     r"|invalid type|untagged enum"
@@ -51,46 +48,6 @@ _ENTRY_FIELD = (
     r"\b(?P<entries>messages|input)[.\[]\d+\]?\.(?:\w+[.\[\]]+)*(?P<field>\w+)"
     r"|property '(?P<property>\w+)' is unsupported"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Adjustment:
-    """One change to the bodies that a server would refuse. `name` says what is changed, and tells changes apart.
-
-    Where `keeps_strict` is false, schemas are not sent in the strict form.
-    """
-
-    name: str
-    apply: Callable[[Body], Body]
-    keeps_strict: bool = True
-
-
-def drop(name: str) -> Adjustment:
-    """Leave the top-level parameter out."""
-    return Adjustment(f"{name} is left out", lambda body: _without(body, name))
-
-
-def rename(old: str, new: str) -> Adjustment:
-    """Send the parameter under its other name."""
-    return Adjustment(
-        f"{old} is sent as {new}", lambda body: {(new if key == old else key): value for key, value in body.items()}
-    )
-
-
-def put_beside_tools(name: str, value: object) -> Adjustment:
-    """Send the parameter with the one value that is taken beside tools, unless the user chose one."""
-    return Adjustment(
-        f"{name} is {value!r} beside tools", lambda body: {name: value, **body} if "tools" in body else body
-    )
-
-
-def drop_entry_field(entries: str, name: str) -> Adjustment:
-    """Leave the field out of every message or item, and of the tool calls in it."""
-
-    def apply(body: Body) -> Body:
-        return {**body, entries: [_without_inside(entry, name) for entry in body[entries]]}
-
-    return Adjustment(f"{entries} are sent without {name}", apply)
 
 
 def _with_pictures_told(body: Body) -> Body:
@@ -213,7 +170,7 @@ UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: bo
 STRICT_UNSAID = Adjustment(
     "tools are sent without strict",
     lambda body: (
-        {**body, "tools": [_without_inside(tool, "strict") for tool in body["tools"]]} if "tools" in body else body
+        {**body, "tools": [without_inside(tool, "strict") for tool in body["tools"]]} if "tools" in body else body
     ),
 )
 
@@ -239,29 +196,6 @@ def known(body: Body, model: str, protocol: str) -> Body:
     return body
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """A refused body, what the server says about it, and the settings that the user made."""
-
-    body: Body
-    text: str
-    parameter: str
-    chosen: Collection[str]
-
-    @property
-    def is_unsupported(self) -> bool:
-        """Whether something is refused as such, whatever its value."""
-        is_of_value = re.search(_WRONG_VALUE, self.text) and not re.search(r"(?i)unknown field", self.text)
-        return bool(re.search(_UNSUPPORTED, self.text)) and not is_of_value
-
-    def names(self, parameter: str) -> bool:
-        """Whether the text names the parameter; a word that may be just a word must be marked as a name."""
-        word = re.escape(parameter)
-        if "_" in parameter or len(parameter) > 7:
-            return bool(re.search(rf"\b{word}\b", self.text))
-        return bool(re.search(rf"['\"`.]{word}\b|\b(parameter|argument|field|option)s?:? {word}\b", self.text))
-
-
 def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustment | None:
     """What to change after a refusal that names something in `body` as not supported; None when nothing helps.
 
@@ -271,11 +205,11 @@ def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustm
     lessons = _LESSONS_BY_STATUS.get(error.status or 0, ())
     if error.is_too_long:
         return None
-    refusal = _Refusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
+    refusal = Refusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
     return next(filter(None, (lesson(refusal) for lesson in lessons)), None)
 
 
-def _other_limit(refusal: _Refusal) -> Adjustment | None:
+def _other_limit(refusal: Refusal) -> Adjustment | None:
     """The limit on tokens has two names in Chat Completions."""
     old, new = "max_tokens", "max_completion_tokens"
     if old in refusal.body and new in refusal.text:
@@ -284,13 +218,13 @@ def _other_limit(refusal: _Refusal) -> Adjustment | None:
     return rename(new, old) if new in refusal.body and is_named and refusal.is_unsupported else None
 
 
-def _no_effort(refusal: _Refusal) -> Adjustment | None:
+def _no_effort(refusal: Refusal) -> Adjustment | None:
     """Some models take tools only when they do not reason."""
     is_open = "tools" in refusal.body and "reasoning_effort" not in refusal.body
     return put_beside_tools("reasoning_effort", "none") if is_open and "reasoning_effort" in refusal.text else None
 
 
-def _no_strict(refusal: _Refusal) -> Adjustment | None:
+def _no_strict(refusal: Refusal) -> Adjustment | None:
     """A schema that the strict mode does not take is sent plainly; a server may not know the word at all."""
     tools = [{**tool, **tool.get("function", {})} for tool in refusal.body.get("tools", ())]
     if "invalid_function_parameters" in refusal.text and any(tool.get("strict") for tool in tools):
@@ -299,7 +233,7 @@ def _no_strict(refusal: _Refusal) -> Adjustment | None:
     return STRICT_UNSAID if is_named and refusal.is_unsupported and any("strict" in tool for tool in tools) else None
 
 
-def _no_field(refusal: _Refusal) -> Adjustment | None:
+def _no_field(refusal: Refusal) -> Adjustment | None:
     """Some servers refuse fields in messages that others demand."""
     found = re.search(_ENTRY_FIELD, f"{refusal.parameter} {refusal.text}")
     if found is None or not refusal.is_unsupported:
@@ -308,7 +242,7 @@ def _no_field(refusal: _Refusal) -> Adjustment | None:
     return drop_entry_field(entries, field) if field in _fields_in(refusal.body, entries) else None
 
 
-def _no_field_of_this_name(refusal: _Refusal) -> Adjustment | None:
+def _no_field_of_this_name(refusal: Refusal) -> Adjustment | None:
     """Some say only its name, and not where it is, or say that in words of their own."""
     entries = "messages" if "messages" in refusal.body else "input"
     named = next(filter(refusal.names, sorted(_fields_in(refusal.body, entries))), None)
@@ -318,18 +252,18 @@ def _no_field_of_this_name(refusal: _Refusal) -> Adjustment | None:
 def _fields_in(body: Body, entries: str) -> set[str]:
     """The fields in messages or items, and one level below, without which they would still say the same."""
     said = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
-    lists = [entry[name] for entry in said for name in _NESTS if isinstance(entry.get(name), list)]
+    lists = [entry[name] for entry in said for name in NESTS if isinstance(entry.get(name), list)]
     below = [part for parts in lists for part in parts if isinstance(part, dict)]
     return {name for fields in (*said, *below) for name in fields} - _ESSENTIAL_FIELDS
 
 
-def _demanded(refusal: _Refusal) -> Adjustment | None:
+def _demanded(refusal: Refusal) -> Adjustment | None:
     """What the messages must have."""
     found = (adjustment for words, adjustment in _DEMANDED if words.search(refusal.text))
     return next(found, None) if "messages" in refusal.body else None
 
 
-def _no_parameter(refusal: _Refusal) -> Adjustment | None:
+def _no_parameter(refusal: Refusal) -> Adjustment | None:
     """The parameter that the refusal names, by its own field or in its text, is left out."""
     top = re.split(r"[.\[]", refusal.parameter)[0]
     kept = ESSENTIAL | LIMITS
@@ -339,7 +273,7 @@ def _no_parameter(refusal: _Refusal) -> Adjustment | None:
     return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
 
 
-def _no_pictures(refusal: _Refusal) -> Adjustment | None:
+def _no_pictures(refusal: Refusal) -> Adjustment | None:
     """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
     entries = refusal.body.get("messages") or refusal.body.get("input") or ()
     is_about = re.search(_PICTURES_REFUSED, refusal.text) is not None
@@ -351,21 +285,6 @@ _LESSONS = (
     _no_field_of_this_name,
 )
 _LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (_no_pictures,)}
-
-
-def _without(fields: Body, name: str) -> Body:
-    return {key: value for key, value in fields.items() if key != name}
-
-
-def _without_inside(entry: Body, name: str) -> Body:
-    """A message, item or tool without the field, there and one level below."""
-    kept = _without(entry, name)
-    for nest in _NESTS:
-        if isinstance(kept.get(nest), list):
-            kept[nest] = [_without(part, name) if isinstance(part, dict) else part for part in kept[nest]]
-    if "function" in kept:
-        kept["function"] = _without(kept["function"], name)
-    return kept
 
 
 def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
