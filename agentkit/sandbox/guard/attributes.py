@@ -299,9 +299,7 @@ class Guard:
 
     def likeness(self, kind: type) -> Any:
         """What stands for a class that is not handed out: always the same, so that it can be compared."""
-        if kind not in self._kinds:
-            self._kinds[kind] = Kind(kind)
-        return self._kinds[kind]
+        return self._kinds.get(kind) or self._kinds.setdefault(kind, Kind(kind))
 
 
 def class_behind(value: Any) -> Any:
