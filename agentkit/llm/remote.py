@@ -18,7 +18,7 @@ from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.prices import tariff_of
 from agentkit.llm.quirks.adjustments import Adjustment
 from agentkit.llm.wire import Wire, wire_named
-from agentkit.llm.wire.reading import json_object
+from agentkit.llm.wire.failures import json_object
 from agentkit.llm.wire.sse import EventStream
 from agentkit.llm.wire.writing import Written, written
 from agentkit.messages import AssistantMessage, Message, Request, Response, ToolSpec, without_extra

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
-from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
+from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, raise_error_inside
 from agentkit.llm.wire.reading import REASONING_FIELDS, says
 from agentkit.llm.wire.thoughts import Thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
@@ -27,7 +27,7 @@ _MAX_LOOKS = 100
 
 _LENGTH = {"length", "max_tokens", "model_length", "max_output_tokens", "max_length", "model_context_window_exceeded"}
 _FILTERED = {
-    "content_filter",
+    FILTERED,
     "content_filtered",
     "safety",
     "recitation",
@@ -65,7 +65,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     if choice is None or said is None:
         raise BadResponse(f"The answer has no choices: {str(data)[:200]}")
     if said.get("refusal"):
-        raise reading.refuse(reading.word(said["refusal"]))
+        raise declined(reading.word(said["refusal"]))
     message = read_message(said)
     thought, text = Thoughts().part(message.text, is_last=True)
     message = replace(message, text=text, reasoning=message.reasoning + thought)
@@ -172,7 +172,7 @@ def _response(
 ) -> Response:
     said = reading.word(reason).lower().partition(":")[0]
     if said in _FILTERED:
-        raise reading.filtered()
+        raise filtered()
     if said in _FAILED:
         raise BadResponse(f"The provider failed while it wrote the answer, and says only {said!r} of it. Try again.")
     finish: FinishReason = "length" if said in _LENGTH else "tool_calls" if message.tool_calls else "stop"
@@ -364,7 +364,7 @@ class ChatReader:
         Raises BadResponse when the stream was cut short, Rejected on a refusal.
         """
         if refusal := str(self._refusal):
-            raise reading.refuse(refusal)
+            raise declined(refusal)
         thought, said = self._thoughts.part("", is_last=True)
         self._reasoning.add(thought)
         self._text.add(said)

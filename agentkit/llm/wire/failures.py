@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.wire.reading import dictionaries, dictionary, json_or_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -149,13 +150,27 @@ def raise_error_inside(data: Mapping[str, Any]) -> None:
         raise failure(data)
     if isinstance(groq := data.get("x_groq"), dict) and groq.get("error"):
         raise failure(groq)
-    if _dictionary(data.get("base_resp")).get("status_code"):
+    if dictionary(data.get("base_resp")).get("status_code"):
         raise failure(data)
 
 
 def is_spent(text: str) -> bool:
     """Whether an error says that there is nothing left to pay with, so that waiting does not help."""
     return _SPENT.search(text) is not None
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object that answers a request. Raises ModelError for anything else."""
+    data = json_or_text(text)
+    if isinstance(data, dict):
+        return data
+    if not text.strip():
+        raise BadResponse("The provider answered with nothing at all. Try again, or check the base URL.")
+    if isinstance(data, list) and any(map(dictionary, data)):
+        raise failure(data)
+    if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
+        raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
+    raise not_compatible(text)
 
 
 def not_compatible(text: str) -> BadResponse:
@@ -171,6 +186,19 @@ def cut_short(chars: int) -> BadResponse:
     return BadResponse(
         f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
         "complete. Try again."
+    )
+
+
+def declined(refusal: str) -> Rejected:
+    """The error for a model that declines to answer."""
+    return Rejected(f"The model refused to answer: {refusal}", code="refusal")
+
+
+def filtered() -> Rejected:
+    """The error for an answer that the provider's content filter withheld."""
+    return Rejected(
+        "The provider's content filter withheld the answer. Change the wording, or the filter's settings.",
+        code=FILTERED,
     )
 
 
@@ -224,9 +252,9 @@ def _details(body: object) -> Mapping[str, Any]:
         body = body[0]
     if not isinstance(body, dict):
         return {"message": _readable(body) if isinstance(body, str) else ""}
-    error = body.get("error") or next(iter(_dictionaries(body.get("errors"))), None) or body.get("base_resp") or body
+    error = body.get("error") or next(iter(dictionaries(body.get("errors"))), None) or body.get("base_resp") or body
     if isinstance(error, str) and error.startswith("{"):
-        error = _parsed(error)  # Bedrock's servers write the object as text
+        error = json_or_text(error)  # Bedrock's servers write the object as text
     if isinstance(error, dict):
         return error
     return {**body, "message": body.get("message") or error}
@@ -244,8 +272,8 @@ def _message(details: Mapping[str, Any], body: object) -> str:
 
 def _behind(details: Mapping[str, Any]) -> str:
     """What the provider behind a router said, when the router tells it."""
-    raw = _dictionary(details.get("metadata")).get("raw")
-    body = _parsed(raw) if isinstance(raw, str) else raw
+    raw = dictionary(details.get("metadata")).get("raw")
+    body = json_or_text(raw) if isinstance(raw, str) else raw
     return _message(_details(body), body) if body else ""
 
 
@@ -255,19 +283,10 @@ def _written(details: Mapping[str, Any]) -> str:
     return written if isinstance(written, str) and len(written) <= _MAX_WRITTEN_CHARS else ""
 
 
-def _parsed(text: str) -> object:
-    """The JSON value that a text is, or else the text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _invalid_fields(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The list in which servers written with FastAPI say which field is wrong, and where it is."""
-    message = details.get("message")
-    found = details.get("detail") or (message.get("detail") if isinstance(message, dict) else None)
-    return [entry for entry in found if isinstance(entry, dict) and "loc" in entry] if isinstance(found, list) else []
+    found = details.get("detail") or dictionary(details.get("message")).get("detail")
+    return [entry for entry in dictionaries(found) if "loc" in entry]
 
 
 def _location(fields: list[Mapping[str, Any]]) -> str | None:
@@ -280,15 +299,7 @@ def _location(fields: list[Mapping[str, Any]]) -> str | None:
 
 def _entries(details: object, name: str) -> list[str]:
     """What Google's servers say under a name beside the code."""
-    return [str(entry[name]) for entry in _dictionaries(details) if name in entry]
-
-
-def _dictionary(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _dictionaries(value: object) -> list[dict[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    return [str(entry[name]) for entry in dictionaries(details) if name in entry]
 
 
 def _sentence(message: str, status: int | None, advice: str) -> str:

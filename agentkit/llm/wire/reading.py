@@ -8,8 +8,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentkit.errors import BadResponse, Rejected
-from agentkit.llm.wire.failures import failure, not_compatible
+from agentkit.errors import BadResponse
 from agentkit.messages import AssistantMessage, with_distinct_ids
 from agentkit.usage import Usage, unreported
 
@@ -36,20 +35,6 @@ _REASONING = ("reasoning_tokens",)
 
 _MOST_TOKENS = 10**12
 """A greater number, as broken servers send it, counts no tokens."""
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """The JSON object that answers a request. Raises ModelError for anything else."""
-    data = json_or_text(text)
-    if isinstance(data, dict):
-        return data
-    if not text.strip():
-        raise BadResponse("The provider answered with nothing at all. Try again, or check the base URL.")
-    if isinstance(data, list) and any(map(dictionary, data)):
-        raise failure(data)
-    if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
-        raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
-    raise not_compatible(text)
 
 
 def json_or_text(text: str) -> object:
@@ -315,16 +300,3 @@ def assistant_message(
     calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in said)
     message = AssistantMessage(well_formed(text), calls, well_formed(reasoning), well_formed_json(extra))
     return with_distinct_ids(message, set())
-
-
-def refuse(refusal: str) -> Rejected:
-    """The error for a model that declines to answer."""
-    return Rejected(f"The model refused to answer: {refusal}", code="refusal")
-
-
-def filtered() -> Rejected:
-    """The error for an answer that the provider's content filter withheld."""
-    return Rejected(
-        "The provider's content filter withheld the answer. Change the wording, or the filter's settings.",
-        code="content_filter",
-    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
-from agentkit.llm.wire.failures import cut_short, failure, raise_error_inside
+from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, raise_error_inside
 from agentkit.llm.wire.writing import Written
 from agentkit.messages import AssistantMessage, Image, Response, ToolCall, ToolMessage, UserMessage
 
@@ -165,7 +165,7 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     finish = _finish_reason(data)
     text, refusal = _said(items)
     if refusal:
-        raise reading.refuse(refusal)
+        raise declined(refusal)
     calls = [_read_call(item) for item in items if _is_call(item)]
     if calls and finish == "stop":
         finish = "tool_calls"
@@ -182,8 +182,8 @@ def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
         return "stop"
     if status != "incomplete":
         raise BadResponse(f"The provider did not finish the answer: it is marked {status!r}. Try again.")
-    if reading.dictionary(data.get("incomplete_details")).get("reason") == "content_filter":
-        raise reading.filtered()
+    if reading.dictionary(data.get("incomplete_details")).get("reason") == FILTERED:
+        raise filtered()
     return "length"
 
 

@@ -1,9 +1,11 @@
 """Which error of ours is a provider's error?"""
 
+import json
+
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
-from agentkit.llm.wire.failures import cut_short, failure, not_compatible, raise_error_inside
+from agentkit.llm.wire.failures import cut_short, failure, json_object, not_compatible, raise_error_inside
 
 
 @pytest.mark.parametrize(
@@ -257,3 +259,22 @@ def test_an_error_may_say_itself_how_long_to_wait(error, seconds):
     """Where no header says how long to wait, the words of the error do."""
     assert failure({"error": error}, status=429).retry_after_seconds == seconds
     assert failure({"error": error}, status=429, retry_after_seconds=3).retry_after_seconds == 3
+
+
+@pytest.mark.parametrize("text", ["{}", ' {"a": [1]}\n'])
+def test_json_objects_are_read(text):
+    """A JSON object is read, blanks around it or not."""
+    assert json_object(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["", "Hi", "<html>", "{", "[", "[1]", "1", "null", '"Hi"', "[" * 50_000, "9" * 10_000])
+def test_what_is_no_json_object(text):
+    """Anything else is an error that says what it is."""
+    with pytest.raises(ModelError):
+        json_object(text)
+
+
+def test_broken_json_is_shown_where_it_breaks_off():
+    """Of JSON that breaks off the end is shown, which is where it is broken."""
+    with pytest.raises(BadResponse, match=r"broken JSON: it ends with '.*the end'"):
+        json_object('{"a": "' + "x" * 1_000 + "the end")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.errors import BadResponse, ModelError
+from agentkit.errors import BadResponse
 from agentkit.llm.wire import reading
 from agentkit.usage import Usage
 
@@ -145,25 +145,6 @@ def test_pieces_make_up_the_text(text, data):
         pieces.add(units[2 * start : 2 * stop].decode("utf-16-le", "surrogatepass")).encode()
     assert str(pieces) == text
     assert bool(pieces) is bool(text)
-
-
-@pytest.mark.parametrize("text", ["{}", ' {"a": [1]}\n'])
-def test_json_objects_are_read(text):
-    """A JSON object is read, blanks around it or not."""
-    assert reading.json_object(text) == json.loads(text)
-
-
-@pytest.mark.parametrize("text", ["", "Hi", "<html>", "{", "[", "[1]", "1", "null", '"Hi"', "[" * 50_000, "9" * 10_000])
-def test_what_is_no_json_object(text):
-    """Anything else is an error that says what it is."""
-    with pytest.raises(ModelError):
-        reading.json_object(text)
-
-
-def test_broken_json_is_shown_where_it_breaks_off():
-    """Of JSON that breaks off the end is shown, which is where it is broken."""
-    with pytest.raises(BadResponse, match=r"broken JSON: it ends with '.*the end'"):
-        reading.json_object('{"a": "' + "x" * 1_000 + "the end")
 
 
 @pytest.mark.parametrize(

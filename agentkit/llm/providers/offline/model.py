@@ -24,6 +24,7 @@ from agentkit.llm.providers.offline.shorthand import only_states, spelled_out
 from agentkit.llm.providers.offline.vietnamese import in_english
 from agentkit.llm.providers.offline.words import words
 from agentkit.llm.providers.offline.worker import Worker
+from agentkit.llm.wire.reading import json_or_text
 from agentkit.messages import (
     AssistantMessage,
     Message,
@@ -305,7 +306,7 @@ def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
 
 
 def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
-    value = _parsed(result.content)
+    value = json_or_text(result.content)
     if value in (None, "", [], {}):
         return f"{result.name} came back empty."
     if not isinstance(value, dict):
@@ -314,7 +315,7 @@ def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> s
     if error := told.get("error"):
         rest = _lines({key: told[key] for key in _MAIN if key in told})
         return "\n".join(filter(None, (f"{result.name} failed: {error}", rest)))
-    sent = _parsed(call.arguments) if call else {}
+    sent = json_or_text(call.arguments) if call else {}
     echoes = list(sent.values()) if isinstance(sent, dict) else []
     own = {key: each for key, each in told.items() if each not in echoes}
     if own.keys().isdisjoint(_MAIN):
@@ -368,13 +369,6 @@ def _entry(key: str, value: Any) -> str:
         return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else _lines(value)
     text = _lines(value)
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 _ORDERS = (Kind.CODE, Kind.COMMAND)
