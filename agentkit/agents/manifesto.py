@@ -52,6 +52,9 @@ class Manifesto:
         return {**known, **options}
 
 
+_SHAPE = "It is a text: settings a line each, such as tools: core; an empty line; the instruction."
+
+
 def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
     """The agent in a file. Its name is by default the file's; its runs are saved in a session of the file's own.
 
@@ -59,11 +62,16 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
     file's own folder. Raises ConfigError, which tells the line, when the file cannot be read or understood.
     """
     path = Path(path)
+    if path.suffix == ".py":
+        raise ConfigError(
+            f"{str(path)!r} is a program, and no agent's text file. In Python import the agent from it; "
+            f"on the command line its functions are tools: -t {path}"
+        )
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, ValueError) as error:
         fault = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {fault}.") from error
+        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {fault}. {_SHAPE}") from error
     return parse_manifesto(text, path, tools)
 
 

@@ -150,11 +150,14 @@ def _argument_object(text: str) -> dict[str, Any] | str:
 
 
 def _short(result: ToolResult) -> str:
-    """The part of a value that answers, when the value is one of ours: `result`, `output` or the like."""
+    """The part of a value that answers, when the value is one of ours: `result`, `output` or the like.
+
+    Of another value that has parts, it is what the model was told: JSON, not Python's spelling of it.
+    """
     value = result.value
     if isinstance(value, Mapping):
         value = next((value[key] for key in _ANSWER_KEYS if key in value), value)
-    return str(value) if _is_shallow(value) else result.content
+    return str(value) if isinstance(value, str | int | float) else result.content
 
 
 def _cut(text: str) -> str:

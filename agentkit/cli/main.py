@@ -149,6 +149,10 @@ def _tell_usage(error: click.ClickException) -> None:
     from agentkit.cli.terminal import halves, tell_error
 
     context = error.ctx if isinstance(error, click.UsageError) else None
-    _, remedy = halves(error.format_message())
+    told = error.format_message()
+    if isinstance(error, click.NoSuchOption):
+        near = " or ".join(sorted(error.possibilities or ()))
+        told = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
+    _, remedy = halves(told)
     help_of = context.command_path if context is not None else "agentkit"
-    tell_error(click.ClickException(error.format_message()), "" if remedy else f"To see its use: {help_of} --help")
+    tell_error(click.ClickException(told), "" if remedy else f"To see its use: {help_of} --help")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -20,6 +21,9 @@ Examples:
 """
 
 
+_MARKS = {True: "✓", False: "-", None: "?"}
+
+
 @click.command(short_help="Say which model is asked, its price and its window.", epilog=_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -27,6 +31,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
     """Say which model is asked, or what is known of the models NAME: place, price, window. Nothing is sent."""
     from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
     from agentkit.cli.settings.layers import settings_here
+    from agentkit.cli.terminal import fitted
     from agentkit.errors import NoProvider
 
     settings, told, problem = settings_here(), [], None
@@ -45,8 +50,8 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
     lines += [f"{problem}"] if problem else []
     if not names:
         width = max(len(name) for name, _, _ in _providers())
-        lines.append("\n".join(f"{'✓' if ready else '-'} {name:<{width}}  {why}" for name, ready, why in _providers()))
-    click.echo(clean("\n\n".join(lines)))
+        lines.append("\n".join(f"{_MARKS[ready]} {name:<{width}}  {why}" for name, ready, why in _providers()))
+    click.echo(fitted(clean("\n\n".join(lines)), sys.stdout, 15))
 
 
 def _each(llm: Configured) -> Iterator[Configured]:
@@ -98,6 +103,8 @@ def _rows(about: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _price_text(price: dict[str, Any] | None) -> str:
+    if price is not None and not price["input"] and not price["output"]:
+        return f"$0 ({price['source']})"
     if price is None:
         return "unknown; with --limit cost=… it is refused, unless you add --limit unknown_price=free"
     rates = [f"{price['input']:g} in", f"{price['cached']:g} cached" if price["cached"] is not None else ""]
@@ -106,20 +113,20 @@ def _price_text(price: dict[str, Any] | None) -> str:
     return f"≈ US dollars per million tokens: {', '.join(filter(None, rates))} ({by})"
 
 
-def _providers() -> list[tuple[str, bool, str]]:
-    """Each provider, whether it could be asked, and why."""
+def _providers() -> list[tuple[str, bool | None, str]]:
+    """Each provider, whether it could be asked (None where only a request would tell), and why."""
     from agentkit.config import environment
     from agentkit.llm.providers.openai import SERVICES
 
     variables = environment()
     azure = [name for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT") if name not in variables]
-    rows = [_keyed("openai", "OPENAI_API_KEY", variables)]
+    rows: list[tuple[str, bool | None, str]] = [_keyed("openai", "OPENAI_API_KEY", variables)]
     rows.append(("azure", not azure, f"{' and '.join(azure)} not set" if azure else "AZURE_OPENAI_API_KEY is set"))
     for name, service in SERVICES.items():
         if service.key_variable:
             rows.append(_keyed(name, service.key_variable, variables))
         else:
-            rows.append((name, True, f"a server of your own, without a key: {service.base_url}"))
+            rows.append((name, None, f"no key needed; if it runs at {service.base_url}"))
     has_offline = find_spec("needle") is not None
     how = "installed; no key, no network" if has_offline else "pip install 'agentkit-tools[offline]'"
     return [*rows, ("offline", has_offline, how)]

@@ -15,19 +15,30 @@ if TYPE_CHECKING:
     from agentkit.tooling.toolset import AnyTool
 
 
-@click.group()
+_EXAMPLES = """\b
+Examples:
+  agentkit tools list core,tools.py
+  agentkit tools run calculator expression="2+2"
+  agentkit tools run tools.py:price thing=lamp
+"""
+
+
+@click.group(epilog=_EXAMPLES)
 def tools() -> None:
     """See the tools, and use one without a model."""
 
 
-@tools.command("list")
+@tools.command("list", short_help="List every tool with its safety level.")
+@click.argument("names", nargs=-1, metavar="[NAME,...]...", shell_complete=tool_names)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: name, level, description, parameters.")
-def list_tools(*, as_json: bool) -> None:
-    """List every tool with its safety level."""
-    from agentkit.cli.display import json_text
+def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
+    """List every tool with its safety level, or those of the collections and files NAME: core, web, FILE.py."""
+    from agentkit.cli.display import clean, json_text
+    from agentkit.cli.loading.tools import tools_named
     from agentkit.cli.terminal import fitted
-    from agentkit.tools.catalog import all_tools as known
+    from agentkit.tools.catalog import all_tools
 
+    known = tools_named(name for given in names for name in given.split(",") if name) if names else all_tools
     if as_json:
         entries = [
             {
@@ -42,20 +53,25 @@ def list_tools(*, as_json: bool) -> None:
         return
     width = max(len(name) for name in known.names)
     for tool in known:
-        told = f"{tool.name:<{width}}  {tool.level.name:<7}  {tool.description.splitlines()[0]}"
-        click.echo(fitted(told, sys.stdout, width + 11))
+        told = f"{tool.name:<{width}}  {tool.level.name:<7}  {_described(tool).splitlines()[0]}"
+        click.echo(fitted(clean(told), sys.stdout, width + 11))
 
 
 @tools.command("show")
 @click.argument("name", shell_complete=tool_names)
 def show_tool(name: str) -> None:
     """Show what a model is told of the tool NAME."""
-    from agentkit.cli.display import json_text
+    from agentkit.cli.display import clean, json_text
     from agentkit.cli.loading.tools import tool_named
 
     tool = tool_named(name)
-    click.echo(f"{tool.name}  {tool.level.name}\n\n{tool.description}\n")
+    click.echo(clean(f"{tool.name}  {tool.level.name}\n\n{_described(tool)}\n"))
     click.echo(json_text(tool.parameters))
+
+
+def _described(tool: AnyTool) -> str:
+    """What a tool says of itself, or that it says nothing: then a model has to guess from the name."""
+    return tool.description or "(no description; its docstring would be one)"
 
 
 @tools.command("run")

@@ -179,5 +179,12 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
     path = tmp_path / "trip.txt"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt"):
+    with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt.* It is a text: settings a line each"):
         read_manifesto(path)
+
+
+def test_a_program_is_no_agent_s_file(tmp_path):
+    """A program is refused, as its text would be the instruction."""
+    (tmp_path / "bot.py").write_text("from agentkit import Agent\n")
+    with pytest.raises(ConfigError, match=r"bot\.py' is a program.*tools: -t "):
+        read_manifesto(tmp_path / "bot.py")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.__main__ import main
-from agentkit.cli.main import run
+from agentkit.cli.main import cli, run
 from agentkit.testing import FakeServer, call, fail, slow
 from agentkit.tools.catalog import collections
 
@@ -65,6 +65,14 @@ def test_help_and_version_exit_with_0(arguments, capsys):
     assert "agentkit" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("group", [[], *([name] for name, each in cli.commands.items() if hasattr(each, "commands"))])
+def test_commands_are_listed_in_whole_sentences(group, capsys):
+    """No line of a list of commands is cut off."""
+    assert run([*group, "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2].partition("Examples:")[0]
+    assert (bool(listed), "..." in listed) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -72,6 +80,7 @@ def test_help_and_version_exit_with_0(arguments, capsys):
         (["tools", "run"], "Missing argument 'NAME'"),
         (["tools", "lisst"], "No such command 'lisst'"),
         (["--nonsense", "x"], "No such option"),
+        (["--modle", "x"], ".\nDid you mean --model or --offline?"),
         (["tools", "run", "calculator", "2+2", "3"], "'3' is one too many"),
         (["tools", "run", "calculator", "expression=1", "expression=2"], "'expression' is given twice"),
         (

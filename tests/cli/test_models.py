@@ -18,7 +18,7 @@ def test_the_model_that_is_asked_is_described(typed_line, monkeypatch):
     assert "✓ openai      OPENAI_API_KEY is set" in out
     assert "- azure       AZURE_OPENAI_API_KEY not set" in out
     assert "✓ groq        GROQ_API_KEY is set" in out
-    assert "✓ ollama      a server of your own" in out
+    assert "? ollama      no key needed; if it runs at http://127.0.0.1:11434/v1" in out
     assert "sk-not-shown" not in out
 
 

@@ -30,6 +30,15 @@ def test_the_list_as_json_has_the_schemas(capsys):
     assert entry["parameters"]["required"] == ["expression"]
 
 
+def test_tools_of_ones_own_are_listed(tmp_path, capsys):
+    """`tools list` takes collections, tools and files, and says which tool does not describe itself."""
+    (tmp_path / "own.py").write_text("def price(thing: str): ...")
+    assert run(["tools", "list", "calculator,string_length", f"{tmp_path / 'own.py'}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["calculator", "string_length", "price"]
+    assert lines[-1].endswith("(no description; its docstring would be one)")
+
+
 def test_a_tool_is_shown_as_a_model_sees_it(capsys):
     """`tools show` has description and parameters."""
     assert run(["tools", "show", "calculator"]) == 0

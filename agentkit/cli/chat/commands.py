@@ -186,9 +186,11 @@ def _rename(conversation: Conversation, front: Front, name: str) -> None:
 def _list(conversation: Conversation, front: Front) -> None:
     now = conversation.name
     front.tell(f"This session: {now}" if now else "This conversation is not kept, or has not begun.")
-    for each in _summaries(conversation)[:20]:
+    latest = _summaries(conversation)[:20]
+    width = max((len(each.name) for each in latest), default=0)
+    for each in latest:
         mark = "*" if each.name == now else " "
-        front.tell(f"{mark} {each.name}  {day_text(each.changed)}  {count_text(each.runs, 'run')}", "dim")
+        front.tell(f"{mark} {each.name:<{width}}  {day_text(each.changed)}  {count_text(each.runs, 'run')}", "dim")
     front.tell("Switch: /session NAME   begin another: /session new [NAME]   rename: /session rename NAME", "dim")
 
 

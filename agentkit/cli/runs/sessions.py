@@ -91,7 +91,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
     _told(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
 
 
-@sessions.command("export")
+@sessions.command("export", short_help="Write the session NAME to the new FILE.")
 @_NAME
 @click.argument("file", type=click.Path(path_type=Path))
 @PLACE
@@ -101,7 +101,7 @@ def export_session(*, name: str, file: Path, place: str | None) -> None:
     _told(f"Written: {file}")
 
 
-@sessions.command("import")
+@sessions.command("import", short_help="Keep what was exported to FILE as a session.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("name", required=False)
 @PLACE

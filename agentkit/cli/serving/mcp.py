@@ -26,7 +26,7 @@ def mcp() -> None:
     """Offer tools over the Model Context Protocol, and look at what servers of it offer."""
 
 
-@mcp.command("serve")
+@mcp.command("serve", short_help="Offer tools to MCP clients, until Ctrl-C.")
 @click.option(
     "-t",
     "--tools",
@@ -84,7 +84,7 @@ def _tell_with_token(url: str, token: str) -> None:
     click.echo(f"{url}\nAuthorization: Bearer {token}")
 
 
-@mcp.command("tools")
+@mcp.command("tools", short_help="Show what SERVER offers, and what has changed.")
 @click.argument("server")
 @click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
 @click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")

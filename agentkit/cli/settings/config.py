@@ -80,7 +80,7 @@ def show_settings(*, as_json: bool) -> None:
         tell(note, "yellow")
 
 
-@config.command("trust")
+@config.command("trust", short_help="Let all that the project file here says count.")
 def trust_project() -> None:
     """Let the project file here say model, session, instruction, trace, and wider tools and limits.
 

@@ -156,6 +156,17 @@ def test_the_offline_model_needs_no_model(own_user_file):
     assert (found.of("model"), found.of("base_url"), found.of("provider")) == (None, None, "offline")
 
 
+def test_the_offline_model_stands_in_for_none_that_was_named(monkeypatch):
+    """A model named on the command line is asked, or refused when a variable names the offline model."""
+    monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
+    with pytest.raises(
+        ConfigError, match=r"No 'gpt-5.4-mini' would answer.* AGENTKIT_PROVIDER names.*openai:gpt-5.4-mini"
+    ):
+        settings_here({"model": "gpt-5.4-mini"}).llm()
+    assert settings_here({"model": "ollama:qwen3"}).llm().describe().provider == "ollama"
+    assert settings_here({"model": "offline"}).llm().describe().provider == "offline"
+
+
 def test_the_environment_comes_before_files(own_user_file, monkeypatch):
     """A provider in the environment is asked instead of the one in a file."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\n')
