@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from agentkit.errors import ConfigError
 from agentkit.llm.detect import wishes_instead
+from agentkit.llm.embedding.embedding import Embedding
 from agentkit.llm.endpoint import Description, Endpoint, Wishes
 from agentkit.llm.extraction import Extraction
 from agentkit.llm.prices import tariff_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from agentkit.llm.chain.succession import Chain
 
 
-class Configured(Extraction):
+class Configured(Embedding, Extraction):
     """The part of an LLM that tells what it was made with, and makes others like it."""
 
     _wishes: Wishes

@@ -13,10 +13,10 @@ from agentkit.config import Secret
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
 
-Protocol = Literal["responses", "chat"]
+Protocol = Literal["responses", "chat", "messages"]
 TokenProvider = Callable[[], str]
 
-_PASTED_PATHS = ("/chat/completions", "/responses")
+_PASTED_PATHS = ("/chat/completions", "/responses", "/messages", "/embeddings")
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[ \t]*[!-~][ \t!-~]*")
@@ -76,7 +76,7 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.protocol not in get_args(Protocol):
-            raise ConfigError(f"protocol= is 'responses' or 'chat', not {self.protocol!r}.")
+            raise ConfigError(f"protocol= is 'responses', 'chat' or 'messages', not {self.protocol!r}.")
         if self.api_key and not is_header_text(self.api_key.reveal()):
             raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")
 
@@ -87,8 +87,12 @@ class Endpoint:
 
     @property
     def origin(self) -> str:
-        """What marks a message as coming from here, so that only here gets back what it keeps for itself."""
-        return f"{self.protocol}:{self.shown_url if self.base_url else self.provider}"
+        """What marks a message as coming from here, so that only here gets back what it keeps for itself.
+
+        In the Messages protocol that is for the one model, whose thoughts another one refuses.
+        """
+        place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}"
+        return f"{place}#{self.model}" if self.protocol == "messages" else place
 
     def scrub(self, text: str) -> str:
         """`text` without key, password and query values. A word that is public anyway, as the key `ollama`, stays."""

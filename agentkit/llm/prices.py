@@ -21,6 +21,9 @@ OFFLINE_PRICE = Price(0, 0, source="the offline model is free")
 _OTHER_NAMES = {"gemini": "google"}
 """Providers that the package knows by another name."""
 
+_OF_INPUT, _OF_BOTH = frozenset({"input_mtok"}), frozenset({"input_mtok", "output_mtok"})
+"""The rates without which nobody can say what a request costs."""
+
 _OTHER_FEES = {
     *("requests_kcount", "output_reasoning_mtok", "output_citation_mtok", "input_mchars"),
     *("input_text_messages_kcount", "audio_hours", "input_audio_hours"),
@@ -38,20 +41,22 @@ def tariff_of(endpoint: Endpoint, price: Price | None = None) -> Tariff:
     return Tariff(endpoint.provider if is_own else _address(endpoint.shown_url), endpoint.model, price=price)
 
 
-def price_of(provider: str, model: str, on: date | None = None) -> Price | None:
+def price_of(provider: str, model: str, on: date | None = None, *, for_input_alone: bool = False) -> Price | None:
     """What a model costs at a provider on a day, by default today; None when the package does not know it.
 
     `provider` is a name as in `LLM(provider=)` or in genai-prices, or the https address of a server. Where the price
-    depends on the hour, it is the dearest of the day. Models that charge for more than tokens have no Price.
+    depends on the hour, it is the dearest of the day. Models that charge for more than tokens have no Price,
+    and neither have those whose answers have none, such as models that make vectors, unless it is `for_input_alone`.
     """
     if provider == "offline":
         return OFFLINE_PRICE
     on = on or datetime.now(tz=UTC).date()
     snapshot = _snapshot()
-    return _price_of(provider, model, on, snapshot.timestamp)
+    needed = _OF_INPUT if for_input_alone else _OF_BOTH
+    return _price_of(provider, model, on, snapshot.timestamp, needed)
 
 
-def price_under(tariff: Tariff | None, on: date | None = None) -> Price | None:
+def price_under(tariff: Tariff | None, on: date | None = None, *, for_input_alone: bool = False) -> Price | None:
     """What a tariff charges: the user's own price, else that of the model which served, else of the one asked for.
 
     What Azure serves is what it says, not what a deployment happens to be called.
@@ -61,7 +66,10 @@ def price_under(tariff: Tariff | None, on: date | None = None) -> Price | None:
     if tariff.price is not None:
         return tariff.price
     names = [tariff.served] if tariff.provider == "azure" and tariff.served else [tariff.served, tariff.model]
-    return next(filter(None, (price_of(tariff.provider, name, on) for name in dict.fromkeys(names) if name)), None)
+    known = (
+        price_of(tariff.provider, name, on, for_input_alone=for_input_alone) for name in dict.fromkeys(names) if name
+    )
+    return next(filter(None, known), None)
 
 
 def prices_under(tariffs: Iterable[Tariff], on: date | None = None) -> tuple[Price | None, ...]:
@@ -76,7 +84,7 @@ def cost_of(usage: Usage, unknown_price: Price | None = None, on: date | None = 
     """
     dollars, unpriced, is_known, prices = 0.0, 0, not usage.by_tariff, []
     for part in usage.by_tariff:
-        price = price_under(part.tariff, on) or unknown_price
+        price = price_under(part.tariff, on, for_input_alone=not part.output_tokens) or unknown_price
         missing = _unpriced(part, price)
         unpriced += missing
         if price is not None and (missing < part.requests or not missing):
@@ -121,11 +129,11 @@ def _snapshot() -> DataSnapshot:
 
 # The data stays as it is until the host program replaces it, which its timestamp tells.
 @lru_cache(1_024)
-def _price_of(provider: str, model: str, on: date, _timestamp: datetime) -> Price | None:
+def _price_of(provider: str, model: str, on: date, _timestamp: datetime, needed: frozenset[str]) -> Price | None:
     found = _model(provider, model)
     if found is None:
         return None
-    prices = filter(None, (_price(found.get_prices(moment)) for moment in _moments(found, on)))
+    prices = filter(None, (_price(found.get_prices(moment), needed) for moment in _moments(found, on)))
     dearest = max(prices, key=lambda price: (price.input, price.output), default=None)
     return dearest and _signed(dearest, *_source(_snapshot(), on))
 
@@ -151,10 +159,10 @@ def _moments(model: ModelInfo, on: date) -> Iterator[datetime]:
                 yield datetime.combine(on, moment)
 
 
-def _price(prices: ModelPrice) -> Price | None:
+def _price(prices: ModelPrice, needed: frozenset[str]) -> Price | None:
     """The package's price as ours; None when tokens have none, or when there is more to pay than tokens."""
     rates = {name: rate for name, rate in vars(prices).items() if rate is not None}
-    if not {"input_mtok", "output_mtok"} <= rates.keys() or rates.keys() & _OTHER_FEES:
+    if not needed <= rates.keys() or rates.keys() & _OTHER_FEES:
         return None
     starts = sorted({tier.start for rate in rates.values() for tier in getattr(rate, "tiers", ())})
     return replace(_flat(rates, 0), tiers=tuple((start, _flat(rates, start + 1)) for start in starts))

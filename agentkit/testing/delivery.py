@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from agentkit.slotted import dataclass
 from agentkit.testing import chat_shapes, responses_shapes
+from agentkit.testing.embedding.shapes import PATH
 from agentkit.testing.recorded import RecordedRequest
 from agentkit.testing.replies import Answer, Raw, Reply, fail
-from agentkit.testing.script import with_call_ids
+from agentkit.testing.script import ScriptError, with_call_ids
 
 _EVENT_STREAM = "text/event-stream"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -59,8 +60,8 @@ class Delivery:
 
 
 def objection(request: RecordedRequest) -> Reply | None:
-    """What any OpenAI server says to a request that is no question to a model; None when it is one."""
-    if request.method != "POST" or not request.path.endswith(tuple(_PROTOCOLS)):
+    """What any OpenAI server says to a request that asks no model for anything; None when it does."""
+    if request.method != "POST" or not request.path.endswith((*_PROTOCOLS, PATH)):
         return fail(404, f"Unknown request URL: {request.method} {request.path}", code="unknown_url")
     if not isinstance(request.json, dict):
         return fail(400, "We could not parse the JSON body of your request")
@@ -87,7 +88,11 @@ def deliver(reply: Reply, request: RecordedRequest, number: int) -> Delivery:
 
 
 def _protocol(request: RecordedRequest) -> _Protocol:
-    return next(protocol for path, protocol in _PROTOCOLS.items() if request.path.endswith(path))
+    found = (protocol for path, protocol in _PROTOCOLS.items() if request.path.endswith(path))
+    protocol = next(found, None)
+    if protocol is None:
+        raise ScriptError("No words answer a request for vectors: give embeddings= fail(...), raw(...) or drop().")
+    return protocol
 
 
 def _headers(request: RecordedRequest) -> dict[str, str]:

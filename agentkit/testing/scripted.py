@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Never, Self
 
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
+from agentkit.llm.embedding.vectors import Embeddings
 from agentkit.llm.endpoint import Endpoint
 from agentkit.messages import Request, Response
+from agentkit.testing.embedding.spelling import LENGTH, vector_of, words_in
 from agentkit.testing.script import Saying, Script, is_function, pieces, resolve, response_of, with_call_ids
+from agentkit.usage import Usage
 
 Line = Saying | BaseException | Callable[[Request], "Line"]
 """A line of a ScriptedLLM: what the model says, an exception to raise, or a function from the request to a line."""
@@ -65,6 +68,19 @@ class ScriptedProvider:
             await sleep(0)
             yield event
 
+    def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """A vector of each text, the same each time, as a FakeServer makes them; no line is taken."""
+        length = settings.get("dimensions", LENGTH)
+        usage = Usage(input_tokens=sum(map(words_in, texts)), requests=1)
+        return Embeddings([vector_of(text, length) for text in texts], self._model, usage)
+
+    async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """Like `embed`; other tasks run first."""
+        from asyncio import sleep
+
+        await sleep(0)
+        return self.embed(texts, settings)
+
 
 class ScriptedLLM(LLM):
     """An LLM that needs no network: it says its lines in order, one a request, and records the requests.
@@ -77,7 +93,8 @@ class ScriptedLLM(LLM):
 
     A request too many raises ScriptError, and so does the end of the block when lines are unsaid, unless the block
     failed by itself. Lines stream word by word; tool calls get ids such as `call_1_1`; a line costs 10 tokens in
-    and 5 out unless it says otherwise. `model` is the name that responses bear, `fallback` is as in `LLM`.
+    and 5 out unless it says otherwise. Vectors of texts need no line. `model` is the name that responses bear,
+    `fallback` is as in `LLM`.
     """
 
     def __init__(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from agentkit.testing.delivery import Delivery, deliver, objection
+from agentkit.testing.embedding.shapes import PATH, reply_with_vectors
 from agentkit.testing.recorded import RecordedRequest, read_request
 from agentkit.testing.replies import ServerLine, fail, reply_of
 from agentkit.testing.script import Script, ScriptError, is_function, resolve
@@ -28,13 +30,16 @@ class FakeServer:
         with FakeServer(call("calculator", expression="2+2"), "It is 4.") as server:
             llm = LLM(base_url=server.base_url, model="any")
 
+    Requests for vectors find no line: they are answered with vectors that are the same each time, and near to each
+    other for texts that share words. What stands in `embeddings` is answered to the first of them instead.
+
     A request too many is answered with status 500 and the reason. At the end of the block, unless it failed by
     itself, `done` is called. Any number of connections may be open at once; each has a thread.
     """
 
-    def __init__(self, *lines: ServerLine, repeat: bool = False) -> None:
-        prepared = [line if is_function(line) else reply_of(line) for line in lines]
-        self._script: Script[RecordedRequest, object] = Script(prepared, lambda asked: asked.question, repeat=repeat)
+    def __init__(self, *lines: ServerLine, repeat: bool = False, embeddings: Sequence[ServerLine] = ()) -> None:
+        self._script = _script(lines, repeat=repeat)
+        self._of_vectors = _script(embeddings, repeat=False)
         self._objections: list[Exception] = []
         self._connections: dict[socket.socket, Thread] = {}
         self._lock = Lock()
@@ -88,6 +93,7 @@ class FakeServer:
         if self._objections:
             raise ScriptError(str(self._objections[0])) from self._objections[0]
         self._script.done()
+        self._of_vectors.done()
 
     def __enter__(self) -> Self:
         self.start()
@@ -139,12 +145,21 @@ class FakeServer:
             self.requests.append(request)
             return deliver(unscripted, request, 0)
         try:
-            number, line = self._script.take(request)
+            number, line = self._line(request)
             return deliver(reply_of(resolve(line, request)), request, number)
         except Exception as error:  # noqa: BLE001 - a scripted function is the user's; its error goes over the wire
             self._objections.append(error)
             told = fail(500, f"{type(error).__name__}: {error}", code="script", headers=_DO_NOT_RETRY)
             return deliver(told, request, 0)
+
+    def _line(self, request: RecordedRequest) -> tuple[int, object]:
+        """The number of a request and the next line for it. Raises ScriptError when there is none."""
+        if not request.path.endswith(PATH):
+            return self._script.take(request)
+        self.requests.append(request)
+        with suppress(ScriptError):
+            return self._of_vectors.take(request)
+        return len(self.requests), reply_with_vectors
 
     def _send(self, connection: socket.socket, delivery: Delivery) -> None:
         self._wait(delivery.delay_seconds)
@@ -156,3 +171,8 @@ class FakeServer:
         """Wait, but no longer than until the server closes."""
         if seconds:
             self._closing.wait(seconds)
+
+
+def _script(lines: Sequence[ServerLine], *, repeat: bool) -> Script[RecordedRequest, object]:
+    prepared = [line if is_function(line) else reply_of(line) for line in lines]
+    return Script(prepared, lambda asked: asked.question, repeat=repeat)

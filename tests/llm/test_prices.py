@@ -250,6 +250,14 @@ def test_nothing_costs_nothing():
     assert cost_of(Usage()) == Cost(0.0)
 
 
+def test_models_that_make_vectors():
+    """A model that makes vectors charges for input alone: what it costs is known, and no answer of it has a price."""
+    vectors = under("openai", "text-embedding-3-small", input_tokens=1_000_000)
+    assert cost_of(vectors).dollars == pytest.approx(0.02)
+    assert price_of("openai", "text-embedding-3-small") is None
+    assert cost_of(under("openai", "text-embedding-3-small", input_tokens=9, output_tokens=1)) is None
+
+
 def test_the_offline_model_costs_nothing():
     """A run with the offline model costs 0 and says why, though its server reports no figures."""
     assert str(cost_of(under("offline", "needle3", unreported=1))) == "$0 (the offline model is free)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from agentkit.llm.endpoint import Endpoint
 
@@ -40,5 +40,13 @@ class AbsentModel:
         raise self._error
 
     def astream(self, _: Request) -> AsyncIterator[Event]:
+        """Raise NoProvider."""
+        raise self._error
+
+    def embed(self, *_: object) -> Never:
+        """Raise NoProvider."""
+        raise self._error
+
+    async def aembed(self, *_: object) -> Never:
         """Raise NoProvider."""
         raise self._error

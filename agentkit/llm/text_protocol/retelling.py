@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
 
 from agentkit.errors import ModelError
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta, deltas_of
 from agentkit.llm import providers
+from agentkit.llm.embedding.embedding import embedder
 from agentkit.llm.text_protocol.final_answer import FinalAnswer, can_be_called
 from agentkit.messages import AssistantMessage, Request, Response, with_distinct_ids
 from agentkit.usage import unreported
 
 if TYPE_CHECKING:
+    from agentkit.llm.embedding.vectors import Embeddings
     from agentkit.llm.text_protocol.refusals import Lesson
 
 ToolCalling = Literal["auto", "native", "text"]
@@ -71,6 +73,14 @@ class Retelling:
     async def aclose(self) -> None:
         """Close what the awaiting methods opened on the running event loop."""
         await providers.aclose(self.provider)
+
+    def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """A vector of each text; there is nothing to tell otherwise."""
+        return embedder(self.provider).embed(texts, settings)
+
+    async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """Like `embed`, awaiting."""
+        return await embedder(self.provider).aembed(texts, settings)
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""

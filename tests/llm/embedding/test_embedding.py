@@ -1,0 +1,126 @@
+"""Which LLMs make vectors, and of what?"""
+
+import asyncio
+
+import pytest
+
+from agentkit.errors import ConfigError, NoProvider, ReplayError
+from agentkit.llm.client import LLM
+from agentkit.testing import FakeServer, ScriptedLLM, record, replay
+
+
+def embed(llm, texts, **settings):
+    """The vectors, blocking."""
+    return llm.embed(texts, **settings)
+
+
+def aembed(llm, texts, **settings):
+    """The vectors, awaited."""
+    return asyncio.run(llm.aembed(texts, **settings))
+
+
+@pytest.fixture(name="embed", params=[embed, aembed], ids=["embed", "aembed"])
+def embed_fixture(request):
+    """Both ways of asking for vectors."""
+    return request.param
+
+
+def connect(server, **options):
+    """An LLM at the server."""
+    return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
+
+
+def test_a_vector_for_each_text(embed):
+    """Every text has a vector, in the order of the texts, and texts that share words are near to each other."""
+    with FakeServer() as server:
+        tea, green, rocket = embed(connect(server), ["a cup of tea", "a cup of green tea", "rockets reach orbit"])
+    near, far = (sum(one * other for one, other in zip(tea, vector, strict=True)) for vector in (green, rocket))
+    assert len({len(tea), len(green), len(rocket)}) == 1
+    assert near > 0.7 > far
+
+
+def test_no_text_is_no_request(embed):
+    """Of no texts there are no vectors, and nobody is asked."""
+    with FakeServer() as server:
+        assert embed(connect(server), []) == []
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ("one text", r"for one: embed\(\[text\]\)\[0\]"),
+        (b"bytes", "takes a list of texts"),
+        (7, "takes a list of texts"),
+        (["one", 2], r"texts\[1\] is int"),
+        (["one", " \n"], r"texts\[1\] is empty"),
+    ],
+)
+def test_what_is_no_list_of_texts(embed, texts, said):
+    """What is no list of texts is refused before anything is sent."""
+    with FakeServer() as server:
+        with pytest.raises(ConfigError, match=said):
+            embed(connect(server), texts)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("dimensions", [0, -1, True, 1.5, "8"])
+def test_lengths_that_no_vector_has(dimensions):
+    """A length that no vector has is refused before anything is sent."""
+    with FakeServer() as server, pytest.raises(ConfigError, match="dimensions= takes"):
+        connect(server).embed(["x"], dimensions=dimensions)
+
+
+def test_settings_that_are_sent(embed):
+    """Beside the texts the settings are sent, except those that say how a model answers."""
+    with FakeServer() as server:
+        llm = connect(server, temperature=0.5, max_tokens=5, reasoning_effort="low", settings={"user": "ann"})
+        assert len(embed(llm, ["x"], dimensions=8, encoding_format="float", truncate=None)[0]) == 8
+        (request,) = server.requests
+    expected = {"model": "m", "input": ["x"], "dimensions": 8, "user": "ann", "encoding_format": "float"}
+    assert request.json == expected
+
+
+def test_a_length_among_the_settings():
+    """The length may stand among the LLM's own settings, too."""
+    with FakeServer() as server:
+        assert len(connect(server, settings={"dimensions": 16}).embed(["x"])[0]) == 16
+
+
+def test_the_offline_model_makes_none(embed):
+    """The offline model's vectors do not tell texts apart, so that it is refused, and others are named."""
+    with pytest.raises(ConfigError, match=r"'offline' makes no vectors.*text-embedding-3-small.*nomic-embed-text"):
+        embed(LLM("offline"), ["x"])
+
+
+def test_no_fallbacks(embed):
+    """Vectors of two models cannot be compared, so that an LLM with fallbacks makes none."""
+    llm = LLM(base_url="http://127.0.0.1:1/v1", model="a", fallback="b")
+    with pytest.raises(ConfigError, match="fallbacks makes no vectors"):
+        embed(llm, ["x"])
+
+
+def test_not_in_a_replay(embed, tmp_path):
+    """Vectors are not recorded, and a replay asks nobody."""
+    with FakeServer() as server, record(tmp_path / "cassette.jsonl"):
+        llm = connect(server)
+        assert len(embed(llm, ["x"])) == 1
+    with replay(tmp_path / "cassette.jsonl"), pytest.raises(ReplayError, match="no vectors"):
+        embed(llm, ["x"])
+
+
+def test_an_llm_without_provider(embed, tmp_path):
+    """An LLM that was made in a replay without a provider says what is missing when it is asked elsewhere."""
+    with record(tmp_path / "cassette.jsonl"):
+        pass
+    with replay(tmp_path / "cassette.jsonl"):
+        llm = LLM()
+    with pytest.raises(NoProvider, match="No API key found"):
+        embed(llm, ["x"])
+
+
+def test_a_scripted_llm_makes_vectors(embed):
+    """A scripted LLM makes the vectors that a fake server gives, and takes no line for them."""
+    with FakeServer() as server, ScriptedLLM("Hi") as llm:
+        assert embed(llm, ["a cup of tea"])[0] == pytest.approx(connect(server).embed(["a cup of tea"])[0])
+        assert llm.chat("Hello") == "Hi"
