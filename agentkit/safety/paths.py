@@ -70,6 +70,7 @@ _SECRET: tuple[tuple[str, str], ...] = (
 
 _PROTECTED: tuple[tuple[str, str], ...] = (
     ("git runs hooks and settings from it", r"/\.git(/.*)?"),
+    ("git takes a folder that has one for a repository, and runs what its settings name", r"/head"),
     ("git fetches what it names", r"/\.gitmodules"),
     ("git reads commands from it", r"/(\.gitconfig|\.config/git(/.*)?)"),
     (
@@ -114,6 +115,9 @@ _IN_MARKS = re.compile(r"/(?:#([^/]+)#|\.#([^/]+))\Z")
 _MOST_CHARS = 4_096
 """No system opens a longer path."""
 
+_UNSEEN = re.compile("[\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+"""Characters that some file systems pass over in names, and nobody sees."""
+
 _CAPTURING = re.compile(r"(?<!\\)\((?!\?)")
 
 
@@ -151,7 +155,8 @@ _SECRET_TABLE, _PROTECTED_TABLE = _Table(_SECRET), _Table(_PROTECTED)
 
 def _plain(path: str) -> str:
     """The case-folded normal form from a slash on; a home's spelling is dropped, as are links through /proc."""
-    folded = _HOME.sub("/home/user", path.strip().casefold().removeprefix("file://"))
+    spelled = path if path.isascii() else _UNSEEN.sub("", path)
+    folded = _HOME.sub("/home/user", spelled.strip().casefold().removeprefix("file://"))
     plain = re.sub("/+", "/", posixpath.normpath("/" + folded))
     return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))[-_MOST_CHARS:]
 

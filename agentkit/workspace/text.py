@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from agentkit.config import secret_values
 from agentkit.errors import ToolError
@@ -25,6 +27,7 @@ _KEY_BLOCK = re.compile(
 )
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _SAMPLE_BYTES = 8_000
+_STRIDE = 65_536  # characters that are counted at once
 _MOST_CONTROL_BYTES = 0.02
 
 
@@ -105,24 +108,41 @@ def select(text: str, offset: int | None, limit: int | None, *, complete: bool =
         raise ToolError(f"There is no line {first:,}; the file has {total:,} lines{ending}.")
     if first == 1 and limit is None and complete and _fits(text):
         return Lines(text, total)
-    lines = text.split("\n")
-    ended = [f"{line}\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
-    wanted = ended[first - 1 :][:limit]
+    wanted = islice(_lines_from(text, _start_of(text, first)), limit)
     return _bounded(wanted, first, total, complete=complete)
 
 
-def _bounded(wanted: list[str], first: int, total: int, *, complete: bool) -> Lines:
+def _start_of(text: str, number: int) -> int:
+    """Where the line of that number begins. A huge text is not made into as many lines as it has."""
+    start, left = 0, number - 1
+    while (here := text.count("\n", start, start + _STRIDE)) < left and start < len(text):
+        start, left = start + _STRIDE, left - here
+    for _ in range(left):
+        start = text.index("\n", start) + 1
+    return start
+
+
+def _lines_from(text: str, start: int) -> Iterator[str]:
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -> Lines:
     room = MOST_SHOWN_BYTES
-    count = 0
+    shown: list[str] = []
+    note = ""
     for line in wanted:
-        room -= len(line.encode("utf-8", "surrogatepass"))
+        data = line.encode("utf-8", "surrogatepass")
+        room -= len(data)
+        if room < 0 and not shown:
+            shown = [data[:MOST_SHOWN_BYTES].decode("utf-8", "ignore")]
+            note = f"Line {first:,} is longer than can be shown; only its beginning is here."
         if room < 0:
             break
-        count += 1
-    content, note = "".join(wanted[:count]), ""
-    if wanted and count == 0:
-        content = wanted[0].encode("utf-8", "surrogatepass")[:MOST_SHOWN_BYTES].decode("utf-8", "ignore")
-        count, note = 1, f"Line {first:,} is longer than can be shown; only its beginning is here."
+        shown.append(line)
+    content, count = "".join(shown), len(shown)
     following: int | None = first + count if first + count <= total else None
     if following is None and not complete:
         note = f"The file goes on after line {total:,}, beyond what can be read."

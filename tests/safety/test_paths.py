@@ -92,6 +92,7 @@ def test_ordinary_names_are_no_secret(path):
     [
         *(".git/hooks/pre-commit", ".git/config", ".git", "sub/.git/HEAD", ".gitmodules", "agentkit.toml", ".bashrc"),
         *(".vscode/tasks.json", ".github/workflows/ci.yml", "x.pth", "sitecustomize.py", ".husky/pre-commit", ".zshrc"),
+        *("data/HEAD", "data/head", ".g\u200cit/config", "\ufeff.bashrc", ".vscode\u200b/tasks.json"),
     ],
 )
 def test_files_that_run_code_later_are_protected(path):
@@ -99,7 +100,10 @@ def test_files_that_run_code_later_are_protected(path):
     assert paths.protected(path)
 
 
-@pytest.mark.parametrize("path", [".gitignore", ".gitattributes", ".github/CODEOWNERS", "Makefile", "src/config"])
+@pytest.mark.parametrize(
+    "path",
+    [".gitignore", ".gitattributes", ".github/CODEOWNERS", "Makefile", "src/config", "src/head.py", "HEADER", "ahead"],
+)
 def test_other_files_are_not_protected(path):
     """Files that only people run or read may be written."""
     assert paths.protected(path) is None

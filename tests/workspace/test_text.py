@@ -1,6 +1,7 @@
 """Which text do these bytes hold, and which of its lines were asked for?"""
 
 import codecs
+import tracemalloc
 
 import pytest
 
@@ -108,6 +109,19 @@ def test_long_text_comes_in_parts():
         offset = lines.next_offset
     assert "".join(parts) == text
     assert len(parts) == 4
+
+
+def test_a_file_of_line_breaks_takes_little_memory():
+    """A part of a text is found without as many lines being made as the text has."""
+    text = "\n" * 3_000_000
+    tracemalloc.start()
+    lines = select(text, 2_999_999, None)
+    first = select(text, None, None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (lines.content, lines.next_offset) == ("\n\n", None)
+    assert (len(first.content), first.next_offset) == (MOST_SHOWN_BYTES, MOST_SHOWN_BYTES + 1)
+    assert peak < 40_000_000
 
 
 def test_endless_line_is_shown_by_its_beginning():

@@ -41,7 +41,7 @@ def blocks_of_pdf(
     ]
     try:
         done = subprocess.run(  # noqa: S603 the command is this interpreter and code of our own
-            command, input=body, capture_output=True, timeout=read_seconds, check=False
+            command, input=body, capture_output=True, timeout=read_seconds, check=False, env={}
         )
     except subprocess.TimeoutExpired:
         raise ToolError(f"the PDF could not be read in {read_seconds:g} seconds") from None

@@ -16,12 +16,18 @@ _DEFINITION = re.compile(
 _MEMBERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _DEEPEST = 3
+_MOST_PARSED_CHARS = 500_000
+"""Nobody writes longer ones by hand; a hostile one takes a thousand times its size in memory."""
+
 _ESCAPE = re.compile(r"\\[^\n'\"]")
 """Hidden from the parser, which would warn the host program of those that are none. No place in the text changes."""
 
 
 def blocks_of_python(text: str) -> Iterator[Block]:
     """The functions, classes and methods of a Python program, and what stands between them."""
+    if len(text) > _MOST_PARSED_CHARS:
+        yield from blocks_of_code(text)
+        return
     lines = text.split("\n")
     try:
         tree = ast.parse(_ESCAPE.sub("__", text))

@@ -51,6 +51,17 @@ def test_a_pdf_that_takes_too_long_is_given_up(pdf):
         blocks_of_pdf(pdf("words"), read_seconds=0.001)
 
 
+def test_the_process_knows_no_key(pdf, tmp_path, monkeypatch):
+    """What parses a stranger's file has no variable of its host."""
+    monkeypatch.setenv("OPENAI_API_KEY", "planted")
+    program = tmp_path / "program"
+    program.write_text(
+        '#!/bin/sh\ncat >/dev/null\necho "{\\"title\\": \\"<$OPENAI_API_KEY>\\", \\"pages\\": [\\"words\\"]}"\n'
+    )
+    program.chmod(0o700)
+    assert blocks_of_pdf(pdf("words"), executable=str(program))[0] == "<>"
+
+
 def test_without_the_package_the_process_says_so(pdf):
     """Without pypdf the process ends with a code of its own, of which MissingExtra is made."""
     command = [sys.executable, "-c", WITHOUT_PYPDF]

@@ -52,6 +52,12 @@ def test_python_that_does_not_parse_is_read_by_its_layout():
     assert [block.section for block in blocks_of_python("print 'old'\n\ndef f(:\n  x\n")] == [(), ("f",)]
 
 
+def test_a_huge_program_is_read_by_its_layout():
+    """A program that would take the parser very long, and very much memory, is not given to it."""
+    text = "x = [" + "1," * 5_000_000 + "]\n\ndef f():\n    pass\n"
+    assert [block.section for block in blocks_of_python(text)] == [(), ("f",)]
+
+
 def test_other_languages_are_read_by_their_layout():
     """What begins at the margin behind a blank line is a part, named by what it defines."""
     text = "package main\n\nfunc (s *Server) Run() {\n\n\treturn\n}\n\npub struct Point {\n}\n\nx = 1\n"
