@@ -235,3 +235,9 @@ def deltas_of(response: Response) -> Iterator[Event]:
         yield TextDelta(response.text)
     for index, call in enumerate(response.tool_calls):
         yield ToolCallDelta(index, call.name, call.arguments)
+
+
+def streamed(response: Response) -> Iterator[Event]:
+    """A whole response as a stream tells it: in pieces, and then itself."""
+    yield from deltas_of(response)
+    yield ResponseReceived(response)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, cast
 
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError
-from agentkit.events import Approved, Event, Milestone, ResponseReceived, TextDelta, deltas_of
+from agentkit.events import Approved, Event, Milestone, ResponseReceived, TextDelta, streamed
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
 from agentkit.slotted import dataclass
 from agentkit.usage import Charge
@@ -319,7 +319,7 @@ def ataped_stream(request: Request, ask: Callable[[], AsyncIterator[Event]]) -> 
 def _stream(tape: Tape, request: Request, ask: Callable[[], Iterator[Event]]) -> Generator[Event, None, None]:
     known = tape.replayed(request)
     if known is not None:
-        yield from _pieces(_given(known))
+        yield from streamed(_given(known))
         return
     hearing = _Hearing(tape.asked(request))
     events = ask()
@@ -341,7 +341,7 @@ async def _astream(
 ) -> AsyncGenerator[Event, None]:
     known = tape.replayed(request)
     if known is not None:
-        for event in _pieces(_given(known)):
+        for event in streamed(_given(known)):
             yield event
         return
     hearing = _Hearing(tape.asked(request))
@@ -388,9 +388,3 @@ def _given(answer: Answer) -> Any:
     if isinstance(answer, ModelError):
         raise answer
     return cast("Any", answer)
-
-
-def _pieces(response: Response) -> Iterable[Event]:
-    """A whole response as a stream tells it."""
-    yield from deltas_of(response)
-    yield ResponseReceived(response)

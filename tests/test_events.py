@@ -60,3 +60,11 @@ def test_event_is_plain_data(kind):
 def test_events_are_told_apart_by_kind():
     """Two kinds of events with the same parts are different events."""
     assert events.TextDelta("Hel") != events.ReasoningDelta("Hel")
+
+
+def test_a_whole_response_is_told_as_a_stream_tells_it():
+    """A response that came whole is told in pieces, reasoning first, and then itself."""
+    response = Response(AssistantMessage("Hello.", (CALL,), "Greet."))
+    told = list(events.streamed(response))
+    pieces = [events.ReasoningDelta("Greet."), events.TextDelta("Hello."), events.ToolCallDelta(0, "look", "{}")]
+    assert told == [*pieces, events.ResponseReceived(response)]

@@ -72,9 +72,9 @@ def price_under(tariff: Tariff | None, on: date | None = None, *, for_input_alon
     return next(filter(None, known), None)
 
 
-def prices_under(tariffs: Iterable[Tariff], on: date | None = None) -> tuple[Price | None, ...]:
+def prices_under(tariffs: Iterable[Tariff]) -> tuple[Price | None, ...]:
     """The price of each model that may answer; None for each whose price nobody knows."""
-    return tuple(price_under(tariff, on) for tariff in tariffs)
+    return tuple(map(price_under, tariffs))
 
 
 def cost_of(usage: Usage, unknown_price: Price | None = None, on: date | None = None) -> Cost | None:

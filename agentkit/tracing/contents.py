@@ -39,9 +39,9 @@ def of_user(content: Content) -> list[Part]:
     return [{"role": "user", "parts": _content(content)}]
 
 
-def of_answer(text: str, finish_reason: str = "stop") -> list[Part]:
+def of_answer(text: str) -> list[Part]:
     """An answer as a conversation of one message."""
-    return [{"role": "assistant", "parts": _text(text), "finish_reason": finish_reason}]
+    return [{"role": "assistant", "parts": _text(text), "finish_reason": "stop"}]
 
 
 def of_response(response: Response) -> list[Part]:

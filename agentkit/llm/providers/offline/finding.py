@@ -135,8 +135,8 @@ class Offer:
         return {"name": self.spec.name, "description": self.summary, "parameters": {**shape, **shared}}
 
 
-def offers(question: Question, specs: Iterable[ToolSpec], most: int = 5) -> list[Offer]:
-    """The tools that could serve the question, at most `most` of them, in the order given."""
+def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
+    """The tools that could serve the question, at most five of them, in the order given."""
     every = [Offer(question, spec) for spec in specs]
     lacking = [offer for offer in every if offer.missing]
     able = [offer for offer in every if offer.plausible and (offer.support or not offer.known)]
@@ -146,7 +146,7 @@ def offers(question: Question, specs: Iterable[ToolSpec], most: int = 5) -> list
     if _is_plain(question, every):
         able = [offer for offer in able if offer.matched or Kind.QUERY not in offer.kinds.values()]
     best = [offer for offer in able if not any(_outdoes(other, offer) for other in able)]
-    kept = sorted(best, key=lambda offer: -offer.support)[:most]
+    kept = sorted(best, key=lambda offer: -offer.support)[:_MOST_OFFERS]
     return [offer for offer in best if offer in kept]
 
 
@@ -357,6 +357,7 @@ _FINDERS: dict[Kind, Callable[[Offer], Iterator[str]]] = {
     Kind.TEXT: _named_texts,
     Kind.MESSAGE: _messages,
 }
+_MOST_OFFERS = 5
 _DEEDS = ideas(DEEDS)
 """What is to be done to something: only a tool that speaks of it does it, whatever stands in the question."""
 

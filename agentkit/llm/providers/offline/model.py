@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import BadResponse, MissingExtra, Rejected
-from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.events import Event, streamed
 from agentkit.llm.providers.offline.extraction import MAX_TOKENS, Form
 from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, offers, unfilled
 from agentkit.llm.providers.offline.grounding import Judgment, Proposal, judge, reckoned
@@ -118,11 +118,11 @@ class OfflineModel:
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer one request, blocking: the whole text is one piece, as is each tool call."""
-        yield from _events(self.complete(request))
+        yield from streamed(self.complete(request))
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         """Answer one request, awaiting: the whole text is one piece, as is each tool call."""
-        for event in _events(await self.acomplete(request)):
+        for event in streamed(await self.acomplete(request)):
             yield event
 
     def _answer(self, request: Request) -> _Answer:
@@ -193,14 +193,6 @@ def _shared_worker() -> Worker:
         if worker is None:
             worker = _WORKERS[process] = Worker()
         return worker
-
-
-def _events(response: Response) -> Iterator[Event]:
-    if response.text:
-        yield TextDelta(response.text)
-    for index, call in enumerate(response.tool_calls):
-        yield ToolCallDelta(index, call.name, call.arguments)
-    yield ResponseReceived(response)
 
 
 def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
