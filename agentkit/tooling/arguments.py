@@ -13,7 +13,7 @@ from agentkit.errors import BadArguments
 from agentkit.slotted import dataclass
 from agentkit.tooling.meaning import values
 from agentkit.tooling.meaning.grouping import regrouped
-from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN
+from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN, joined
 from agentkit.tooling.meaning.spelling import read_json
 from agentkit.tooling.strict import Schema, admits_null, tidied
 
@@ -80,10 +80,7 @@ def _sentence(path: Place, faults: Sequence[Fault], schema: Schema, tool_name: s
         return missing(path, properties.get(path[0]) if len(path) == 1 else None)
     if reasons == [UNKNOWN] and len(path) == 1:
         return unknown(str(path[0]), tool_name, list(properties))
-    if len(reasons) > 1:
-        short = [reason.split(",")[0] for reason in reasons]
-        reasons = [short[0], *(reason.removeprefix("should be ") for reason in short[1:])]
-    return wrong(path, " or ".join(dict.fromkeys(reasons)), faults[0][2])
+    return wrong(path, joined(reasons), faults[0][2])
 
 
 def read_arguments(arguments: Arguments) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from agentkit.tooling.functions.signature import Parameter
 from agentkit.tooling.functions.spreading import gathered, is_spread, spread
 from agentkit.tooling.given.dialects import refuse_what_is_around, usual
 from agentkit.tooling.given.fitting import checked_against, closed
-from agentkit.tooling.meaning.reasons import KEY, MISSING, first_sentence, reason, untold
+from agentkit.tooling.meaning.reasons import KEY, first_sentence, reason, untold
 from agentkit.tooling.meaning.spelling import as_json
 from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
 
@@ -348,10 +348,10 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
     faults: list[reading.Fault] = []
     for each in error.errors(include_url=False):
         path = reading.walk(given, each["loc"])
-        about_type = untold(each.get("ctx", {}))
+        about_type = untold(each.get("ctx", {}), each["input"])
         if about_type is not None:
-            name, what = about_type
-            faults.append(((*path, name), what, each["input"] if what == MISSING else each["ctx"]["tag"]))
+            name, what, value = about_type
+            faults.append(((*path, name), what, value))
             continue
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])

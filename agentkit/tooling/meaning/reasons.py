@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 MISSING, UNKNOWN = "is missing", "is not a known name"
@@ -44,13 +44,26 @@ def reason(kind: str, message: str) -> str:
     return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
 
 
-def untold(context: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The field that should tell an object's type, and what is wrong with it; None when it is not about one."""
+def untold(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | None:
+    """The field that should tell the given object's type, what is wrong with it, and its value or else the object.
+
+    None when the error is not about such a field.
+    """
     name = str(context.get("discriminator", ""))
     if not name.startswith("'"):
         return None
-    tags = context.get("expected_tags")
-    return name.strip("'"), MISSING if tags is None else f"should be one of {tags}"
+    if "expected_tags" not in context:
+        return name.strip("'"), MISSING, given
+    return name.strip("'"), f"should be one of {context['expected_tags']}", context["tag"]
+
+
+def joined(reasons: Iterable[str]) -> str:
+    """What is wrong with a value by several readings of it, as the rest of one sentence; details are of one alone."""
+    told = list(dict.fromkeys(reasons))
+    if len(told) == 1:
+        return told[0]
+    first, *others = dict.fromkeys(reason.split(",")[0] for reason in told)
+    return " or ".join([first, *(other.removeprefix("should be ") for other in others)])
 
 
 def first_sentence(error: Exception) -> str:

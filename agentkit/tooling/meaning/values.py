@@ -23,12 +23,18 @@ _PARTED = frozenset({"anyOf", "oneOf", "$ref"})
 _QUALIFIED = re.compile(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
 
 
+def written_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
+    """The schemas that are written for a place, by each way that leads there."""
+    nodes = [schema]
+    for step in path:
+        found = (inner for node in parted(nodes, schema) for inner in _inner(node, step))
+        nodes = [inner for inner in found if isinstance(inner, dict)]
+    return nodes
+
+
 def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
     """The schemas that may hold at a place: references followed, unions parted."""
-    nodes = parted([schema], schema)
-    for step in path:
-        nodes = parted([inner for node in nodes for inner in _inner(node, step)], schema)
-    return nodes
+    return parted(written_at(schema, path), schema)
 
 
 def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agentkit.slotted import dataclass
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.meaning.reasons import MISSING
+from agentkit.tooling.meaning.reasons import MISSING, joined
+from agentkit.tooling.meaning.values import written_at
 from agentkit.tooling.strict import Schema
-
-_MOST_CHOICES = 100
 
 Path = tuple[str | int, ...]
 Branch = tuple[Path, str | int]
@@ -53,14 +52,6 @@ def placed(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tu
     return (*path, *absent), tuple(branches)
 
 
-def discriminated(path: Path, branches: tuple[Branch, ...], context: Mapping[str, Any], value: Any) -> Fault:
-    """The fault of an object whose field that tells its type is missing or wrong."""
-    name = str(context["discriminator"]).strip("'")
-    if "expected_tags" not in context:
-        return Fault((*path, name), MISSING, value, branches)
-    return Fault((*path, name), f"should be one of {context['expected_tags']}", context["tag"], branches)
-
-
 def sentences(faults: Iterable[Fault], schema: Schema, given: Any, under: str = "") -> list[str]:
     """A sentence for each place that is wrong in the given value: where, what is expected, what was given.
 
@@ -101,40 +92,14 @@ def _rest(path: Path, faults: Sequence[Fault], schema: Schema, given: Any) -> st
         wanted = _expected(schema, path)
         was_null = len(reading.walk(given, path)) == len(path)
         return f"should be {wanted}; got null." if was_null else f"is missing; it should be {wanted}."
-    if len(reasons) > 1:
-        short = [reason.split(",")[0] for reason in reasons]
-        reasons = [short[0], *(reason.removeprefix("should be ") for reason in short[1:])]
-    return f"{' or '.join(dict.fromkeys(reasons))}; got {reading.shown(faults[0].value)}."
+    return f"{joined(reasons)}; got {reading.shown(faults[0].value)}."
 
 
 def _expected(schema: Schema, path: Path) -> str:
     """What the schema asks for at a place, in a few words."""
-    nodes: list[Any] = [schema]
-    for step in path:
-        nodes = [inner for node in _choices(nodes, schema) if (inner := _inside(node, step)) is not None]
-    return " or ".join(dict.fromkeys(map(_asked, nodes))) or "any value"
+    return " or ".join(dict.fromkeys(map(_asked, written_at(schema, path)))) or "any value"
 
 
-def _asked(node: Any) -> str:
+def _asked(node: Schema) -> str:
     wanted = reading.expected(node)
-    return f"{wanted} in the form {node['format']}" if isinstance(node, dict) and "format" in node else wanted
-
-
-def _choices(nodes: Iterable[Any], root: Schema) -> list[Schema]:
-    """The schemas that may hold at these nodes: references followed, unions parted."""
-    waiting: list[Any] = list(nodes)
-    found: list[Schema] = []
-    while waiting and len(found) < _MOST_CHOICES:
-        each = waiting.pop(0)
-        if isinstance(each, dict):
-            found.append(each)
-            waiting += [*each.get("anyOf", ()), *each.get("oneOf", ())]
-            waiting.append(root.get("$defs", {}).get(str(each.get("$ref", "")).removeprefix("#/$defs/")))
-    return found
-
-
-def _inside(schema: Schema, step: str | int) -> Any:
-    if isinstance(step, str):
-        return schema.get("properties", {}).get(step)
-    places = schema.get("prefixItems", ())
-    return places[step] if step < len(places) else schema.get("items")
+    return f"{wanted} in the form {node['format']}" if "format" in node else wanted

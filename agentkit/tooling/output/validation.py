@@ -12,8 +12,8 @@ from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.functions.hints import Reading, readable
 from agentkit.tooling.functions.schemas import generator
-from agentkit.tooling.meaning.reasons import first_sentence, reason
-from agentkit.tooling.output.faults import Fault, Misfit, discriminated, placed
+from agentkit.tooling.meaning.reasons import first_sentence, reason, untold
+from agentkit.tooling.output.faults import Fault, Misfit, placed
 from agentkit.tooling.schema import is_lazy
 from agentkit.tooling.strict import Schema, tidied
 
@@ -115,9 +115,10 @@ def _faults(error: ValidationError, value: Any) -> list[Fault]:
     faults = []
     for each in error.errors(include_url=False):
         path, branches = placed(value, each["loc"], is_missing=each["type"] == "missing")
-        context = each.get("ctx", {})
-        if "discriminator" in context:
-            faults.append(discriminated(path, branches, context, each["input"]))
+        about_type = untold(each.get("ctx", {}), each["input"])
+        if about_type is not None:
+            name, what, given = about_type
+            faults.append(Fault((*path, name), what, given, branches))
         else:
             what = _NULL.get(each["type"]) or reason(each["type"], each["msg"])
             faults.append(Fault(path, what, each["input"], branches))

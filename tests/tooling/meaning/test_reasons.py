@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.meaning.reasons import first_sentence, reason, untold
+from agentkit.tooling.meaning.reasons import first_sentence, joined, reason, untold
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,26 @@ def test_a_reason_ends_a_sentence_about_a_value(kind: str, message: str, told: s
 
 def test_an_object_that_does_not_tell_its_type() -> None:
     """The field that should tell the type is named, with the words it may hold."""
-    assert untold({"discriminator": "'kind'"}) == ("kind", "is missing")
+    assert untold({"discriminator": "'kind'"}, {}) == ("kind", "is missing", {})
     expected = {"discriminator": "'kind'", "tag": "cow", "expected_tags": "'cat', 'dog'"}
-    assert untold(expected) == ("kind", "should be one of 'cat', 'dog'")
-    assert untold({"discriminator": "by_shape()"}) is None
-    assert untold({}) is None
+    assert untold(expected, {"kind": "cow"}) == ("kind", "should be one of 'cat', 'dog'", "cow")
+    assert untold({"discriminator": "by_shape()"}, {}) is None
+    assert untold({}, {}) is None
 
 
 def test_the_first_sentence_of_an_error() -> None:
     """Of a long error its first sentence is told."""
     assert first_sentence(ValueError("It is wrong. Read the manual.\nAnd more")) == "It is wrong"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "sentence"),
+    [
+        (["should be a list, of numbers"], "should be a list, of numbers"),
+        (["should be a list, of numbers", "should be null", "should be a list"], "should be a list or null"),
+        (["is missing", "is missing"], "is missing"),
+    ],
+)
+def test_several_readings_of_a_value_make_one_sentence(reasons, sentence):
+    """What is wrong by each type of a union is told as one sentence, which says nothing twice."""
+    assert joined(reasons) == sentence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.output.faults import Fault, discriminated, placed, sentences
+from agentkit.tooling.output.faults import Fault, placed, sentences
 
 SCHEMA = {
     "type": "object",
@@ -83,10 +83,3 @@ def test_of_a_union_the_nearest_type_is_told():
         "'pet.bark' should be true; got 0.",
         "'size' should be a valid integer or a valid string; got [].",
     ]
-
-
-def test_the_field_that_tells_a_type_is_named():
-    """When the field that tells which type an object is of is wrong or missing, it is the one that is told."""
-    wrong = {"discriminator": "'kind'", "tag": "cow", "expected_tags": "'cat', 'dog'"}
-    assert discriminated((), (), wrong, {}) == Fault(("kind",), "should be one of 'cat', 'dog'", "cow")
-    assert discriminated(("pets", 0), (), {"discriminator": "'kind'"}, {}).what == "is missing"

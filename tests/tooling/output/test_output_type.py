@@ -219,6 +219,7 @@ WRONG = [
     (Pet, '{"result": {"kind": "cow"}}', "'result.kind' should be one of 'cat', 'dog'; got \"cow\"."),
     (Pet, '{"result": {}}', '\'result.kind\' is missing; it should be "cat" or "dog".'),
     (Pet, '{"kind": "dog"}', "'bark' is missing; it should be text."),
+    (dict[str, Cat], '{"tom": {"kind": "cat"}}', "'tom.lives' is missing; it should be a whole number."),
     (Node, '{"value": 1, "children": [{}]}', "'children[0].value' is missing; it should be a whole number."),
     (Strict, '{"day": "2027-03-05", "x": 1}', "'x' is not a known name; got 1."),
     (list[datetime.date], "[null]", "'[0]' should be a date such as 2026-12-24; got null."),
