@@ -48,8 +48,15 @@ miniforge3 .juliaup .ghcup .opam .linuxbrew .dotnet .local/bin .local/lib .local
 """What programs below a home are made of: shown, though the home is not."""
 
 OWN_SETTINGS = ("agentkit.toml", ".agentkit")
-PROTECTED = (".git/hooks", ".git/config", ".git/info/attributes", *OWN_SETTINGS, ".vscode", ".idea")
-"""What decides what is run later, below a workspace: may be read and not be changed."""
+PROTECTED = (
+    *OWN_SETTINGS,
+    *_names("""
+.git/hooks .git/config .git/config.worktree .git/commondir .git/info/attributes .mcp.json .vscode .idea .devcontainer
+.bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin .gitconfig .config/git
+.config/fish .config/autostart .config/systemd .vimrc .tmux.conf
+"""),
+)
+"""What decides what is run later, below a workspace, which may be a home: may be read and not be changed."""
 
 _HARMLESS_ENVIRONMENTS = (".example", ".sample", ".template", ".dist")
 _SYSTEM_FOLDERS = _names("""

@@ -113,9 +113,10 @@ class _Shell:
     def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
         from agentkit.safety.shell import judge_command
 
-        network = self.confinement.network
+        folder, network = self.workspace.folder, self.confinement.network
+        exposed = () if contained else _secrets_below(folder)
         return judge_command(
-            command, workspace=self.workspace.folder, contained=contained, network=network, agrees=agrees
+            command, workspace=folder, contained=contained, network=network, agrees=agrees, exposed=exposed
         )
 
 

@@ -55,6 +55,8 @@ def workspace(tmp_path):
         ".ssh/id_rsa": TOKEN,
         ".aws/credentials": TOKEN,
         "agentkit.toml": "[policy]\n",
+        ".bashrc": "PS1=x\n",
+        ".mcp.json": "{}\n",
     }.items():
         path = tmp_path / "workspace" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,15 +214,19 @@ def test_nothing_outside_is_changed(way, command, workspace):
         "mv .git g && cp -r g .git && echo x > .git/config && echo x > .git/hooks/pre-commit",
         'python3 -c \'import os; os.rename(".git", "g2"); os.mkdir(".git"); open(".git/config", "w")\'',
         "echo x > .env",
+        "echo x > .bashrc; mv .bashrc b; rm -f .bashrc; cp notes.txt .bashrc",
+        "for f in .mcp.json .bashrc; do ln -sf notes.txt $f; done",
     ],
 )
 def test_what_decides_over_later_runs_cannot_be_changed(way, command, workspace):
     """Hooks, the repository's settings, the agent's own settings and keys are as they were."""
     run_command(command, workspace, WAYS[way])
-    kept = {name: (workspace / name) for name in (".git/config", ".git/hooks/pre-commit", "agentkit.toml", ".env")}
+    names = (".git/config", ".git/hooks/pre-commit", "agentkit.toml", ".env", ".bashrc", ".mcp.json")
+    kept = {name: (workspace / name) for name in names}
     if not kept[".git/config"].exists():
         kept = {name: workspace / name.replace(".git/", "git/") for name in kept}
-    assert [path.read_text() for path in kept.values()] == ["[core]\n", "#!/bin/sh\n", "[policy]\n", TOKEN]
+    texts = ["[core]\n", "#!/bin/sh\n", "[policy]\n", TOKEN, "PS1=x\n", "{}\n"]
+    assert [path.read_text() for path in kept.values()] == texts
 
 
 @pytest.mark.parametrize("way", STRONG)

@@ -106,6 +106,20 @@ def test_the_shell_judge_knows_what_contains_a_command(tmp_path):
     assert weak.verdict is not Verdict.ALLOW
 
 
+def test_keys_that_nothing_hides_are_not_read_by_accident(tmp_path):
+    """Where a command has no root of its own, one that goes through files with keys is asked about."""
+    (tmp_path / "app.py").write_text("print()\n")
+    weak, strong = (
+        shell_tool_in(Workspace(tmp_path), way) for way in (Confinement(available=SECCOMP_ONLY), Confinement())
+    )
+    search = {"command": "grep -rn print ."}
+    assert weak.judge(search).verdict is Verdict.ALLOW
+    (tmp_path / ".env").write_text("KEY=1\n")
+    assert (weak.judge(search).verdict, weak.judge(search).rule) == (Verdict.ASK, "shell.exposed")
+    assert weak.judge({"command": "grep -n print app.py"}).verdict is Verdict.ALLOW
+    assert strong.judge(search).verdict is Verdict.ALLOW
+
+
 def test_code_tells_what_it_printed():
     """The result of code has what it printed, then the value of a last expression."""
     result = python_tool(code="print('one')\n6 * 7")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
 from agentkit.safety.shell import files, launchers
-from agentkit.safety.shell.knowledge.arguments import Argument, entry, parsed, perhaps_paths
+from agentkit.safety.shell.knowledge.arguments import Argument, entry, parsed, perhaps_paths, searches_here
 from agentkit.safety.shell.knowledge.tables import Rule, Spec, tables
 from agentkit.safety.shell.programs import inline, interpreters
 from agentkit.safety.shell.scope import (
@@ -170,6 +170,8 @@ def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope)
     everything = spec.paths == "copy" and any(argument.kind == "write" for argument in arguments)
     free = [argument.word for argument in arguments if argument.kind == "free"][text:]
     yield from _free(spec, [*free, free[-1]] if everything and free else free, scope)
+    if scope.exposed and not free and searches_here(spec, words[0].text, arguments, piped=scope.stdin is not None):
+        yield from files.read(Word(".", words[0].source), scope)
     yield _effect(spec, words[0].source, scope)
 
 

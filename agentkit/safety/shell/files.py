@@ -27,12 +27,13 @@ _SECRET_NAMES = (
     *(".env", ".env.local", ".netrc", ".ssh/id_rsa", ".npmrc", ".git-credentials", ".aws/credentials", ".pgpass"),
     *("id_rsa", "id_ed25519", "qz.pem", "qz.key", "qz.p12", "qz.pfx", "prod.env", ".pypirc", ".docker/config.json"),
 )
+_PROTECTED_PARTS = (".git", ".github", "workflows", ".vscode", ".idea", ".husky", ".bashrc", ".zshrc", ".profile")
 _SYSTEM = re.compile(r"/(etc|usr|bin|sbin|lib\w*|boot|dev|proc|sys|var|opt|srv|run|snap|System|Library)(/|$)")
 _TEMPORARY = re.compile(r"/(var/)?tmp/(?![*?.\[])[^/]+")
 _SINKS = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+)$")
 _ENDLESS = re.compile(r"/dev/(zero|u?random|full)$")
 _CONNECTION = re.compile(r"/dev/(tcp|udp)/")
-_LONGEST = 1_000
+_LONGEST, _MOST_PARTS = 1_000, 20
 _DEVICE = re.compile(r"/dev/")
 _READABLE = re.compile(
     r"/(usr|bin|sbin|lib\w*|opt)(/|$)|/etc/(?!passwd|group|hosts|ssh|krb5|ldap|crontab|cron|fstab|exports)"
@@ -129,6 +130,8 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
         yield from _device(word)
     elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or (listing and _LISTABLE.match(path))):
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
+    elif scope.exposed and not listing:
+        yield from _reached(word, path, scope)
 
 
 def outside(word: Word, scope: Scope, *, written: bool = False) -> Iterator[Decision]:
@@ -137,8 +140,27 @@ def outside(word: Word, scope: Scope, *, written: bool = False) -> Iterator[Deci
         yield from write(word, scope) if written else read(word, scope, listing=True)
 
 
+def _perhaps(pattern: str) -> Iterator[str]:
+    """A pattern, and what it is when a part of it stands for a name that may be protected."""
+    yield pattern
+    parts = pattern.split("/")
+    for index, part in enumerate(parts[:_MOST_PARTS]):
+        names = (name for name in _PROTECTED_PARTS if set("*?[") & set(part) and _matches(name, part))
+        yield from ("/".join([*parts[:index], name, *parts[index + 1 :]]) for name in names)
+
+
 def _device(word: Word) -> Iterator[Decision]:
     yield deny("device", word.source, "it reads or writes a device of the machine.")
+
+
+def _reached(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
+    """What objects to reading a place where nothing hides files with keys, of which it may be one or hold one."""
+    parts = path.count("/") + 1
+    above = {"/".join(place.split("/")[:parts]) for place in scope.exposed}
+    is_open = word.glob or PATTERN in word.origins
+    if above and (TAME in word.text or any(each == path or (is_open and _matches(each, path)) for each in above)):
+        why = "It may read files with keys, which nothing hides from a command on this machine."
+        yield ask("exposed", word.source, why, "Name the files that are meant.")
 
 
 def write(word: Word, scope: Scope) -> Iterator[Decision]:
@@ -167,7 +189,9 @@ def _secret_written(word: Word, reason: str, *, within: bool) -> Decision:
 
 
 def _write_within(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
-    reason = paths.protected(posixpath.relpath(path, scope.workspace))
+    place = posixpath.relpath(path, scope.workspace)
+    is_open = word.glob or PATTERN in word.origins
+    reason = next(filter(None, map(paths.protected, _perhaps(place) if is_open else (place,))), None)
     if reason:
         yield ask("protected", word.source, f"It changes a file that runs code or rules later: {reason}.")
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from agentkit.decisions import Decision, strictest
@@ -24,16 +24,18 @@ def judge_command(
     contained: bool = True,
     network: bool = False,
     agrees: Callable[[str], bool] | None = None,
+    exposed: Iterable[str] = (),
 ) -> Decision:
     """The decision on a bash command that would run in the folder `workspace` (absolute), without running anything.
 
     `contained` says that a sandbox will confine it, `network` that the caller granted the network, and `agrees` is
-    asked, before an allow, whether bash itself reads the command without error. The strictest part binds.
+    asked, before an allow, whether bash itself reads the command without error. `exposed` are files with keys in the
+    workspace (absolute) that nothing would hide: what may read them unnamed is asked about. The strictest part binds.
     """
     refused = parsing.refusal(command)
     if refused is not None:
         return refused
-    scope = Scope(workspace, workspace, contained, network)
+    scope = Scope(workspace, workspace, contained, network, frozenset(exposed))
     decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
     if decision.allowed and agrees is not None and not agrees(command):
         return ask("unreadable", command, "bash itself cannot read it.", "Write it more plainly.")

@@ -230,7 +230,7 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
     start = next((i for i, word in enumerate(words) if i >= begin and re.match(r"[-(!]", word.text)), len(words))
     roots = words[begin:start] or [Word(".", words[0].source)]
     for root in roots:
-        yield from files.read(root, scope)
+        yield from files.read(root, replace(scope, exposed=frozenset()))
         if any(word.text == "-delete" for word in words[start:]):
             yield from files.delete(root, scope)
     yield from _chosen(words[start:], scope)

@@ -109,6 +109,7 @@ class Written(set[str]):
 class Scope:
     """One shell at one moment; `fork` is what a subshell gets.
 
+    `exposed` are the files with keys in the workspace that nothing would hide from a command.
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now.
     `written`, `integers` (variables declared as numbers), `links` and `later` (scripts that run at some later moment)
@@ -119,6 +120,7 @@ class Scope:
     cwd: str | None
     contained: bool = True
     network: bool = False
+    exposed: frozenset[str] = frozenset()
     variables: dict[str, Value] = field(default_factory=dict)
     functions: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     elsewhere: frozenset[str | None] = frozenset()

@@ -212,6 +212,36 @@ def test_bash_itself_must_agree_before_an_allow():
     assert asked == ["ls"]
 
 
+EXPOSED = ["/workspace/.env", "/workspace/config/secrets.yaml"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("grep -r KEY .", "grep -rn KEY", "rg KEY", "git grep KEY", "find . -type f | xargs cat", "ls -a | xargs cat"),
+        *("find . -type f -exec head {} +", "for f in *; do cat $f; done", "cat config/*", "grep KEY -r config"),
+        *("cat */*", "wc -c $(git ls-files)", "diff -r config old", "ls .e* | xargs cat", "bash -c 'cat $(ls)'"),
+    ],
+)
+def test_what_may_read_keys_is_asked_about_where_nothing_hides_them(command):
+    """Without a root of its own a command could read the workspace's keys without naming them."""
+    asked = judge(command, contained=False, exposed=EXPOSED)
+    assert asked.verdict is Verdict.ASK
+    assert judge(command, contained=False, exposed=["/workspace/deep/er/.env"]).rule in {"shell.exposed", "shell.reads"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("ls -la", "find . -name '*.py'", "cat README.md src/*.py", "grep -rn TODO src", "rg TODO src", "git status"),
+        *("ps aux | grep x", "cat f | rg x", "wc -l *.py", "tree", "sed -n 1,5p f", "cat package.json | jq .name"),
+    ],
+)
+def test_what_names_its_files_is_not(command):
+    """Names alone, and files that are named, may be read where keys lie beside them."""
+    assert judge(command, contained=False, exposed=EXPOSED).verdict is Verdict.ALLOW
+
+
 def test_writing_outside_could_carry_data_out():
     """A write outside the workspace is asked about and marked as egress."""
     decision = judge("echo x > /tmp/y")

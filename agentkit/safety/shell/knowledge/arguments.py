@@ -14,6 +14,8 @@ from agentkit.safety.shell.scope import TAME, UNKNOWN, Word
 _FULL_NAME = {"-V", "--version", "--help"}
 _WITH_FILE = {"-L"}  # whose text may hold a file's name
 _CHOOSING = {"--include", "-g", "--glob", "--iglob"}
+_RECURSIVE = {"-r", "-R", "--recursive", "--dereference-recursive"}
+_SEARCHING_HERE = {"rg", "ripgrep", "ack", "ag", "ugrep", "git"}
 _SOUGHT = {"-e", "--regexp"}
 _NAME = re.compile(r"(?i)secrets?|credentials?")  # as good a name for a task or a test as for a file
 _TASK = re.compile(
@@ -116,6 +118,12 @@ def entry(name: str, words: list[Word]) -> tuple[Spec, list[Word]] | None:
         if found and len(rest) >= count:
             return found, rest[count:]
     return (Spec(), []) if all(word.text in _FULL_NAME for word in words[1:]) else None
+
+
+def searches_here(spec: Spec, name: str, arguments: list[Argument], *, piped: bool) -> bool:
+    """Whether a search to which no place is given goes through the folder that it begins in."""
+    through = name in _SEARCHING_HERE and not piped
+    return spec.text > 0 and (through or any(argument.flag in _RECURSIVE for argument in arguments))
 
 
 def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
