@@ -23,11 +23,12 @@ from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wording
 from agentkit.knowledge.reading.formats import KINDS, READING_VERSION, Content, read, read_text
 from agentkit.knowledge.stores.opening import Place, store_at
 from agentkit.knowledge.stores.store import Kept, Store, embedded_text
-from agentkit.knowledge.vectors import BATCH, Embed, Embedding, embedding
+from agentkit.knowledge.vectors import Embedding, Vectors, vectors_in
 from agentkit.knowledge.words import terms_of
 from agentkit.safety.addresses import AddressRules
 from agentkit.tools.web.connection import Connection
 from agentkit.tools.web.texts import without_controls
+from agentkit.usage import NO_USAGE, Usage
 
 _CANDIDATES = 50
 """How many passages each ranking proposes."""
@@ -44,8 +45,9 @@ class Knowledge:
     Args:
         place: A file, `:memory:`, the URL of a PostgreSQL database, or a store.
         name: One place may hold several collections of documents, which know nothing of each other.
-        embed: A function from texts to vectors; then passages are found by meaning, too.
-        embed_question: The same for questions, where a model has another function for these.
+        embed: What makes vectors of texts, so that passages are found by meaning, too: the name of a model, as in
+            `openai:text-embedding-3-small`, an LLM, or a function.
+        embed_question: The same for questions, where a model has another one for these.
         rewrite: A function that gives other wordings of a question, or `rewrite_with(llm)`.
         rerank: A function that puts passages in order, or `rerank_with(llm)`.
         passage_chars, overlap_chars: How long a passage may be, and how much of it the next one tells again.
@@ -59,8 +61,8 @@ class Knowledge:
         place: Place,
         *,
         name: str = "default",
-        embed: Embed | None = None,
-        embed_question: Embed | None = None,
+        embed: Embedding | None = None,
+        embed_question: Embedding | None = None,
         rewrite: Rewrite | None = None,
         rerank: Rerank | None = None,
         passage_chars: int = 1_200,
@@ -70,7 +72,7 @@ class Knowledge:
         self.store: Store = store_at(place)
         self.name = name
         self._space = f"{_SPACE}/{without_controls(name)}"
-        self._embedding = embedding(embed, embed_question)
+        self._vectors = vectors_in(self.store, self._space, embed, embed_question)
         self._rewrite, self._rerank = rewrite, rerank
         self._cut = Cut(passage_chars, overlap_chars)
         self._connection = connection or Connection(AddressRules())
@@ -85,6 +87,11 @@ class Knowledge:
 
     def __repr__(self) -> str:
         return f"Knowledge({self.store!r}, name={self.name!r})"
+
+    @property
+    def usage(self) -> Usage:
+        """What making vectors has taken since it was opened, as far as a model has counted it; no run counts it."""
+        return NO_USAGE if self._vectors is None else self._vectors.usage
 
     @property
     def documents(self) -> list[Document]:
@@ -169,7 +176,7 @@ class Knowledge:
             raise ConfigError(f"limit= takes a whole number from 1 on; not {limit!r}.")
         scope = Scope(self._space, dict(where or {}), without_controls(source) if source else None, kind)
         queries = wordings(question, self._rewrite)
-        found = candidates(self.store, self._embedding, scope, queries, limit)
+        found = candidates(self.store, self._vectors, scope, queries, limit)
         found = found[: max(limit, _RERANKED) if self._rerank else limit]
         known = self.store.passages([number for number, _ in found])
         passages = [replace(known[number], score=score) for number, score in found if number in known]
@@ -177,10 +184,9 @@ class Knowledge:
 
     def embed_again(self) -> int:
         """Make the vectors of all passages anew, after another `embed=` was given; how many passages there are."""
-        if self._embedding is None:
+        if self._vectors is None:
             raise ConfigError("There is no embed= to make vectors with.")
-        self.store.drop_vectors(self._space)
-        return self._embed_rest()
+        return self._vectors.make_again()
 
     def as_tool(
         self, name: str = "search_knowledge", *, limit: int = 5, where: Wanted | None = None, is_private: bool = True
@@ -213,8 +219,8 @@ class Knowledge:
             raise ConfigError(f"There is no file or folder {place}. An address begins with https:// or http://.")
         report += Report(removed=tuple(self.store.remove(self._space, sorted(before.keys() - there))))
         self.store.keep_place(self._space, place, metadata)
-        if self._embedding is not None:
-            self._embed_rest()
+        if self._vectors is not None:
+            self._vectors.make_rest()
         return report
 
     def _documents_at(self, place: str) -> Iterable[Found]:
@@ -243,22 +249,13 @@ class Knowledge:
     ) -> Report:
         pieces = cut(content.blocks, self._cut)
         vectors = None
-        if self._embedding is not None:
+        if self._vectors is not None:
             texts = [embedded_text(content.title, piece.section, piece.text) for piece in pieces]
-            vectors = self._embedding.vectors(texts)
+            vectors = self._vectors.of_passages(texts)
         document = Document(source, content.title, content.kind, fingerprint, time.time(), metadata)
         self.store.put(self._space, Kept(document, pieces, vectors))
         sources = (source,)
         return Report(updated=sources if before else (), added=() if before else sources, passages=len(pieces))
-
-    def _embed_rest(self) -> int:
-        """Give vectors to the passages that have none."""
-        count = 0
-        while self._embedding and (rest := self.store.without_vector(self._space, BATCH)):
-            vectors = self._embedding.vectors(list(rest.values()))
-            self.store.give_vectors(dict(zip(rest, vectors, strict=True)))
-            count += len(rest)
-        return count
 
     def _fingerprint(self, body: bytes, settings: list[Any]) -> str:
         """What changes when a document must be kept anew."""
@@ -267,7 +264,7 @@ class Knowledge:
 
 
 def candidates(
-    store: Store, made: Embedding | None, scope: Scope, queries: Sequence[str], limit: int
+    store: Store, made: Vectors | None, scope: Scope, queries: Sequence[str], limit: int
 ) -> list[tuple[int, float]]:
     """Numbers of passages with scores, the best first: those of the words when they are the only ranking.
 
@@ -276,7 +273,9 @@ def candidates(
     count = max(_CANDIDATES, limit)
     by_words = [store.find_words(scope, terms_of(query), count) for query in queries]
     if made is not None:
-        return fused(by_words, [store.find_vector(scope, made.vector(query), count) for query in queries])
+        made.check()
+        asked = [made.of_question(query) for query in queries if query.strip()]
+        return fused(by_words, [store.find_vector(scope, vector, count) for vector in asked])
     return by_words[0] if len(by_words) == 1 else fused(by_words)
 
 

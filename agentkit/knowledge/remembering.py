@@ -15,7 +15,7 @@ from agentkit.knowledge.knowledge import candidates, checked_metadata
 from agentkit.knowledge.passages import Document, Piece, Scope, Wanted
 from agentkit.knowledge.stores.opening import Place, store_at
 from agentkit.knowledge.stores.store import Kept, Store
-from agentkit.knowledge.vectors import Embed, embedding
+from agentkit.knowledge.vectors import Embedding, vectors_in
 from agentkit.levels import SafetyLevel
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
@@ -51,15 +51,15 @@ class Memory:
         place: Place,
         user: str = "default",
         *,
-        embed: Embed | None = None,
-        embed_question: Embed | None = None,
+        embed: Embedding | None = None,
+        embed_question: Embedding | None = None,
     ) -> None:
         if not user or user != without_controls(user):
             raise ConfigError(f"user= takes a name of visible characters; not {user!r}.")
         self.store: Store = store_at(place)
         self.user = user
         self._space = f"memory/{user}"
-        self._embedding = embedding(embed, embed_question)
+        self._vectors = vectors_in(self.store, self._space, embed, embed_question)
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +79,7 @@ class Memory:
             raise ConfigError(f"A note has 1 to {MAX_NOTE_CHARS:,} characters; not {len(plain):,}.")
         known = checked_metadata(metadata)
         note = Note(sha256(plain.encode()).hexdigest()[:_ID_CHARS], plain, time.time(), known)
-        vectors = None if self._embedding is None else self._embedding.vectors([plain])
+        vectors = None if self._vectors is None else self._vectors.of_passages([plain])
         document = Document(note.id, "", _KIND, note.id, note.at, known)
         self.store.put(self._space, Kept(document, [Piece(plain)], vectors))
         return note
@@ -103,6 +103,12 @@ class Memory:
         """Forget everything about the user; how many notes there were."""
         return len(self.store.remove(self._space, [document.source for document in self.store.documents(self._space)]))
 
+    def embed_again(self) -> int:
+        """Make the vectors of all notes anew, after another `embed=` was given; how many notes there are."""
+        if self._vectors is None:
+            raise ConfigError("There is no embed= to make vectors with.")
+        return self._vectors.make_again()
+
     def as_tools(self) -> Toolset:
         """The tools `remember`, `recall` and `forget`. What is recalled is untrusted and private.
 
@@ -116,7 +122,7 @@ class Memory:
 
     def _found(self, question: str, limit: int, where: Wanted | None = None) -> list[Note]:
         scope = Scope(self._space, dict(where or {}))
-        found = dict(candidates(self.store, self._embedding, scope, [question], limit)[:limit])
+        found = dict(candidates(self.store, self._vectors, scope, [question], limit)[:limit])
         passages = self.store.passages(list(found))
         times = {document.source: document.added for document in self.store.documents(self._space)}
         known = [replace(passages[number], score=score) for number, score in found.items() if number in passages]

@@ -18,7 +18,7 @@ from pathlib import Path
 from agentkit.knowledge import Knowledge, Passage
 from agentkit.knowledge.passages import Scope
 from agentkit.knowledge.stores.store import embedded_text
-from agentkit.knowledge.vectors import embedding
+from agentkit.knowledge.vectors import vectors_in
 from benchmarks.knowledge.embeddings import Embed, embeddings
 from benchmarks.knowledge.gathering import Collection, collections
 from benchmarks.knowledge.plainly import PlainRanking
@@ -84,10 +84,10 @@ def numbers(knowledge: Knowledge) -> Search:
 
 def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     """Passages by their vectors alone."""
-    made = embedding(embed, None)
+    made = vectors_in(knowledge.store, SPACE, embed, None)
 
     def search(question: str) -> list[int]:
-        vector = made.vector(question) if made else []
+        vector = made.of_question(question) if made else []
         return [number for number, _ in knowledge.store.find_vector(Scope(SPACE), vector, SHOWN)]
 
     return search

@@ -117,13 +117,13 @@ def ranking(windows: Sequence[tuple[Span, str]]) -> Search:
 def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     """Passages by their vectors alone."""
     from agentkit.knowledge.passages import Scope
-    from agentkit.knowledge.vectors import embedding
+    from agentkit.knowledge.vectors import vectors_in
 
-    made = embedding(embed, None)
+    made = vectors_in(knowledge.store, "knowledge/default", embed, None)
 
     def search(question: str) -> list[Span]:
         scope = Scope("knowledge/default")
-        found = knowledge.store.find_vector(scope, made.vector(question) if made else [], SHOWN)
+        found = knowledge.store.find_vector(scope, made.of_question(question) if made else [], SHOWN)
         known = knowledge.store.passages([number for number, _ in found])
         return spans([known[number] for number, _ in found])
 

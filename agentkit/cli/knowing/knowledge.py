@@ -16,6 +16,7 @@ _EXAMPLES = """\b
 Examples:
   agentkit knowledge add docs/ https://example.org/handbook
   agentkit knowledge search "how many days of leave?"
+  agentkit knowledge search "holidays" --embed ollama:nomic-embed-text
   agentkit knowledge list
   agentkit knowledge remove docs/
 """
@@ -25,6 +26,11 @@ _PLACE = click.option(
     default="knowledge.db",
     show_default=True,
     help="Where the knowledge is kept: a file, or the URL of a PostgreSQL database.",
+)
+_EMBED = click.option(
+    "--embed",
+    metavar="MODEL",
+    help="A model that makes vectors, so that passages are found by meaning, too: openai:text-embedding-3-small.",
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -36,13 +42,14 @@ def knowledge() -> None:
 
 @knowledge.command("add")
 @click.argument("places", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
+@_EMBED
 @_PLACE
 @_JSON
-def add_documents(*, places: tuple[str, ...], place: str, as_json: bool) -> int:
+def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
     from agentkit.cli.display import clean, json_text
 
-    with _opened(place) as opened:
+    with _opened(place, embed) as opened:
         report = opened.add(*places)
     if as_json:
         click.echo(json_text(asdict(report)))
@@ -57,13 +64,16 @@ def add_documents(*, places: tuple[str, ...], place: str, as_json: bool) -> int:
 @click.argument("question")
 @click.option("-n", "--limit", default=5, show_default=True, type=click.IntRange(1, 100), help="How many passages.")
 @click.option("--source", help="Only in this source, in which * stands for anything.")
+@_EMBED
 @_PLACE
 @_JSON
-def search_documents(*, question: str, limit: int, source: str | None, place: str, as_json: bool) -> int:
+def search_documents(
+    *, question: str, limit: int, source: str | None, embed: str | None, place: str, as_json: bool
+) -> int:
     """Show the passages that answer QUESTION best."""
     from agentkit.cli.display import clean, json_text
 
-    with _opened(place) as opened:
+    with _opened(place, embed) as opened:
         found = opened.search(question, limit, source=source)
     if as_json:
         documents = [{"citation": each.citation, "position": each.position, **asdict(each)} for each in found]
@@ -99,10 +109,20 @@ def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
     return ANSWERED if removed else FAILED
 
 
-def _opened(place: str) -> Knowledge:
+@knowledge.command("embed")
+@click.argument("model")
+@_PLACE
+def embed_documents(*, model: str, place: str) -> None:
+    """Make all vectors anew by MODEL, such as ollama:nomic-embed-text."""
+    with _opened(place, model) as opened:
+        count = opened.embed_again()
+    click.echo(f"{count} {'passage' if count == 1 else 'passages'} embedded")
+
+
+def _opened(place: str, embed: str | None = None) -> Knowledge:
     from agentkit.knowledge import Knowledge
 
-    return Knowledge(place)
+    return Knowledge(place, embed=embed)
 
 
 def _came_to_nothing(report: Report) -> bool:

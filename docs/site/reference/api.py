@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Models": (
         *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.Usage", "agentkit.usage.Price"),
-        *("agentkit.usage.Cost", "agentkit.usage.Tariff"),
+        *("agentkit.llm.embedding.vectors.Embeddings", "agentkit.usage.Cost", "agentkit.usage.Tariff"),
         *("agentkit.llm.prices.price_of", "agentkit.llm.prices.cost_of"),
     ),
     "Tools": (

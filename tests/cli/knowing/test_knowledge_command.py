@@ -7,6 +7,8 @@ from click.testing import CliRunner
 
 from agentkit.cli.exit_codes import ANSWERED, FAILED
 from agentkit.cli.knowing.knowledge import knowledge
+from agentkit.errors import ConfigError
+from agentkit.testing import FakeServer
 
 
 @pytest.fixture
@@ -64,3 +66,17 @@ def test_a_text_without_a_section_is_shown(typed, tmp_path):
     typed("add", "note.txt", "--place", "other.db")
     assert typed("search", "words", "--place", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
     assert typed("search", "words").return_value == FAILED
+
+
+def test_a_model_makes_vectors(typed, monkeypatch):
+    """A model that is named makes vectors of passages and questions; another one must make them anew."""
+    with FakeServer() as server:
+        monkeypatch.setenv("OLLAMA_BASE_URL", server.base_url)
+        assert typed("add", "leave.md", "--embed", "ollama:first").return_value == ANSWERED
+        assert "thirty" in typed("search", "day", "--embed", "ollama:first").stdout
+        refused = typed("search", "day", "--embed", "ollama:other")
+        assert isinstance(refused.exception, ConfigError)
+        assert "agentkit knowledge embed MODEL" in str(refused.exception)
+        assert typed("embed", "ollama:other").stdout == "1 passage embedded\n"
+        assert typed("search", "day", "--embed", "ollama:other").return_value == ANSWERED
+        assert [request.json["model"] for request in server.requests] == ["first", "first", "other", "other"]
