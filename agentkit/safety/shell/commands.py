@@ -117,15 +117,15 @@ def _line(words: list[Word], scope: Scope) -> str:
 def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
     known, text = tables(), _line(words, scope)
     for rule in (*known.rules.get(name, ()), *known.every):
-        match = rule.when.search(text)
+        match = f"!{name}" not in rule.names and rule.when.search(text)
         if match and not (rule.unless and rule.unless.search(text)):
             yield _objection(rule, match, words, scope)
 
 
 def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope) -> Decision:
     """The rule's decision; its evidence is the word that the match begins in."""
-    position = match.start() - (match.start() > 0)
-    index = match.string.count(" ", 0, position + 1) if match[0].strip() else 0
+    begins = match.start() + match[0].startswith(" ")
+    index = match.string.count(" ", 0, begins) if match[0].strip() else 0
     source = words[min(index, len(words) - 1)].source
     if rule.verdict is Verdict.DENY:
         return deny(rule.id, source, rule.reason, rule.remedy)

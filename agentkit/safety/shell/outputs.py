@@ -38,14 +38,16 @@ _FILE_NAMERS = {"find", "ls", "grep", "rg", "fd", "git"}
 _ALWAYS = {"nproc"}
 # What prints the lines that it reads, or some of them, by its arguments.
 _FILTERS = {
-    "sort": r"(-[bdfghinruVR]+ |-k ?[\d,.a-z]+ |-t ?\S )*",
-    "uniq": r"(-[iu] )*",
-    "head": r"(-n ?-?\d+ |-\d+ )?",
-    "tail": r"(-n ?[-+]?\d+ |-\d+ )?",
-    "grep": r"(-[vEFiwxqP]+ )*(-e )?[^- ]\S* ",
+    "sort": r"(-[bdfghinrsuVRz]+ |-k ?[\d,.a-z]+ |-t ?\S )*",
+    "uniq": r"(-[iuz]+ )*",
+    "head": r"(-z )?(-n ?-?\d+ |-\d+ )?",
+    "tail": r"(-z )?(-n ?[-+]?\d+ |-\d+ )?",
+    "grep": r"(-[vEFiwxqPz]+ )*(-e )?[^- ]\S* ",
+    "sed": r"(-n (\d+|\d+,(\d+|\$)|\$)p|(\d+|\d+,(\d+|\$)|\$)d|\d+q) ",
+    "awk": r"(\{ ?print( \$0)? ?;?\}|NR ?(==|!=|[<>]=?) ?\d+( ?&& ?NR ?[<>]=? ?\d+)?) ",
     "cat": r"(- )*",
     "tac": r"",
-    "shuf": r"",
+    "shuf": r"(-z )?(-n ?\d+ )?",
     "tee": r"(-a )?(\S+ )*",
 }
 

@@ -17,7 +17,8 @@ from agentkit.slotted import dataclass
 class Rule:
     """One objection: commands of these names whose arguments match `when` and not `unless` get the verdict.
 
-    The name "*" stands for every command, "@runs" for each that runs code of the workspace.
+    The name "*" stands for every command but those with a "!" before them, "@runs" for each that runs code of the
+    workspace.
 
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
     written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
@@ -169,7 +170,7 @@ def _program_rule(row: dict[str, str]) -> ProgramRule:
 
 
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
-    plain = {"paths", "effect", "text", "skip", "joined", "scripts", "assignments", "name"}
+    plain = {"paths", "effect", "text", "strict", "skip", "joined", "scripts", "assignments", "name"}
     return {key: value if key in plain else _split(value) for key, value in row.items() if key != "names"}
 
 
