@@ -17,16 +17,20 @@ Leaf = tuple[Any, Mapping[str, Any]]
 
 def leaves(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
     """Every text, number and choice inside a value, with its schema."""
+    return (part for part in _parts(value, schema, root) if not isinstance(part[0], Mapping | list))
+
+
+def _parts(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
+    """A value and every value inside it, with its schema."""
     schema = plain_schema(schema, root)
+    yield value, schema
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
         for name, each in value.items():
-            yield from leaves(each, properties.get(name, {}), root)
+            yield from _parts(each, properties.get(name, {}), root)
     elif isinstance(value, list):
         for each in value:
-            yield from leaves(each, schema.get("items") or {}, root)
-    else:
-        yield value, schema
+            yield from _parts(each, schema.get("items") or {}, root)
 
 
 def listed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
@@ -72,16 +76,8 @@ def _lists(
     value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]
 ) -> Iterator[tuple[list[Any], Mapping[str, Any]]]:
     """Every list inside a value, with the schema of its entries."""
-    schema = plain_schema(schema, root)
-    if isinstance(value, Mapping):
-        properties = schema.get("properties") or {}
-        for name, each in value.items():
-            yield from _lists(each, properties.get(name, {}), root)
-    elif isinstance(value, list):
-        inner = plain_schema(schema.get("items") or {}, root)
-        yield value, inner
-        for each in value:
-            yield from _lists(each, inner, root)
+    found = (part for part in _parts(value, schema, root) if isinstance(part[0], list))
+    return ((entries, plain_schema(kind.get("items") or {}, root)) for entries, kind in found)
 
 
 def _is_counted(schema: Mapping[str, Any]) -> bool:

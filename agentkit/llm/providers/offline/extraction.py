@@ -11,7 +11,7 @@ from agentkit.llm.providers.offline.coverage import leaves, left_out, listed, re
 from agentkit.llm.providers.offline.grounding import DATES, grounded
 from agentkit.llm.providers.offline.reading import Question
 from agentkit.llm.providers.offline.values.dates import is_said
-from agentkit.llm.providers.offline.values.schemas import plain_schema
+from agentkit.llm.providers.offline.values.schemas import definitions_of, plain_schema
 from agentkit.llm.providers.offline.words import words
 from agentkit.messages import OutputSchema
 
@@ -142,8 +142,7 @@ def _found(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tup
 
 def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema that is no object as the one field of an object: the engine fills objects only."""
-    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    return {"type": "object", "properties": {"value": schema}, "required": ["value"], **shared}
+    return {"type": "object", "properties": {"value": schema}, "required": ["value"], **definitions_of(schema)}
 
 
 # What was read without being sure of it is right when all of it is in the text; what was chosen has nothing but this.

@@ -11,8 +11,8 @@ from typing import Any
 
 from agentkit.llm.providers.offline.reading import Question, Shape, Span
 from agentkit.llm.providers.offline.values.figures import in_turn
-from agentkit.llm.providers.offline.values.schemas import plain_schema
-from agentkit.llm.providers.offline.values.texts import texts_in
+from agentkit.llm.providers.offline.values.schemas import definitions_of, plain_schema
+from agentkit.llm.providers.offline.values.texts import nodes_of, texts_in
 from agentkit.llm.providers.offline.vietnamese import stretches
 from agentkit.llm.providers.offline.words import (
     DEEDS,
@@ -131,8 +131,8 @@ class Offer:
             if not (bare and (idle if name not in self.kinds else not self.candidates[name])):
                 properties[name] = {key: value for key, value in schema.items() if key != "default"}
         shape = {"type": "object", "properties": properties, "required": list(self.required)}
-        shared = {key: self.spec.parameters[key] for key in ("$defs", "definitions") if key in self.spec.parameters}
-        return {"name": self.spec.name, "description": self.summary, "parameters": {**shape, **shared}}
+        parameters = {**shape, **definitions_of(self.spec.parameters)}
+        return {"name": self.spec.name, "description": self.summary, "parameters": parameters}
 
 
 def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
@@ -285,12 +285,9 @@ def _spoken_of(offer: Offer) -> bool:
 
 def _is_program(text: str) -> bool:
     """Whether it reads as Python that does something: `ls -1 | head -3` parses too, as arithmetic with two names."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    nodes = nodes_of(text)
     acts = any(isinstance(node, ast.Call | ast.Assign | ast.Import | ast.comprehension) for node in nodes)
-    return acts or not any(isinstance(node, ast.Name) for node in nodes)
+    return acts or (bool(nodes) and not any(isinstance(node, ast.Name) for node in nodes))
 
 
 def _named_texts(offer: Offer) -> Iterator[str]:

@@ -96,7 +96,7 @@ class Question:
     @property
     def negated(self) -> bool:
         """Whether the frame says not to, before any colon."""
-        said = plain(words(_COLON.split(self._outside())[0]))
+        said = plain(words(COLON.split(self._outside())[0]))
         return any(word in _NEGATIONS or word.endswith("n't") for word in said)
 
     @property
@@ -134,7 +134,7 @@ class Question:
     @property
     def tail(self) -> tuple[str, ...]:
         """What stands behind a colon of the frame, if anything but a quotation does."""
-        match = _COLON.search(self._outside())
+        match = COLON.search(self._outside())
         rest = self.text[match.end() :].strip() if match else ""
         quoted = any(self.text[span.start : span.end] == rest for span in self.of(Shape.QUOTE))
         return (rest,) if rest and not quoted else ()
@@ -294,7 +294,9 @@ def _is_file_like(path: str) -> bool:
 
 _FINDERS = (_marked, _addresses, _sums, _paths)
 
-_COLON = re.compile(r":\s+(?=\S)")
+COLON = re.compile(r":\s+(?=\S)")
+"""What stands before something that is given as it is."""
+
 _ASKED_FOR = (
     (re.compile(r"\bhow\s+much\b", re.IGNORECASE), "calculation"),
     (re.compile(r"\bhow\s+long\b[^\0]*\0", re.IGNORECASE), "measure"),

@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 
-from agentkit.llm.providers.offline.reading import Question, Shape
+from agentkit.llm.providers.offline.reading import COLON, Question, Shape
+from agentkit.llm.providers.offline.values.texts import nodes_of
 from agentkit.llm.providers.offline.words import (
     GREETINGS,
     NUMBER_WORD,
@@ -42,10 +43,7 @@ def only_states(text: str) -> bool:
 
 def is_program(text: str) -> bool:
     """Whether the whole text is Python that calls something other than the functions of a calculator."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    nodes = nodes_of(text)
     if any(isinstance(node, ast.AnnAssign) for node in nodes):  # `python: len('abc')` is a sentence
         return False
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
@@ -102,7 +100,7 @@ def _sums_spelled_out(text: str) -> str:
     for pattern, formula in _SUMS if len(text) <= _MAX_CHARS else ():
         matches = list(pattern.finditer(text))
         kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM)] if matches else []
-        colon = _COLON.search(text)
+        colon = COLON.search(text)
         end = colon.start() if colon else len(text)
         for match in reversed(matches):
             inside = any(start < match.end() and match.start() < stop for start, stop in kept)
@@ -151,7 +149,6 @@ def _rows(table: str) -> dict[str, str]:
 
 _MAX_CHARS = 1_000
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
-_COLON = re.compile(r":\s+(?=\S)")
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
 _COMMAND = re.compile(r"(\$\s+)?([A-Za-z][\w.+-]*)\s*(?:(?<=\s)(.*))?", re.DOTALL)
 _FILE = r"((?:~|\.{1,2})?/\S+|\S*[\w-]\.[A-Za-z]\w{0,5}|[A-Z][a-z]+file)"

@@ -23,6 +23,11 @@ def plain_schema(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**schema, "type": types[0]} if len(types) == 1 else schema
 
 
+def definitions_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a schema holds for others to refer to, under the names that drafts have for it."""
+    return {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+
+
 def _target(reference: str, root: Mapping[str, Any]) -> Any:
     target: Any = root
     for part in filter(None, reference.removeprefix("#").split("/")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,14 @@ def values_in(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping | list):
         for each in value.values() if isinstance(value, Mapping) else value:
             yield from values_in(each)
+
+
+def nodes_of(text: str) -> list[ast.AST]:
+    """The parts of a text that is Python as a whole; none of any other."""
+    try:
+        return list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
 
 
 def literal(text: str) -> Any:
