@@ -476,7 +476,7 @@ def test_local_types_can_refer_to_one_another() -> None:
         (Point, {"x": 1, "z": 2}, "Argument 'value.z' is not a known name; got 2."),
         (Color, "green", "Argument 'value' should be 'red' or 'blue'; got \"green\"."),
         (int | list[int] | None, "x", "Argument 'value' should be a valid integer or a list; got \"x\"."),
-        (uuid.UUID, 3, "Argument 'value' should be a string, bytes or UUID object; got 3."),
+        (uuid.UUID, 3, "Argument 'value' should be a UUID, such as 123e4567-e89b-12d3-a456-426614174000; got 3."),
         (pathlib.Path, None, "Argument 'value' should be a path, as text; got null."),
         (Annotated[str, Field(max_length=2)], "abc", "Argument 'value' should have at most 2 characters; got \"abc\"."),
         (Even, {"number": 3}, "Argument 'value.number' is not accepted (it must be even); got 3."),

@@ -29,6 +29,8 @@ _REASONS = {
         ("time_delta_type", "time_delta_parsing"), "should be a duration such as PT1H30M, or a number of seconds"
     ),
     "json_type": "should be JSON, as text",
+    **dict.fromkeys(("decimal_type", "decimal_parsing"), "should be a number"),
+    **dict.fromkeys(("uuid_type", "uuid_parsing"), "should be a UUID, such as 123e4567-e89b-12d3-a456-426614174000"),
 }
 """What is wrong, by pydantic's error type, where its own words would puzzle a model."""
 
@@ -37,7 +39,7 @@ def reason(kind: str, message: str) -> str:
     """What pydantic says of an error of this type, as the rest of a sentence about a value."""
     if kind in _REASONS:
         return _REASONS[kind]
-    message = message.partition("\n")[0]
+    message = message.partition("\n")[0].replace(" items after validation", " entries")
     subject, should, rest = message.partition(" should ")
     if should and len(subject.split()) <= 2:
         return f"should {rest}"

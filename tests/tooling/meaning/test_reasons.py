@@ -14,6 +14,12 @@ from agentkit.tooling.meaning.reasons import first_sentence, joined, reason, unt
         ("date_parsing", "Input should be a valid date, input is too short", "should be a date such as 2026-12-24"),
         ("bytes_type", "Input should be a valid bytes", "should be text"),
         ("int_type", "Input should be a valid integer\nand more", "should be a valid integer"),
+        ("decimal_type", "Decimal input should be an integer, float, string or Decimal object", "should be a number"),
+        (
+            "too_long",
+            "Tuple should have at most 2 items after validation, not 3",
+            "should have at most 2 entries, not 3",
+        ),
         ("value_error", "Value error, it must be even", "is not accepted (it must be even)"),
         ("assertion_error", "Assertion failed, what you gave should fit", "is not accepted (what you gave should fit)"),
     ],
