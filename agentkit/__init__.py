@@ -105,10 +105,14 @@ __all__ = list(_HOMES)
 
 def __getattr__(name: str) -> object:
     """Import a public name from its home, once."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'agentkit' has no attribute {name!r}")
     from importlib import import_module
 
+    if name not in _HOMES:
+        for home in ("agentkit.events", "agentkit.errors"):
+            if getattr(getattr(import_module(home), name, None), "__module__", "") == home:
+                # not an AttributeError: `from agentkit import` puts words of its own in the place of that one's
+                raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
+        raise AttributeError(f"module 'agentkit' has no attribute {name!r}", name=name)
     value = getattr(import_module(f"agentkit.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

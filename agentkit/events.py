@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 from agentkit.decisions import Decision
 from agentkit.messages import Content, Message, Response, ToolCall, ToolResult
@@ -225,6 +225,17 @@ class RunEnded(Milestone):
     output: str = ""
     error: str = ""
     changes: str = ""
+
+
+if not TYPE_CHECKING:  # a type checker would believe that every name is here
+
+    def __getattr__(name: str) -> Never:
+        """Say where the one event is that is not here."""
+        if name == "RunFinished":
+            raise ImportError(
+                "RunFinished is in agentkit itself. Write: from agentkit import RunFinished", name=__name__
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def deltas_of(response: Response) -> Iterator[Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
 
@@ -45,7 +46,9 @@ class QuestionOrCommand(click.Group):
         return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `ask` before what begins with neither a command nor an option of the group."""
+        """Put `ask` before what begins with neither a command nor an option of the group, and for what is piped in."""
+        if not args and _is_piped():
+            args = ["ask"]
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
         if args and args[0] not in self.commands and args[0] not in own:
             self._refuse_misspelt_command(ctx, args[0])
@@ -76,6 +79,15 @@ class QuestionOrCommand(click.Group):
                 "To ask it as a question, begin with: agentkit ask ...",
                 ctx,
             )
+
+
+def _is_piped() -> bool:
+    """Whether a pipe or a file is read, which may hold a question; not a terminal, nor the nothing of a service."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # there is none, it is closed, or none of the system's
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 _EXAMPLES = """\b

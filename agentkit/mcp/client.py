@@ -183,7 +183,9 @@ class MCPServer(Library):
             try:
                 self._link.definitions()
             except ToolError as error:
-                raise ConfigError(f"The MCP server {self.name!r} cannot be used. {error}") from error
+                place = self._target.url.partition("?")[0]  # behind it there may be a key
+                where = f" at {place}" if place else ""
+                raise ConfigError(f"The MCP server {self.name!r}{where} cannot be used. {error}") from error
             remote.refuse_unknown(self._levels, (*(self._seen or {}), *self._own), self.name)
 
     def _made(self) -> Iterator[RemoteTool]:

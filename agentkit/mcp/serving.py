@@ -188,7 +188,8 @@ def _listening(address: Address) -> socket.socket:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family)
     except OSError as error:
-        raise ConfigError(f"Nothing can listen on {address.host}, port {address.port}: {error.strerror}.") from None
+        why = f"{error.strerror}".partition(" (while ")[0]  # behind it the address is told once more
+        raise ConfigError(f"Nothing can listen on {address.host}, port {address.port}: {why}.") from None
 
 
 def _named(host: str) -> tuple[str, ...]:

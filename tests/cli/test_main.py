@@ -65,6 +65,15 @@ def test_help_and_version_exit_with_0(arguments, capsys):
     assert "agentkit" in capsys.readouterr().out
 
 
+def test_what_is_piped_in_is_asked(command):
+    """Without words, a pipe is read for the question; where nothing is piped in, the help is shown."""
+    with FakeServer("It is 4.") as server:
+        assert command(server=server, piped="How much is 2 + 2?")[0] == "It is 4.\n"
+        assert server.requests[0].json["messages"][-1]["content"] == "How much is 2 + 2?"
+    out, err, code = command()
+    assert (out, err.startswith("Usage: "), code) == ("", True, 2)
+
+
 @pytest.mark.parametrize("group", [[], *([name] for name, each in cli.commands.items() if hasattr(each, "commands"))])
 def test_commands_are_listed_in_whole_sentences(group, capsys):
     """No line of a list of commands is cut off."""

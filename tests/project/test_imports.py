@@ -138,6 +138,26 @@ def test_unknown_name_is_an_attribute_error():
         _ = agentkit.no_such_name
 
 
+@pytest.mark.parametrize(
+    ("place", "name", "home"),
+    [
+        ("agentkit", "TextDelta", "agentkit.events"),
+        ("agentkit", "Unauthorized", "agentkit.errors"),
+        ("agentkit.events", "RunFinished", "agentkit"),
+    ],
+)
+def test_who_looks_in_the_wrong_place_is_told_the_right_one(place, name, home):
+    """An event or an error that is imported from elsewhere than its home is an error that says where it is."""
+    with pytest.raises(ImportError, match=f"Write: from {home} import {name}$"):
+        getattr(import_module(place), name)
+    assert getattr(import_module(home), name)
+
+
+def test_unknown_event_is_an_attribute_error():
+    """A name that is no event is missing, as in any module."""
+    assert not hasattr(agentkit.events, "no_such_name")
+
+
 def test_no_module_shadows_a_public_name():
     """No module bears the name of a public name, so importing it never hides the other."""
     assert {module.name for module in pkgutil.iter_modules(agentkit.__path__)}.isdisjoint(HOMES)

@@ -58,8 +58,14 @@ class Order:
             if getattr(self, one) and getattr(self, other):
                 raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
 
+        if self.tools and not self._tool_names:
+            raise click.UsageError("--tools names no tool. For none, say --no-tools.")
         if self.session is not None and not self.session.strip():
             raise click.UsageError("--session takes a name. To keep nothing, use --no-session.")
+
+    @property
+    def _tool_names(self) -> tuple[str, ...]:
+        return tuple(name.strip() for given in self.tools for name in given.split(",") if name.strip())
 
     @property
     def settings(self) -> Settings:
@@ -69,12 +75,11 @@ class Order:
     @property
     def flags(self) -> dict[str, Any]:
         """The settings that the flags make; None where they say nothing. Raises ConfigError."""
-        names = tuple(name.strip() for given in self.tools for name in given.split(",") if name.strip())
         return {
             "provider": "offline" if self.offline else None,
             "model": self.model,
             "instruction": self.system,
-            "tools": () if self.no_tools else names or None,
+            "tools": () if self.no_tools else self._tool_names or None,
             "safety": None if self.safety is None else SafetyLevel.of(self.safety),
             "session": "" if self.no_session else self.session,
             "limits": dict(map(limit_of, self.limits)) or None,

@@ -95,6 +95,6 @@ def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bo
         return ANSWERED
     counted, what = (wider, f"may do more than {file} says") if wider else (len(found), f"is not what {file} says")
     places = "one place" if counted == 1 else f"{counted} places"
-    remedy = f"Review them. When it is meant so, keep it: agentkit manifest {program} --write {file}"
+    remedy = f"Review what is told above. When it is meant so, keep it: agentkit manifest {program} --write {file}"
     tell_error(ConfigError(f"{program} {what}, in {places}. {remedy}"))
     return REFUSED

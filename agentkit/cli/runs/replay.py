@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentkit.cli.exit_codes import FAILED
+from agentkit.errors import AgentKitError
 
 if TYPE_CHECKING:
     from agentkit.cli.runs.story import RunStory
@@ -43,8 +44,24 @@ def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
 
     if not Path(program[0]).is_file():
         raise click.UsageError(f"There is no program {program[0]!r}; name a Python file.")
-    with replayed(file, partial=partial):
-        _run(program)
+    try:
+        with replayed(file, partial=partial):
+            _run(program)
+    except (AgentKitError, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        _tell_as_python(error, program[0])
+        raise click.exceptions.Exit(FAILED) from error
+
+
+def _tell_as_python(error: Exception, program: str) -> None:
+    """Tell what the program has raised as Python does, from the program's first line on."""
+    import traceback
+
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != program:
+        frames = frames.tb_next
+    click.echo("".join(traceback.format_exception(error.with_traceback(frames))).rstrip(), err=True)
 
 
 def _run(program: tuple[str, ...]) -> None:

@@ -174,8 +174,9 @@ def _listening(wanted: Wanted) -> socket.socket:
         family = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((wanted.host, wanted.port), family=family)
     except OSError as error:
+        why = f"{error.strerror}".partition(" (while ")[0]  # behind it the address is told once more
         raise click.UsageError(
-            f"Nothing can listen on {wanted.host}, port {wanted.port}: {error.strerror}. "
+            f"Nothing can listen on {wanted.host}, port {wanted.port}: {why}. "
             "Choose another port with --port, or 0 for one that is free."
         ) from None
 

@@ -101,8 +101,8 @@ class Settings:
             return LLM(model=model)
         if any(given.values()):  # a file says the place: the fallbacks in a variable count only beside no argument
             given |= {"model": self.of("model")}
-        if chosen["provider"].value == "offline" and chosen["model"].source == FLAG:
-            named, by = chosen["model"].value, chosen["provider"].source
+        if chosen["provider"].value == "offline" and (model or chosen["model"].source == FLAG):
+            named, by = model or chosen["model"].value, chosen["provider"].source
             raise ConfigError(
                 f"No {named!r} would answer, but the offline model, which {by} names. "
                 f"Write the provider before the model, as in openai:{named}."

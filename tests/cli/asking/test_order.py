@@ -15,6 +15,7 @@ from agentkit.levels import SafetyLevel
         (["-q", "-v"], "Use --quiet or --verbose, not both: they are opposites."),
         (["--limit", "cosst=1"], "There is no limit 'cosst'. \nDid you mean 'cost'?".replace(". \n", ".\n")),
         (["--session", " "], "--session takes a name."),
+        (["-t", ""], "--tools names no tool.\nFor none, say --no-tools."),
         (["--safety", "high"], "'high' is not a safety level"),
     ],
 )

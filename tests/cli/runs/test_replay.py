@@ -68,6 +68,22 @@ def test_the_end_of_a_program_is_the_end_of_the_command(command, folder, ending,
     assert said in err
 
 
+@pytest.mark.parametrize(
+    ("program", "first", "last"),
+    [
+        ("def ask():\n    raise KeyError('x')\n\nask()", ", line 4, in <module>\n    ask()", "KeyError: 'x'"),
+        ("Buy milk.", ", line 1\n    Buy milk.", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_what_a_program_raises_is_told_as_python_does(command, folder, program, first, last):
+    """The traceback begins in the program, not in the command that runs it."""
+    _, err, code = replay(command, folder, program=program)
+    lines = err.splitlines()
+    told = next(index for index, line in enumerate(lines) if line.startswith("  File"))
+    assert "\n".join(lines[told : told + 2]) == f'  File "{folder / "program.py"}"{first}'
+    assert (lines[-1], code) == (last, 1)
+
+
 def test_a_program_that_is_not_there_is_told(command, folder):
     """A program that does not exist is a mistake on the command line."""
     _, err, code = command("replay", str(folder / "trip.cassette"), "no_such.py")

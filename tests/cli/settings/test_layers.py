@@ -163,6 +163,8 @@ def test_the_offline_model_stands_in_for_none_that_was_named(monkeypatch):
         ConfigError, match=r"No 'gpt-5.4-mini' would answer.* AGENTKIT_PROVIDER names.*openai:gpt-5.4-mini"
     ):
         settings_here({"model": "gpt-5.4-mini"}).llm()
+    with pytest.raises(ConfigError, match=r"No 'gpt-5\.4-mini' would answer"):
+        settings_here().llm("gpt-5.4-mini")
     assert settings_here({"model": "ollama:qwen3"}).llm().describe().provider == "ollama"
     assert settings_here({"model": "offline"}).llm().describe().provider == "offline"
 
