@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -13,13 +14,17 @@ from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.http.streams import Passing
 
 MOST_BYTES = 64_000_000
-"""How long the body of an answer may be, as it comes over the wire."""
+"""How long the body of an answer may be, unpacked."""
 
 MOST_PACKED_BYTES = 4_000_000
-"""The same for a body that is compressed, which may grow much when it is unpacked."""
+"""The same for a body that is compressed, as it comes over the wire."""
 
 PATIENCE = 5
 """How many timeouts long a server may take for one line, or for JSON; comments and blank lines are none."""
+
+_PIECE_BYTES = 1_000_000
+_PACKINGS = ("gzip", "x-gzip", "deflate")  # which are asked for; what claims to be another is read as it is
+_GZIP_OR_ZLIB, _BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 _JSON_STARTS = (b"{", b"[")
 _SAYS_SOMETHING = re.compile(rb"^[^:\s]", re.MULTILINE)
@@ -39,9 +44,10 @@ class Bounded(Passing):
 
     @classmethod
     def bind(cls, response: httpx2.Response, where: str, timeout_seconds: float) -> None:
-        """Bind the body of a response that has not been read yet."""
-        if "content-encoding" in response.headers:
-            response.stream = _Packed(response.stream, where, timeout_seconds, MOST_PACKED_BYTES)
+        """Bind the body of a response that has not been read yet; one that is compressed is unpacked on its way."""
+        packing = response.headers.pop("content-encoding", "").strip().lower()
+        if packing in _PACKINGS:
+            response.stream = _Packed(response.stream, where, timeout_seconds, packing)
         else:
             response.stream = cls(response.stream, where, timeout_seconds, MOST_BYTES)
 
@@ -77,7 +83,42 @@ class Bounded(Passing):
 
 
 class _Packed(Bounded):
-    """A body that is compressed, whose lines only show when it is unpacked."""
+    """A body that is compressed. It is unpacked a piece at a time, and given up when too much has come of it."""
+
+    def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
+        super().__init__(stream, where, timeout_seconds, MOST_PACKED_BYTES)
+        self._packing, self._left = packing, MOST_BYTES
+        self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.stream:
+            yield from self._unpacked(self._taken(piece))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self.stream:
+            for unpacked in self._unpacked(self._taken(piece)):
+                yield unpacked
+
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        is_full = True
+        while data or is_full:
+            piece = self._inflated(data)
+            data, is_full = self._inflater.unconsumed_tail, len(piece) == _PIECE_BYTES
+            self._left -= len(piece)
+            if self._left < 0:
+                raise BadResponse(f"{self._where} sent an answer that unpacks to more than {MOST_BYTES:,} bytes.")
+            if piece:
+                yield piece
+
+    def _inflated(self, data: bytes) -> bytes:
+        try:
+            return self._inflater.decompress(data, _PIECE_BYTES)
+        except zlib.error as error:
+            if self._packing != "deflate" or self._bytes > len(data):
+                raise httpx2.DecodingError(str(error)) from error
+        self._inflater = zlib.decompressobj(_BARE)  # some servers leave out the two bytes that it begins with
+        self._packing = "gzip"
+        return self._inflated(data)
 
     def _says_something(self, piece: bytes) -> bool:
         return bool(piece)

@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import random
+import tracemalloc
+import zlib
 
 import httpx2
 import pytest
@@ -82,6 +84,72 @@ def test_a_compressed_body_may_be_only_so_long(ask):
     line = raw(packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
     with FakeServer(line) as server, pytest.raises(BadResponse, match=r"sent more than 4,000,000 bytes"):
         ask(LLM(base_url=server.base_url, model="m", max_retries=0))
+
+
+def packed_pieces(length, wbits=zlib.MAX_WBITS + 16):
+    """So many zeros, compressed, in pieces of a thousand bytes."""
+    packing = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    million = bytes(1_000_000)
+    data = b"".join(packing.compress(million) for _ in range(length // 1_000_000)) + packing.flush()
+    return [data[start : start + 1_000] for start in range(0, len(data), 1_000)]
+
+
+class Pieces(httpx2.SyncByteStream):
+    """A body that comes in these pieces."""
+
+    def __init__(self, pieces):
+        self.pieces = pieces
+
+    def __iter__(self):
+        return iter(self.pieces)
+
+
+def unpacked(pieces, packing):
+    """The body of an answer that is compressed in that way, read whole."""
+    response = httpx2.Response(200, headers={"Content-Encoding": packing}, stream=Pieces(pieces))
+    Bounded.bind(response, "the server", LONG_SECONDS)
+    return response.read()
+
+
+@pytest.mark.parametrize(
+    ("packing", "wbits"),
+    [("gzip", zlib.MAX_WBITS + 16), ("X-GZIP", zlib.MAX_WBITS + 16), ("deflate", zlib.MAX_WBITS), ("deflate", -15)],
+)
+def test_a_compressed_body_is_unpacked_on_its_way(packing, wbits):
+    """What servers call gzip and deflate is read, with and without the bytes that it should begin with."""
+    assert unpacked(packed_pieces(3_000_000, wbits), packing) == bytes(3_000_000)
+
+
+def test_a_body_does_not_unfold_without_end():
+    """A small body that unpacks to more than any answer may be is given up before it fills the memory."""
+    pieces = packed_pieces(1_000_000_000)
+    assert sum(map(len, pieces)) < 1_100_000
+    tracemalloc.start()
+    with pytest.raises(BadResponse, match="the server sent an answer that unpacks to more than 64,000,000 bytes"):
+        for _ in unfolding(pieces):
+            pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def unfolding(pieces):
+    """The pieces of an answer as they are unpacked, of which none is kept."""
+    response = httpx2.Response(200, headers={"Content-Encoding": "gzip"}, stream=Pieces(pieces))
+    Bounded.bind(response, "the server", LONG_SECONDS)
+    return response.stream
+
+
+@pytest.mark.parametrize("packing", ["br", "zstd", "gzip, gzip", "nonsense"])
+def test_only_what_was_asked_for_is_unpacked(packing):
+    """An answer that claims to be compressed in another way than the request allowed is read as it is."""
+    assert unpacked([b"data"], packing) == b"data"
+
+
+def test_a_damaged_body_is_told():
+    """What is not compressed as its header says is the HTTP library's error, as it was before."""
+    with pytest.raises(httpx2.DecodingError):
+        unpacked([b"{}"], "gzip")
 
 
 def test_a_bounded_body_is_one_of_the_library_s_streams():
