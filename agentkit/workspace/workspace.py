@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,8 @@ _MOST_COMPARED_LINES, _MOST_SIMILAR_LINES = 5_000, 200
 _MOST_COMPARING_SECONDS = 0.3
 _SIMILAR = 0.6
 _MOST_LINE_CHARS = 200
+_MOST_ALIGNED = 50
+_NUMBERED = re.compile(r"\d{1,6} ?[\t:|→] ?")
 _WRITABLE = 0o222
 
 
@@ -290,14 +293,37 @@ def _places(whole: str, old_text: str) -> list[int]:
 
 
 def _closest(whole: str, old_text: str) -> str:
-    """The lines that look most like the first line of the text, in words."""
-    wanted = next((line for line in old_text.splitlines() if line.strip()), "").strip()[:_MOST_LINE_CHARS]
-    lines = [line[:_MOST_LINE_CHARS] for line in whole.splitlines()[:_MOST_COMPARED_LINES]]
-    close = _similar(wanted, list(dict.fromkeys(line.strip() for line in lines if line.strip())))
-    if not close:
-        return "No line is like its first one; read the file again."
-    numbered = [f"{number}: {line}" for number, line in enumerate(lines, 1) if line.strip() in close]
-    return "The closest lines are:\n" + "\n".join(numbered[:5])
+    """The lines that look most like those of the text, in words."""
+    wanted = [line.strip() for line in old_text.strip("\n").splitlines()]
+    lines = whole.splitlines()[:_MOST_COMPARED_LINES]
+    first = next((line for line in wanted if line), "")
+    if _NUMBERED.match(first) and _NUMBERED.sub("", first) in map(str.strip, lines):
+        return "Its lines begin with numbers, which are not in the file: leave them out."
+    return _aligned(wanted, lines) or _like(first, lines) or "No line is like its first one; read the file again."
+
+
+def _aligned(wanted: Sequence[str], lines: Sequence[str]) -> str:
+    """Of the places in the file that begin as the wanted lines do, but for blanks, the one that goes on most alike."""
+    starts = [number for number, line in enumerate(lines) if wanted and wanted[0] and line.strip() == wanted[0]]
+    if not starts:
+        return ""
+
+    def likeness(start: int) -> int:
+        return sum(line.strip() == other for line, other in zip(lines[start:], wanted[:_MOST_ALIGNED], strict=False))
+
+    start = max(starts[:_MOST_ALIGNED], key=likeness)
+    found = lines[start : start + len(wanted)][:_MOST_ALIGNED]
+    place = f"are lines {start + 1:,} to {start + len(found):,}" if len(found) > 1 else f"is line {start + 1:,}"
+    alike = ", the same but for blanks" if likeness(start) == len(wanted) else ""
+    return f"Closest {place}{alike}:\n" + "\n".join(line[:_MOST_LINE_CHARS] for line in found)
+
+
+def _like(wanted: str, lines: Sequence[str]) -> str:
+    """The lines that are like one, in words; nothing when there are none."""
+    short = [line[:_MOST_LINE_CHARS] for line in lines]
+    close = _similar(wanted[:_MOST_LINE_CHARS], list(dict.fromkeys(line.strip() for line in short if line.strip())))
+    numbered = [f"{number}: {line}" for number, line in enumerate(short, 1) if line.strip() in close]
+    return "The closest lines are:\n" + "\n".join(numbered[:5]) if close else ""
 
 
 def _similar(wanted: str, lines: Sequence[str]) -> list[str]:
