@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agentkit.safety.approval import ApprovalRequest as ApprovalRequest
     from agentkit.safety.policy import Policy as Policy
     from agentkit.safety.rules import Rule as Rule
+    from agentkit.tooling.functions.context import RunContext as RunContext
     from agentkit.tooling.tool import Tool as Tool
     from agentkit.tooling.tool import tool as tool
     from agentkit.tooling.toolset import Toolset as Toolset
@@ -68,6 +69,7 @@ _HOMES = {
     "Policy": "safety.policy",
     "Response": "messages",
     "Rule": "safety.rules",
+    "RunContext": "tooling.functions.context",
     "RunError": "errors",
     "RunFinished": "agents.result",
     "RunResult": "agents.result",

@@ -50,6 +50,7 @@ class AgentOptions(TypedDict, total=False):
     workspace: str | Path | Workspace | None
     checks: Iterable[Callable[[Any], Any]]
     dry_run: bool
+    context: Any
     listeners: Iterable[Listener]
 
 
@@ -65,7 +66,8 @@ class Agent(Conversing, Generic[T]):
     Args:
         name: What the agent is called in events and approvals.
         tools: Tools, toolsets or plain functions.
-        instruction: The standing order the model is given: a text, or a function that writes it anew for each run.
+        instruction: The standing order the model is given: a text, or a function that writes it anew for each run, of
+            nothing or of the RunContext.
         max_iterations: How many requests to the model one run may take.
         llm: The model's client; by default the one the environment names, made when first needed.
         model: The model's name, instead of `llm`.
@@ -83,6 +85,7 @@ class Agent(Conversing, Generic[T]):
         checks: Functions of one parameter, called `prompt` or `output` after what they look at. They return None to
             pass, another value to amend, and raise ValueError to refuse with a reason.
         dry_run: Show in `RunResult.changes` what would be changed, and change nothing.
+        context: What tools need to know that no model tells them: they get it in a RunContext.
         listeners: Functions called with every event of every run. One that raises ends its run.
 
     Raises:
@@ -142,6 +145,7 @@ class Agent(Conversing, Generic[T]):
         workspace: str | Path | Workspace | None = None,
         checks: Iterable[Callable[[Any], Any]] = (),
         dry_run: bool = False,
+        context: Any = None,
         listeners: Iterable[Listener] = (),
         **unknown: object,
     ) -> None:
@@ -156,7 +160,7 @@ class Agent(Conversing, Generic[T]):
         own["limits"], own["_workspace"] = settings.limits_from(limits), settings.workspace_from(workspace)
         own["leads"], own["listeners"] = settings.leads_from(handoffs), settings.listeners_from(listeners)
         own["_answers"], own["_room"] = settings.rules_from(output_type, checks), Room(settings.window_from(window))
-        own["_grants"], own["_usage"], own["_lock"] = Grants(), NO_USAGE, threading.Lock()
+        own["context"], own["_grants"], own["_usage"], own["_lock"] = context, Grants(), NO_USAGE, threading.Lock()
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:
@@ -169,29 +173,31 @@ class Agent(Conversing, Generic[T]):
 
         return Agent(**read_manifesto(path, tools).arguments(options))
 
-    def __call__(self, prompt: Prompt, *, limits: Limits | None = None, **unknown: Never) -> str:
+    def __call__(self, prompt: Prompt, *, limits: Limits | None = None, context: Any = None, **unknown: Never) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, when there is none."""
         settings.refuse_of_run("__call__", unknown)
-        result = self.run(prompt, limits=limits).raise_for_status()
+        result = self.run(prompt, limits=limits, context=context).raise_for_status()
         return self._answers.encode(result.output)
 
-    def run(self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never) -> RunResult[T]:
+    def run(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
+    ) -> RunResult[T]:
         """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised.
 
-        `limits` are this run's, in the place of the agent's; what goes on with it is given them anew.
+        `limits` and `context` are this run's, in the place of the agent's; what goes on with it is given limits anew.
         """
         settings.refuse_of_run("run", unknown)
-        return result_in(list(self.events(prompt, limits=limits)))
+        return result_in(list(self.events(prompt, limits=limits, context=context)))
 
     async def arun(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
     ) -> RunResult[T]:
         """Like `run`, awaiting."""
         settings.refuse_of_run("arun", unknown)
-        return result_in([event async for event in self.aevents(prompt, limits=limits)])
+        return result_in([event async for event in self.aevents(prompt, limits=limits, context=context)])
 
     def stream(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
     ) -> Generator[Event | RunFinished[T], None, None]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
 
@@ -199,14 +205,14 @@ class Agent(Conversing, Generic[T]):
         the run off: what was done is kept in the history, and `resume` goes on with it.
         """
         settings.refuse_of_run("stream", unknown)
-        return self.events(prompt, streaming=True, limits=limits)
+        return self.events(prompt, streaming=True, limits=limits, context=context)
 
     def astream(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, **unknown: Never
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
     ) -> AsyncGenerator[Event | RunFinished[T], None]:
         """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
         settings.refuse_of_run("astream", unknown)
-        return self.aevents(prompt, streaming=True, limits=limits)
+        return self.aevents(prompt, streaming=True, limits=limits, context=context)
 
     def resume(
         self,
@@ -215,6 +221,7 @@ class Agent(Conversing, Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[Lead] = (),
+        context: Any = None,
     ) -> RunResult[T]:
         """Go on with a run, blocking: a result, the text of `RunResult.to_json`, an id, or else the session's newest.
 
@@ -224,7 +231,7 @@ class Agent(Conversing, Generic[T]):
         when there is nothing to go on with, and ConfigError, before anything is answered, when the agent that led the
         run is not known, a call that waits for approval was asked for in another folder, or its tool is not there.
         """
-        return self.run(Resumption(saved, answers, limits, agents))
+        return self.run(Resumption(saved, answers, limits, agents), context=context)
 
     async def aresume(
         self,
@@ -233,9 +240,10 @@ class Agent(Conversing, Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[Lead] = (),
+        context: Any = None,
     ) -> RunResult[T]:
         """Like `resume`, awaiting."""
-        return await self.arun(Resumption(saved, answers, limits, agents))
+        return await self.arun(Resumption(saved, answers, limits, agents), context=context)
 
     def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], str]:
         """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""

@@ -31,7 +31,7 @@ class Hearing:
 
     def __init__(self, listeners: Sequence[Listener], loop: Loop, session: Session) -> None:
         self._listeners, self._loop, self._session = listeners, loop, session
-        self._parent = LINEAGE.get().run
+        self._parent = LINEAGE.get().context.run
         self._is_over = False
 
     def origin(self) -> Origin:

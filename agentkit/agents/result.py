@@ -59,6 +59,11 @@ class Resumption:
     agents: Sequence[Any] = ()
 
     @property
+    def context(self) -> Any:
+        """What the run was given, as far as its result knows it."""
+        return self.saved.context if isinstance(self.saved, RunResult) else None
+
+    @property
     def returned(self) -> list[Any]:
         """The agents that tools of the run have returned, as far as its result knows them."""
         used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
@@ -73,6 +78,9 @@ class Resumption:
         return saved.run_id, Progress.of(saved.milestones), saved.history
 
 
+_STAYS = ("lead", "context")
+
+
 @explained("RESULT")
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[T]):
@@ -83,9 +91,10 @@ class RunResult(Generic[T]):
     are those of this run; `tool_calls` holds each call with its result, in the order asked; `error` says why the status
     is not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the one that
     had the last word; `record` is what the run changed in its workspace; `milestones` is all that happened, `history`
-    the conversation before.
+    the conversation before. `context` is what the run was given.
 
-    A result can be pickled and copied: it leaves its agent behind, and the values of tool calls that cannot be pickled.
+    A result can be pickled and copied: it leaves its agent and context behind, and the values of tool calls that cannot
+    be pickled.
     """
 
     value: T | None
@@ -103,13 +112,21 @@ class RunResult(Generic[T]):
     milestones: tuple[Milestone, ...] = field(default=(), repr=False, compare=False)
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
     lead: Any = field(default=None, repr=False, compare=False)
+    context: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
-        cls, run: SessionRun, lead: Any, record: Record | None, error: AgentKitError | None, value: T | None
+        cls,
+        run: SessionRun,
+        lead: Any,
+        record: Record | None,
+        error: AgentKitError | None,
+        value: T | None,
+        context: Any = None,
     ) -> RunResult[T]:
         """The result of a run that has ended."""
-        result = cls._told_by(run.progress, run.id, run.history, error, value=value, record=record, lead=lead)
+        known = {"value": value, "record": record, "lead": lead, "context": context}
+        result = cls._told_by(run.progress, run.id, run.history, error, **known)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -152,11 +169,11 @@ class RunResult(Generic[T]):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the agent, which stays in its process."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "lead"}
+        """All but what stays in its process: the agent, and what the run was given."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _STAYS}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        for name, value in {**state, "lead": None}.items():
+        for name, value in {**state, **dict.fromkeys(_STAYS)}.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:

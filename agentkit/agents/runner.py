@@ -7,12 +7,12 @@ import threading
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from agentkit import tape
 from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
-from agentkit.agents.hearing import Hearing
+from agentkit.agents.hearing import Hearing, kept_name
 from agentkit.agents.result import Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.running.batch import unknown_lead
 from agentkit.agents.running.budget import Budget
@@ -30,9 +30,11 @@ from agentkit.llm.client import LLM
 from agentkit.memory.progress import Progress
 from agentkit.memory.run import SessionRun
 from agentkit.memory.session import Session
+from agentkit.messages import Content
 from agentkit.safety.approval import Approver, Grants
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.context import RunContext
 from agentkit.tracing.listening import Listener
 from agentkit.usage import NO_USAGE, Limits, Usage
 from agentkit.workspace.journal import Journal
@@ -42,6 +44,14 @@ Work = Prompt | Resumption
 """What a run begins with: a prompt, or the run to go on with."""
 
 
+class Given(TypedDict, total=False):
+    """What a run is given beside its prompt: in the place of the agent's own."""
+
+    session: Session | None
+    limits: Limits | None
+    context: Any
+
+
 class Runner(Lead):
     """What an agent is made of, and how its runs begin and are heard."""
 
@@ -49,6 +59,7 @@ class Runner(Lead):
     approve: Approver | None
     limits: Limits
     dry_run: bool
+    context: Any
     listeners: list[Listener]
     _answers: AnswerRules
     _room: Room
@@ -120,8 +131,10 @@ class Runner(Lead):
 
     @property
     def holds_back(self) -> bool:
-        """Whether an answer of this agent is typed or checked: nobody may see it before it is whole."""
-        return self._answers.output is not None or bool(self._answers.of("output"))
+        """Whether an answer of this agent, or of one that may take over, is typed or checked before it may be seen."""
+        staff = [self, *team.reachable(self.leads)]
+        rules = [each.answer_rules for each in staff if isinstance(each, Runner)]
+        return any(each.output is not None or each.of("output") for each in rules)
 
     def text_of(self, result: RunResult[Any]) -> str:
         """The answer of a run as text: as it was checked when the run is done, else as far as it came."""
@@ -155,10 +168,10 @@ class Runner(Lead):
         bench = other.bench
         depth, is_dry = LINEAGE.get().depth, bench.workspace.dry_run
         above = Lineage(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
-        plan = self._plan(bench.workspace.record.id, above)
+        plan = self._plan(replace(other.context, agent=self.name), bench.workspace.record.id, above)
         return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
 
-    def _plan(self, record: str, above: Lineage, *, is_new: bool = False) -> Plan:
+    def _plan(self, context: RunContext[Any], record: str, above: Lineage, *, is_new: bool = False) -> Plan:
         is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
         workspace = self.workspace.for_run(record, self.name, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
@@ -168,40 +181,41 @@ class Runner(Lead):
         bench = Bench(tools, (self.policy, *above.policies), self._grants.for_run(), workspace, above.read)
         approve = above.approve if self.approve is None else self.approve
         approve = without_waiting(approve) if above.depth else approve
-        rules, room = self._answers, self._room
-        return Plan(self, self.name, text_of(self.instruction), specs, bench, lambda: self.llm, rules, room, approve)
+        order, rules, room = text_of(self.instruction, context), self._answers, self._room
+        return Plan(self, context, order, specs, bench, lambda: self.llm, rules, room, approve)
 
-    def events(
-        self, prompt: Work, *, streaming: bool = False, session: Session | None = None, limits: Limits | None = None
-    ) -> Generator[Event, None, None]:
+    def events(self, prompt: Work, *, streaming: bool = False, **given: Unpack[Given]) -> Generator[Event, None, None]:
         """The events of a run in the agent's own conversation or another, each kept and heard before it is told.
 
-        With `streaming` there are those of each piece of text, too. `limits` take the place of the agent's. What cannot
-        be run is said at once: raises ConfigError for what is no prompt or are no limits, and NoProvider when there is
-        nobody to ask.
+        With `streaming` there are those of each piece of text, too. `limits` and `context` take the place of the
+        agent's. What cannot be run is said at once: raises ConfigError for what is no prompt, are no limits, or is not
+        what tools need to know, and NoProvider when there is nobody to ask.
         """
-        self._check(prompt, limits)
-        return self._told(prompt, session or self.session, limits, streaming=streaming)
+        return self._told(self._task(prompt, **given), streaming=streaming)
 
-    def aevents(
-        self, prompt: Work, *, streaming: bool = False, session: Session | None = None, limits: Limits | None = None
-    ) -> AsyncGenerator[Event, None]:
+    def aevents(self, prompt: Work, *, streaming: bool = False, **given: Unpack[Given]) -> AsyncGenerator[Event, None]:
         """Like `events`, awaiting."""
-        self._check(prompt, limits)
-        return self._atold(prompt, session or self.session, limits, streaming=streaming)
+        return self._atold(self._task(prompt, **given), streaming=streaming)
 
-    def _check(self, prompt: Work, limits: Limits | None) -> None:
-        """Raise ConfigError for what is no prompt or are no limits, and NoProvider when there is nobody to ask."""
-        if not isinstance(prompt, Resumption):
-            settings.content_from(prompt)
-        settings.if_said("limits", limits)
+    def _task(
+        self, prompt: Work, session: Session | None = None, limits: Limits | None = None, context: Any = None
+    ) -> _Task:
+        """A run that may begin. Raises ConfigError for what cannot be right, NoProvider when there is nobody to ask."""
+        earlier = prompt.context if isinstance(prompt, Resumption) else None
+        known = (context, earlier, self.context, LINEAGE.get().context.value)
+        task = _Task(
+            prompt if isinstance(prompt, Resumption) else settings.content_from(prompt),
+            session or self.session,
+            settings.if_said("limits", limits),
+            next((each for each in known if each is not None), None),
+        )
+        team.check_context(task.context, self)
         _ = self.llm
+        return task
 
-    def _told(
-        self, prompt: Work, session: Session, limits: Limits | None, *, streaming: bool
-    ) -> Generator[Event, None, None]:
-        run, loop, steps = self._begun(prompt, session, limits)
-        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, session)
+    def _told(self, task: _Task, *, streaming: bool) -> Generator[Event, None, None]:
+        run, loop, steps = self._begun(task)
+        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, task.session)
         try:
             with hearing.to_the_end(), closing(drive(hearing.attached(steps), streaming=streaming)) as events:
                 for event in events:
@@ -211,11 +225,9 @@ class Runner(Lead):
         finally:
             run.close()
 
-    async def _atold(
-        self, prompt: Work, session: Session, limits: Limits | None, *, streaming: bool
-    ) -> AsyncGenerator[Event, None]:
-        run, loop, steps = self._begun(prompt, session, limits)
-        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, session)
+    async def _atold(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
+        run, loop, steps = self._begun(task)
+        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, task.session)
         try:
             with hearing.to_the_end():
                 async with aclosing(adrive(hearing.attached(steps), streaming=streaming)) as events:
@@ -226,7 +238,7 @@ class Runner(Lead):
         finally:
             run.close()
 
-    def _begun(self, prompt: Work, session: Session, limits: Limits | None) -> tuple[SessionRun, Loop, Steps]:
+    def _begun(self, task: _Task) -> tuple[SessionRun, Loop, Steps]:
         """A run that is about to begin or to go on: where it is kept, its loop, and the loop's steps."""
         lineage = LINEAGE.get()
         if lineage.depth > MOST_DEPTH:
@@ -234,24 +246,24 @@ class Runner(Lead):
                 f"Agents may set agents to work {MOST_DEPTH} deep, and this would be one deeper. "
                 "Let an agent higher up do the work."
             )
+        prompt, run = task.prompt, task.opened()
+        context = RunContext(task.context, self.name, run.id, kept_name(task.session))
         if isinstance(prompt, Resumption):
-            run = _reopened(session, prompt)
             with _left_on_error(run):
                 record = run.progress.record
-                plan = self._plan(record or run.new_record_id(), lineage, is_new=not record)
+                plan = self._plan(context, record or run.new_record_id(), lineage, is_new=not record)
                 known = [*settings.checked_leads("agents", prompt.agents), *prompt.returned]
                 plan = self._led_by(run.progress, replace(plan, known=tuple(known)), known)
                 plan = with_answers(plan, prompt.answers, run.progress.waiting)
-                loop = Loop(plan, run, self._budget(limits or prompt.limits, lineage), self)
+                loop = Loop(plan, run, self._budget(task.limits or prompt.limits, lineage), self)
                 check_waiting(run.progress.steps.values(), loop.asking.bench())
                 lineage.note(labels_of([*run.history, *run.progress.messages]))
                 return run, loop, loop.resume()
-        content, run = settings.content_from(prompt), session.begin()
         with _left_on_error(run):
-            plan = self._plan(run.new_record_id(), lineage, is_new=True)
+            plan = self._plan(context, run.new_record_id(), lineage, is_new=True)
             lineage.note(labels_of(run.history))
-            loop = Loop(plan, run, self._budget(limits, lineage), self)
-            return run, loop, loop.begin(content)
+            loop = Loop(plan, run, self._budget(task.limits, lineage), self)
+            return run, loop, loop.begin(prompt)
 
     def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
         chosen = limits or self.limits
@@ -290,6 +302,20 @@ class Runner(Lead):
         if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A run that may begin: its prompt or the run to go on with, its conversation, and what it is given."""
+
+    prompt: Content | Resumption
+    session: Session
+    limits: Limits | None
+    context: Any
+
+    def opened(self) -> SessionRun:
+        """The run as its conversation keeps it. Raises SessionError when there is none to go on with."""
+        return _reopened(self.session, self.prompt) if isinstance(self.prompt, Resumption) else self.session.begin()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentkit.agents.answers import AnswerRules
-from agentkit.agents.running.plan import Instruction, Lead
+from agentkit.agents.running.plan import Instruction, Lead, can_be_called
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
@@ -21,6 +21,7 @@ from agentkit.memory.session import Session
 from agentkit.memory.window import Window
 from agentkit.messages import Content, Image, Message, SystemMessage, ToolMessage, calls_in, without_extra
 from agentkit.safety.policy import Policy
+from agentkit.tooling.functions.context import NO_RUN
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Limits
 from agentkit.workspace.journal import Journal
@@ -35,9 +36,9 @@ _SEVERAL = (tuple, list, Iterable)
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
     "instruction": (
-        lambda value: isinstance(value, str) or _gives_without_asking(value),
+        lambda value: isinstance(value, str) or _can_write(value),
         "a text; lines are joined with '\\n'.join(...), and what changes is written by a function that is not async "
-        "and has no parameters: what it needs to know it is a method of, or a closure over",
+        "and has no parameters, or one: the RunContext",
     ),
     "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
@@ -57,17 +58,11 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """What each argument of Agent must be, as a test and in words."""
 
 
-def _gives_without_asking(function: object) -> bool:
-    """Whether it can be called with nothing, and gives at once what it gives."""
+def _can_write(function: object) -> bool:
+    """Whether it can be called with nothing, or with what a run knows, and gives at once what it gives."""
     if not callable(function) or isinstance(function, type) or inspect.iscoroutinefunction(function):
         return False
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
-        return False
-    except ValueError:  # what is written in C may not say what it takes: calling it will tell
-        return True
-    return True
+    return can_be_called(function) or can_be_called(function, NO_RUN)
 
 
 DEFAULT_INSTRUCTION = "You are a helpful assistant."
@@ -84,7 +79,7 @@ def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
         refuse("Agent", given, takes)
 
 
-def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = ("prompt", "limits")) -> None:
+def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = ("prompt", "limits", "context")) -> None:
     """The same of what runs an agent."""
     if given:
         from agentkit.agents.words.arguments import RUNNING, refuse
@@ -255,6 +250,6 @@ SETTABLE: Mapping[str, Callable[[Any], Any]] = {
     "limits": limits_from,
     "workspace": workspace_from,
     "listeners": listeners_from,
-    "leads": lambda leads: leads,
+    **dict.fromkeys(("leads", "context"), lambda value: value),
 }
 """The attributes of an agent that hold what was set, and what is made of a value. Raises ConfigError."""

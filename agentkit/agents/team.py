@@ -50,6 +50,13 @@ def agent_tool(
     )
 
 
+def check_context(value: Any, lead: Lead) -> None:
+    """Raise ConfigError when a tool of an agent, or of one that it may hand over to, needs another context."""
+    for each in (lead, *reachable(lead.leads)):
+        for tool in each.tools:
+            tool.check_context(value)
+
+
 def find_lead(name: str, leads: Mapping[str, Lead]) -> Lead | None:
     """The agent of that name among those that can be reached by handing off, the nearest first."""
     return next((lead for lead in reachable(leads) if lead.name == name), None)

@@ -16,6 +16,7 @@ from typing import (
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.functions import signature as reflection
+from agentkit.tooling.functions.context import check_value, is_of_run, with_context
 from agentkit.tooling.functions.hints import Reading, narrowed, readable
 from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
 from agentkit.tooling.functions.schemas import generator
@@ -72,6 +73,10 @@ class Parameters(Protocol):
         """The call of the function with checked arguments, after what is given by place beside them."""
         ...
 
+    def check_context(self, value: Any) -> None:
+        """Raise ConfigError when the context of a run is not what the function gets from it."""
+        ...
+
 
 class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
@@ -87,7 +92,9 @@ class FunctionParameters:
         self._without_first = without_first
         self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
         self._is_spread = is_spread(self._signature)
-        self._parameters = reflection.parameters_of(self._signature, function, tool_name)
+        named = reflection.parameters_of(self._signature, function, tool_name)
+        self._of_run = tuple(filter(is_of_run, named))
+        self._parameters = tuple(parameter for parameter in named if not is_of_run(parameter))
         self._plain = plain_forms(self._parameters)
         self._built = self._rich_parameters() if self._plain is None else None
         if self._built is not None:
@@ -106,7 +113,8 @@ class FunctionParameters:
 
     @functools.cached_property
     def _documentation(self) -> reflection.Documentation:
-        return reflection.documentation_of(self._function, [parameter.name for parameter in self._parameters])
+        names = [parameter.name for parameter in (*self._of_run, *self._parameters)]
+        return reflection.documentation_of(self._function, names)
 
     @property
     def description(self) -> str:
@@ -151,8 +159,13 @@ class FunctionParameters:
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """The call of the function with checked arguments, after what is given by place beside them."""
+        arguments = with_context(arguments, self._of_run, self._tool_name) if self._of_run else arguments
         rest, named = spread(self._signature, arguments) if self._is_spread else ((), arguments)
         return functools.partial(function, *by_place, *rest, **named)
+
+    def check_context(self, value: Any) -> None:
+        """Raise ConfigError when the context of a run is not what the function gets from it."""
+        check_value(value, self._of_run, self._tool_name)
 
 
 class GivenParameters:
@@ -188,6 +201,9 @@ class GivenParameters:
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """The call of the function with checked arguments, after what is given by place beside them."""
         return functools.partial(function, *by_place, **arguments)
+
+    def check_context(self, value: Any) -> None:
+        """Nothing: who was described by a schema alone gets nothing from the run."""
 
 
 class _RichParameters:

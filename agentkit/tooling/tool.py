@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
@@ -49,7 +49,7 @@ _EVIDENCE_CHARS = 200
 
 
 class Tool(reflection.Portable, Generic[P, R]):
-    """A function with a name, a description, a safety level, limits and perhaps a judge of its own.
+    """A function with a name, a description, a safety level, limits and perhaps a judge of its own; it never changes.
 
     Calling it gives the function's own value; `invoke` gives a ToolResult. Parameters are read from signature and
     annotations, texts from the docstring. `timeout_seconds=None` means no limit; `max_chars` bounds what a model is
@@ -58,7 +58,6 @@ class Tool(reflection.Portable, Generic[P, R]):
     call that is denied, which otherwise raises Blocked. `asynchronous` does the same as the function where the caller
     awaits, and can be cancelled. An `idempotent` tool may be called again after a run was killed while it was at work.
     The value of a tool that `ends_run` is the run's answer. Raises ConfigError when the function cannot be a tool.
-    A tool never changes.
     """
 
     name: str
@@ -170,15 +169,14 @@ class Tool(reflection.Portable, Generic[P, R]):
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's own value; of a denied call what `when_denied` makes of it, or else it raises Blocked."""
-        if self._judge is not None:
-            bound = self._parameters.bind(args[self.lacks_instance :], kwargs)
-            arguments, decision = self.decide(bound)
-            if decision.denied:
-                refused: R = _denied(arguments, decision, self._when_denied)
-                return refused
-            judged: Callable[..., R] = self.function
-            return self._parameters.call(judged, {**arguments, **bound.others}, args[: self.lacks_instance])()
-        return self.function(*args, **kwargs)
+        if self._judge is None:
+            return self.function(*args, **kwargs)
+        bound = self._parameters.bind(args[self.lacks_instance :], kwargs)
+        arguments, decision = self.decide(bound)
+        if decision.denied:
+            return cast(R, _denied(arguments, decision, self._when_denied))
+        judged: Callable[..., R] = self.function
+        return self._parameters.call(judged, {**arguments, **bound.others}, args[: self.lacks_instance])()
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
@@ -234,6 +232,10 @@ class Tool(reflection.Portable, Generic[P, R]):
         except Exception as error:
             return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
 
+    def check_context(self, value: Any) -> None:
+        """Raise ConfigError when a run that is given this as `context=` cannot use the tool."""
+        self._parameters.check_context(value)
+
     @property
     def judged_by(self) -> Judge | None:
         """What judges its calls beside the policy of an agent; None when nothing but its level does."""
@@ -279,8 +281,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         method: Any = self.function
         if not self.lacks_instance or (instance is None and not isinstance(method, classmethod)):
             return self
-        function = method.__get__(instance, owner)
-        return self._with(function=function, lacks_instance=False, _parameters=self._parameters)
+        return self._with(function=method.__get__(instance, owner), lacks_instance=False, _parameters=self._parameters)
 
     def __set_name__(self, owner: type, name: str) -> None:
         """The first parameter of a function written in this class body is the instance, whatever its name."""

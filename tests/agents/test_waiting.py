@@ -11,6 +11,7 @@ from agentkit.errors import SessionError
 from agentkit.events import Approved, ResponseReceived, RunEnded, RunResumed, RunStarted, ToolCallPostponed
 from agentkit.memory.session import Session
 from agentkit.testing import ScriptedLLM, call
+from agentkit.tooling.functions.context import NO_RUN
 from agentkit.tools.dialogue import ask_user_tool
 
 WRITE = call("write_file", path="x.txt", content="Hello.")
@@ -184,7 +185,7 @@ def test_answer_is_for_one_call_once():
     agent.run("Pay.")
     run = agent.session.reopen()
     (waiting,) = run.progress.waiting
-    plan = with_answers(agent._plan(None, NONE), True, [waiting])
+    plan = with_answers(agent._plan(NO_RUN, None, NONE), True, [waiting])
     for other in ({"arguments": '{"order": "B2"}'}, {"name": "worker"}, {"id": "call_2_1"}):
         assert plan.said(replace(waiting.call, **other)) is None
     assert plan.said(waiting.call) is not None

@@ -25,6 +25,7 @@ from agentkit import (
     Policy,
     Response,
     Rule,
+    RunContext,
     RunError,
     RunFinished,
     RunResult,
@@ -260,6 +261,23 @@ def use_typed_agents() -> None:
     assert mood == "good"
 
 
+def show(run: RunContext[Invoice], currency: str = "EUR") -> str:
+    """Show the invoice."""
+    assert_type(run.value, Invoice)
+    return f"{run.value.total} {currency}"
+
+
+def use_a_context() -> None:
+    """A tool and the instruction get what the run was given; the text can be had as it is written."""
+    llm = ScriptedLLM(call("show"), "30 EUR.", "You are welcome.")
+    clerk = Agent("clerk", [show], lambda run: f"Invoice {run.value.number}.", llm=llm, context=Invoice("A0", 0))
+    result = clerk.run("What is to be paid?", context=Invoice("A1", 30))
+    assert result.tool_calls[0].result.content == "30 EUR"
+    assert show(RunContext(Invoice("A2", 5)), "USD") == "5 USD"
+    pieces = clerk.stream_text("Thank you.")
+    assert_type("".join(pieces), str)
+
+
 def use_waiting_runs() -> None:
     """A run that waits for a person goes on with what the person says, here or elsewhere."""
     erase_call = call("erase", name="it")
@@ -283,6 +301,7 @@ def main() -> None:
     use_models()
     use_typed_answers()
     use_typed_agents()
+    use_a_context()
     use_waiting_runs()
     sys.stdout.write("everything works\n")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import aclosing, closing
 from typing import Any, TypeVar
 
 from agentkit.agents import settings
+from agentkit.agents.facing.spoken import Spoken
+from agentkit.agents.result import Resumption, RunFinished
 from agentkit.agents.runner import Runner
-from agentkit.agents.settings import checked_listener
+from agentkit.agents.settings import Prompt, checked_listener
 from agentkit.agents.words.explaining import explained, no_such
 from agentkit.errors import ConfigError
 from agentkit.events import Event
@@ -15,7 +18,7 @@ from agentkit.llm.prices import cost_of
 from agentkit.llm.wire.chat import encode_message
 from agentkit.memory.session import Session
 from agentkit.messages import Message, without_extra
-from agentkit.usage import Cost, Usage
+from agentkit.usage import Cost, Limits, Usage
 
 _Kind = TypeVar("_Kind", bound=Event)
 
@@ -56,6 +59,35 @@ class Conversing(Runner):
     def cost(self) -> Cost | None:
         """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
         return cost_of(self._usage)
+
+    def stream_text(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
+    ) -> Generator[str, None, None]:
+        """The text of a run as it is written; what the model says around tool calls stands in paragraphs of its own.
+
+        What is typed or checked comes in one piece, when it may. Raises, at its end, what a call of the agent raises.
+        """
+        spoken = Spoken(self.holds_back)
+        with closing(self.events(prompt, streaming=True, limits=limits, context=context)) as events:
+            for event in events:
+                if piece := self._said_by(event, spoken):
+                    yield piece
+
+    async def astream_text(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
+    ) -> AsyncGenerator[str, None]:
+        """Like `stream_text`, awaiting."""
+        spoken = Spoken(self.holds_back)
+        async with aclosing(self.aevents(prompt, streaming=True, limits=limits, context=context)) as events:
+            async for event in events:
+                if piece := self._said_by(event, spoken):
+                    yield piece
+
+    def _said_by(self, event: Event, spoken: Spoken) -> str:
+        """What an event adds to the text. Raises the error of a run that got to no answer."""
+        if isinstance(event, RunFinished):
+            return spoken.rest(self.text_of(event.result.raise_for_status()))
+        return spoken.piece(event)
 
     def reset(self) -> None:
         """Forget the conversation; a stored one is kept, and begins anew."""

@@ -234,7 +234,7 @@ class Many:
         """Count what a run elsewhere has done, and tell the listeners of it, who know of a part already."""
         for event in new:
             self.agent.count(event)
-        source = Origin(run, self.agent.name, LINEAGE.get().run, kept_name(session_of(self.agent, job)))
+        source = Origin(run, self.agent.name, LINEAGE.get().context.run, kept_name(session_of(self.agent, job)))
         tell_afterwards(self.agent.listeners, known, new, source)
 
     def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:

@@ -49,7 +49,8 @@ class Report:
 
 def packed(agent: Runner) -> bytes:
     """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
-    lineage = replace(LINEAGE.get(), budget=None, approve=None, found=None)
+    above = LINEAGE.get()
+    lineage = replace(above, budget=None, approve=None, found=None, context=replace(above.context, messages=()))
     # Where nothing is kept, each run has a conversation of its own, so that nobody there needs this one.
     sent = agent if agent.session.store is not None else agent.within(Session())
     try:

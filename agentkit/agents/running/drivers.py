@@ -27,6 +27,7 @@ from agentkit.messages import ToolResult
 from agentkit.safety.approval import Approver
 from agentkit.tape import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.tooling import running
+from agentkit.tooling.functions.context import CONTEXT, RunContext
 from agentkit.tooling.functions.signature import is_asynchronous
 
 MOST_THREADS = 32
@@ -179,7 +180,7 @@ def _use_tools(question: UseTools) -> Iterator[Event]:
 
 
 def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
-    budget = _set_lineage(question.lineage)
+    budget = _set_lineage(question.lineage, judged.call.id)
     with question.around(judged):
         result = question.results[judged.call.id] = _run(judged, _limit(question), budget)
     return ToolCallFinished(judged.call, result)
@@ -231,11 +232,13 @@ def _may_be_live(judged: JudgedCall) -> bool:
     return is_known and not judged.by_person
 
 
-def _set_lineage(lineage: Lineage) -> Budget:
-    """What agents inside this call must keep to, in the context that the call runs in; what they spend."""
+def _set_lineage(lineage: Lineage, call: str) -> Budget:
+    """What this call knows of its run, and what agents inside it must keep to, in its context; what they spend."""
     budget = Budget(UNLIMITED, lineage.budget)
     depth, dry_run = LINEAGE.get().depth + 1, lineage.dry_run
-    LINEAGE.set(Lineage(budget, lineage.policies, lineage.approve, depth, dry_run, lineage.read, set(), lineage.run))
+    above = lineage.context
+    LINEAGE.set(Lineage(budget, lineage.policies, lineage.approve, depth, dry_run, lineage.read, set(), above))
+    CONTEXT.set(RunContext(above.value, above.agent, above.run, above.session, call, above.messages))
     return budget
 
 
@@ -298,7 +301,7 @@ async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
 
 async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
     async with room:
-        budget = _set_lineage(question.lineage)
+        budget = _set_lineage(question.lineage, judged.call.id)
         with question.around(judged):
             result = question.results[judged.call.id] = await _arun(judged, _limit(question), budget)
     return ToolCallFinished(judged.call, result)

@@ -268,7 +268,8 @@ class Loop:
 
     def _result(self) -> RunResult[Any]:
         value = self.value if self.progress.status == "done" or self._is_typed else self._text
-        return RunResult.of(self.run, self.lead, self.plan.bench.workspace.record, self.error, value)
+        record, context = self.plan.bench.workspace.record, self.plan.context.value
+        return RunResult.of(self.run, self.lead, record, self.error, value, context)
 
     @property
     def _text(self) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from typing import Any
 
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.budget import Budget
@@ -18,19 +20,34 @@ from agentkit.messages import ToolCall, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.context import NO_RUN, RunContext
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Price
 
-Instruction = str | Callable[[], str]
-"""A standing order: a text, or the function that writes it anew for each run."""
+Instruction = str | Callable[[], str] | Callable[[RunContext[Any]], str]
+"""A standing order: a text, or the function that writes it anew for each run, which may want to know of the run."""
 
 
-def text_of(instruction: Instruction) -> str:
+def text_of(instruction: Instruction, context: RunContext[Any]) -> str:
     """A standing order as it stands now. Raises ConfigError for a function that gives no text, and what it raises."""
-    text = instruction if isinstance(instruction, str) else instruction()
+    if isinstance(instruction, str):
+        return instruction
+    write: Callable[..., str] = instruction
+    text = write() if can_be_called(write) else write(context)
     if not isinstance(text, str):
         raise ConfigError(f"The function of instruction= gives a text. Got {text!r:.200}.")
     return text
+
+
+def can_be_called(function: Callable[..., Any], *given: object) -> bool:
+    """Whether a function can be called with so much. What is written in C may not say so: calling it will tell."""
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 class Lead(ABC):
@@ -72,7 +89,7 @@ class Plan:
     """
 
     lead: Lead
-    agent: str
+    context: RunContext[Any]
     instruction: str
     specs: tuple[ToolSpec, ...]
     bench: Bench
@@ -82,6 +99,11 @@ class Plan:
     approve: Approver | None = None
     said: Callable[[ToolCall], Approver | None] = _nothing_said
     known: tuple[Lead, ...] = ()
+
+    @property
+    def agent(self) -> str:
+        """The agent's name."""
+        return self.context.agent
 
     def price(self) -> tuple[Price | None, ...]:
         """What each model costs that may answer; None when nobody knows."""
@@ -97,7 +119,7 @@ class Lineage:
     """The budget, policies and approver of the run above, and whether it only shows what it would change.
 
     `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
-    `run` is the id of the run above.
+    `context` is that of the run above.
     """
 
     budget: Budget | None = None
@@ -107,7 +129,7 @@ class Lineage:
     dry_run: bool = False
     read: frozenset[Label] = frozenset()
     found: set[Label] | None = None
-    run: str = ""
+    context: RunContext[Any] = NO_RUN
 
     def note(self, labels: frozenset[Label]) -> None:
         """Let the run above know what was read here."""

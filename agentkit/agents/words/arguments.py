@@ -9,15 +9,15 @@ _ALIKE = 0.75
 """How alike two names must be for one to be a slip of the other: `deps_type` is none of `output_type`."""
 
 _KNOWS = (
-    "What a tool needs to know it holds itself: give a method of an object, a closure or a functools.partial; "
-    "what changes with each call goes into a contextvars.ContextVar."
+    "What tools need to know is given as context=, to the agent or to a run: a tool's parameter of type RunContext has "
+    "it. Or a tool holds it itself: a method of an object, a closure, a functools.partial."
 )
 _REMEMBERS = "An agent remembers its conversation by itself: agent.reset() forgets it, window= bounds what is read."
 _SILENT = "Nothing is printed or sent anywhere unless you say so; listeners= hear what happens."
 _CHECKED = "checks=[function]"
 _SETTING = "llm=LLM(settings={{'{0}': ...}})"
 _HISTORY = "A conversation is set on the agent: agent.history = [...], a list of messages."
-_STREAM = "A streamed run is agent.stream(prompt), which gives events; the text is in TextDelta."
+_STREAM = "A streamed run is agent.stream(prompt), which gives events, or agent.stream_text(prompt)."
 _ISOLATED = "run_python and run_shell run isolated by themselves, with no files, no network and a list of modules."
 
 MAKING: Mapping[str, str] = {
@@ -68,7 +68,7 @@ MAKING: Mapping[str, str] = {
     **dict.fromkeys(("history", "messages", "message_history"), _HISTORY),
     **dict.fromkeys(("add_history_to_context", "num_history_runs", "num_history_messages"), _REMEMBERS),
     **dict.fromkeys(("conversation_manager", "context_manager", "compaction"), "window="),
-    **dict.fromkeys(("deps", "deps_type", "context", "dependencies", "context_type"), _KNOWS),
+    **dict.fromkeys(("deps", "deps_type", "dependencies", "context_type"), _KNOWS),
     **dict.fromkeys(("state", "session_state", "agent_state"), _KNOWS),
     **dict.fromkeys(("stream", "stream_outputs", "stream_events"), _STREAM),
     **dict.fromkeys(("cwd", "root", "root_dir", "working_directory"), "workspace="),
@@ -89,7 +89,7 @@ RUNNING: Mapping[str, str] = {
     **dict.fromkeys(("thread_id", "config"), "agent.within(Session.open(...))"),
     **dict.fromkeys(("message_history", "history"), _HISTORY),
     "reset": _REMEMBERS,
-    **dict.fromkeys(("deps", "context", "dependencies", "additional_args"), _KNOWS),
+    **dict.fromkeys(("deps", "dependencies", "additional_args"), _KNOWS),
     **dict.fromkeys(("invocation_state", "session_state", "metadata"), _KNOWS),
     **dict.fromkeys(("stream", "stream_mode", "stream_events"), _STREAM),
     **dict.fromkeys(
@@ -112,7 +112,7 @@ CHATTING: Mapping[str, str] = {
     **dict.fromkeys(("session", "session_id", "history", "memory"), "Agent(session='...'), an agent of your own"),
     **dict.fromkeys(("output_type", "response_format", "response_model", "schema"), "LLM().extract(text, type)"),
     **dict.fromkeys(("top_p", "seed", "stop"), "settings={{'{0}': ...}}"),
-    **dict.fromkeys(("stream", "stream_events"), "agent.stream(message)"),
+    **dict.fromkeys(("stream", "stream_events"), "agent.stream(message), or agent.stream_text(message)"),
     **dict.fromkeys(("limits", "max_iterations", "max_turns", "approve", "safety"), "Agent(...), an agent of your own"),
     "llm": "model=, provider= or base_url=",
     "timeout": "timeout_seconds=",

@@ -8,6 +8,7 @@ AGENT: Mapping[str, str] = {
     **dict.fromkeys(("run_sync", "invoke", "kickoff", "prompt", "generate"), "agent.run(prompt), or agent(prompt)"),
     **dict.fromkeys(("chat", "ask", "send"), "agent(prompt), which gives the answer as text"),
     **dict.fromkeys(("run_async", "ainvoke", "invoke_async", "akickoff"), "await agent.arun(prompt)"),
+    **dict.fromkeys(("text_stream", "iter_text"), "agent.stream_text(prompt)"),
     **dict.fromkeys(("run_stream", "run_streamed", "run_stream_sync", "iter"), "agent.stream(prompt)"),
     **dict.fromkeys(("stream_async", "arun_stream", "run_stream_events"), "agent.astream(prompt)"),
     **dict.fromkeys(("print_response", "aprint_response"), "print(agent(prompt))"),

@@ -10,8 +10,8 @@ from dataclasses import field, replace
 from typing import Any
 
 from agentkit.agents.agent import Agent
+from agentkit.agents.facing.spoken import PARAGRAPH, Spoken
 from agentkit.agents.result import RunFinished, RunResult
-from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.decisions import Label
 from agentkit.errors import (
@@ -24,7 +24,7 @@ from agentkit.errors import (
     SessionError,
     Unreachable,
 )
-from agentkit.events import Event, RequestStarted, ResponseReceived, TextDelta
+from agentkit.events import Event, ResponseReceived
 from agentkit.memory.session import Session
 from agentkit.serve.endpoint.remembering import Answers
 from agentkit.serve.endpoint.wishes import Wishes, wishes_of
@@ -34,7 +34,6 @@ from agentkit.serve.streaming import unless_gone
 from agentkit.slotted import dataclass
 from agentkit.usage import Limits, Usage, shown_cost
 
-_PARAGRAPH = "\n\n"
 _STATUSES: tuple[tuple[type[AgentKitError], int, str], ...] = (
     (RateLimited, 429, "rate_limit_exceeded"),
     (Unreachable, 503, "model_unreachable"),
@@ -126,14 +125,14 @@ class _Work:
             yield b"data: [DONE]\n\n"
 
     async def _pieces(self) -> AsyncGenerator[bytes, None]:
-        telling = _Telling(holds_back=_has_rules(self._endpoint.agent))
+        spoken = Spoken(self._endpoint.agent.holds_back)
         async with aclosing(self._events()) as events:
             async for event in events:
-                if text := telling.piece(event):
+                if text := spoken.piece(event):
                     yield self._chunk({"content": text})
                 if isinstance(event, RunFinished):
                     result = event.result
-        if text := telling.rest(self._text(result)):
+        if text := spoken.rest(self._text(result)):
             yield self._chunk({"content": text})
         yield self._chunk({}, self._reason(result), _told(result))
         if self._wishes.include_usage:
@@ -170,7 +169,7 @@ class _Work:
     def _text(self, result: RunResult[Any]) -> str:
         """What the client is told: the answer, and what a run that waits for a person asks."""
         questions = [pending.question for pending in result.pending]
-        return _PARAGRAPH.join(filter(None, [self._agent.text_of(result), *questions]))
+        return PARAGRAPH.join(filter(None, [self._agent.text_of(result), *questions]))
 
     def _reason(self, result: RunResult[Any]) -> str:
         responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]
@@ -184,32 +183,6 @@ class _Work:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         usage = {"usage": None} if self._wishes.include_usage else {}
         return _event({**self._shared("chat.completion.chunk"), "choices": [choice], **usage, **more})
-
-
-@dataclass(slots=True)
-class _Telling:
-    """What of an answer a client has been told. With `holds_back` nothing is told before it was checked."""
-
-    holds_back: bool
-    said: list[str] = field(default_factory=list)
-    """What was told of each response."""
-
-    def piece(self, event: Event) -> str:
-        """What an event adds; what each response has said stands in paragraphs of its own."""
-        if isinstance(event, RequestStarted):
-            self.said.append("")
-        if not isinstance(event, TextDelta) or self.holds_back:
-            return ""
-        before = _PARAGRAPH if any(self.said) and not self.said[-1] else ""
-        self.said[-1] += event.text
-        return before + event.text
-
-    def rest(self, answer: str) -> str:
-        """What of the answer is still to be told."""
-        told = next((said for said in reversed(self.said) if said and answer.startswith(said)), None)
-        if told is not None:
-            return answer[len(told) :]
-        return (_PARAGRAPH if any(self.said) and answer else "") + answer
 
 
 def limits_under(limits: Limits, max_tokens: int | None) -> Limits:
@@ -256,18 +229,6 @@ def _told(result: RunResult[Any]) -> dict[str, Any]:
     ]
     cost = shown_cost(result.cost)
     return {"agentkit": {"status": result.status, "iterations": result.iterations, "tool_calls": calls, "cost": cost}}
-
-
-def _has_rules(agent: Runner) -> bool:
-    """Whether an answer of this agent, or of one that it may hand over to, is checked before anybody may see it."""
-    seen: dict[int, Any] = {}
-    waiting: list[Any] = [agent]
-    while waiting:
-        each = waiting.pop()
-        if id(each) not in seen:
-            seen[id(each)] = each
-            waiting += each.leads.values()
-    return any(each.holds_back for each in seen.values())
 
 
 def _event(document: Mapping[str, Any]) -> bytes:

@@ -32,7 +32,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.llm.prices.price_of", "agentkit.llm.prices.cost_of"),
     ),
     "Tools": (
-        *("agentkit.Tool", "agentkit.tool", "agentkit.Toolset", "agentkit.ToolResult"),
+        *("agentkit.Tool", "agentkit.tool", "agentkit.Toolset", "agentkit.ToolResult", "agentkit.RunContext"),
         *("agentkit.tools.web.search_tool", "agentkit.tools.web.fetch_tool"),
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
         "agentkit.tools.dialogue.ask_user_tool",

@@ -11,6 +11,7 @@ from agentkit.agents.running.budget import UNLIMITED, Budget
 from agentkit.agents.running.plan import NONE
 from agentkit.errors import MissingExtra, RunError, SessionError, Unreachable
 from agentkit.testing import ScriptedLLM, call
+from agentkit.tooling.functions.context import NO_RUN
 from agentkit.usage import Price, Usage
 
 PRICE = Price(1, 1)
@@ -153,7 +154,7 @@ def test_lead_of_a_result_is_the_agent():
     """Whoever goes on with a result knows the agent's name, order and plans."""
     agent = Agent("helper", instruction="Be brief.", llm=ScriptedLLM("Hi."))
     lead = Continuing(agent, Session())
-    plan = lead.plan_beside(agent._plan(None, NONE))
+    plan = lead.plan_beside(agent._plan(NO_RUN, None, NONE))
     assert (lead.name, plan.instruction, plan.lead) == ("helper", "Be brief.", agent)
 
 

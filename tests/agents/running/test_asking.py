@@ -19,6 +19,7 @@ from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult, 
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
 from agentkit.testing import ScriptedLLM, say
+from agentkit.tooling.functions.context import RunContext
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Limits, Price, Tariff, Usage
 from agentkit.workspace.workspace import Workspace
@@ -38,7 +39,7 @@ def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
     bench = Bench(tools, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in tools)
     room = Room(window or Window())
-    plan = Plan(Agent("helper"), "helper", "Be brief.", specs, bench, llm, AnswerRules(), room)
+    plan = Plan(Agent("helper"), RunContext(None, "helper"), "Be brief.", specs, bench, llm, AnswerRules(), room)
     run = session.begin()
     run.progress.apply(RunStarted("helper", "go"))
     return Asking(plan, run, Budget(Limits(**limits)))

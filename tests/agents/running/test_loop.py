@@ -18,6 +18,7 @@ from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage,
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
 from agentkit.testing import ScriptedLLM, call, say
+from agentkit.tooling.functions.context import RunContext
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Limits, Usage
@@ -36,7 +37,16 @@ def loop(session, **limits):
     """The loop of a run with two tools, one of which must be asked for."""
     bench = Bench(TOOLS, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in TOOLS)
-    plan = Plan(Agent("helper"), "helper", "Be brief.", specs, bench, ScriptedLLM, AnswerRules(), Room(Window()))
+    plan = Plan(
+        Agent("helper"),
+        RunContext(None, "helper"),
+        "Be brief.",
+        specs,
+        bench,
+        ScriptedLLM,
+        AnswerRules(),
+        Room(Window()),
+    )
     return Loop(plan, session.begin(), Budget(Limits(**{"iterations": 10, **limits})))
 
 

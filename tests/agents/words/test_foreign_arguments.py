@@ -17,7 +17,7 @@ from agentkit.testing import ScriptedLLM
         ({"top_p": 0.9}, "Did you mean llm=LLM(settings={'top_p': ...})?"),
         ({"fallback_models": ["gpt-5"]}, "Did you mean llm=LLM(fallback=...)?"),
         ({"tool_call_limit": 3}, "Did you mean limits=Limits(tool_calls=...)?"),
-        ({"deps_type": int}, "What a tool needs to know it holds itself: give a method of an object,"),
+        ({"deps_type": int}, "What tools need to know is given as context=, to the agent or to a run:"),
         ({"interrupt_on": {}}, "approve=function is asked;"),
         ({"telemetry": False}, "Nothing is printed or sent anywhere unless you say so;"),
         ({"tool_use_behavior": "stop_on_first_tool"}, "Did you mean @tool(ends_run=True)?"),
@@ -39,9 +39,9 @@ def test_arguments_of_an_agent(given, meant):
         ({"max_turns": 3}, "Did you mean limits=Limits(iterations=...)?"),
         ({"model": "gpt-5"}, "That is the agent's, not a run's."),
         ({"images": []}, "Did you mean a list as prompt, [text, Image.read('cat.png')]?"),
-        ({"deps": 3}, "What a tool needs to know it holds itself"),
+        ({"deps": 3}, "What tools need to know is given as context="),
         ({"limit": 3}, "Did you mean limits=?"),
-        ({"xyz": 3}, "It takes: prompt, limits."),
+        ({"xyz": 3}, "It takes: prompt, limits, context."),
     ],
 )
 def test_arguments_of_a_run(function, given, meant):

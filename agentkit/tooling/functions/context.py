@@ -1,0 +1,97 @@
+"""What does a tool get from the run that calls it? A parameter that no model fills, or sees."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import field
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+
+from agentkit.errors import ConfigError
+from agentkit.messages import Message
+from agentkit.slotted import dataclass
+from agentkit.tooling.functions.signature import Parameter
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext(Generic[T]):
+    """What a run tells its tools, and the function that writes its instruction.
+
+    A tool gets it as the parameter with this annotation: `RunContext[Shop]` where the run is given a `Shop`. No model
+    is asked for it. `value` is what the run was given as `context=`. `agent` is the name of the agent that leads, `run`
+    the run's id, `session` the name of a conversation that is kept, `call` the id of the tool call; each is empty where
+    there is none. `messages` are what the model had read when it called, the call itself among them.
+    """
+
+    value: T
+    agent: str = ""
+    run: str = ""
+    session: str = ""
+    call: str = ""
+    messages: Sequence[Message] = field(default=(), repr=False)
+
+
+NO_RUN: RunContext[Any] = RunContext(None)
+"""The context of what no run does."""
+
+CONTEXT: ContextVar[RunContext[Any] | None] = ContextVar("agentkit_context", default=None)
+"""The context of the tool call that is at work here; None outside of runs."""
+
+
+def is_of_run(parameter: Parameter) -> bool:
+    """Whether the run gives this parameter."""
+    return _kind_in(parameter.hint) is not None
+
+
+def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> Mapping[str, Any]:
+    """The arguments with the context of the run, for each of these parameters that was not given by hand.
+
+    Raises ConfigError where a call outside of a run lacks it.
+    """
+    missing = [parameter for parameter in parameters if parameter.name not in arguments]
+    context = CONTEXT.get() if missing else None
+    if context is not None:
+        return {**arguments, **{parameter.name: context for parameter in missing}}
+    for parameter in missing:
+        if parameter.required:
+            raise ConfigError(
+                f"Tool {tool!r} gets {parameter.name!r}, a RunContext, from the run of an agent. "
+                f"Elsewhere call it with {parameter.name}=RunContext(...) beside its arguments."
+            )
+    return arguments
+
+
+def check_value(value: Any, parameters: Sequence[Parameter], tool: str) -> None:
+    """Raise ConfigError when what a run was given is not what these parameters say that they get."""
+    for parameter in parameters:
+        (kind,) = get_args(_kind_in(parameter.hint)) or (Any,)
+        if parameter.required and not _fits(value, kind):
+            given = "no context" if value is None else f"a context of type {type(value).__name__}"
+            raise ConfigError(
+                f"Tool {tool!r} needs a {kind.__name__} from its run, which was given {given}. "
+                "Give it with each run: agent.run(prompt, context=...)."
+            )
+
+
+def _kind_in(hint: Any) -> Any:
+    """`RunContext` or `RunContext[…]` in an annotation, which may be optional or annotated; None for any other."""
+    origin = get_origin(hint)
+    if hint is RunContext or origin is RunContext:
+        return hint
+    if origin is Annotated:
+        return _kind_in(get_args(hint)[0])
+    inner = get_args(hint) if origin in (Union, types.UnionType) else ()
+    return next((found for part in inner if (found := _kind_in(part)) is not None), None)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a class; what is no class, or one that cannot tell, takes all."""
+    if not isinstance(kind, type):
+        return True
+    with suppress(TypeError):  # a protocol that is not for the time of running, or a generic type
+        return isinstance(value, kind)
+    return True

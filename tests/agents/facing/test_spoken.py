@@ -1,0 +1,101 @@
+"""Is the text of a run told once, as it is written, and in paragraphs?"""
+
+import asyncio
+
+import pytest
+
+from agentkit import Agent, ModelError, RunError, agent, tool
+from agentkit.errors import Unreachable
+from agentkit.events import TextDelta
+from agentkit.testing import FakeServer, ScriptedLLM, call, say
+
+
+@tool
+def look(place: str) -> str:
+    """Look."""
+    return f"nothing in {place}"
+
+
+def polite(output):
+    """Amends an answer."""
+    return f"{output} Kind regards."
+
+
+async def all_of(pieces):
+    """The pieces of an awaiting stream."""
+    return [piece async for piece in pieces]
+
+
+def streams(made):
+    """The pieces of a blocking and of an awaiting run of agents that are made alike."""
+    return list(made().stream_text("Hi")), asyncio.run(all_of(made().astream_text("Hi")))
+
+
+def test_it_comes_as_it_is_written():
+    """The pieces are those of the events, and together they are the answer."""
+
+    def made():
+        return Agent("clerk", llm=ScriptedLLM("One two three four."))
+
+    blocking, awaiting = streams(made)
+    assert blocking == awaiting == [event.text for event in made().stream("Hi") if isinstance(event, TextDelta)]
+    assert len(blocking) > 1
+    assert "".join(blocking) == "One two three four."
+
+
+def test_what_is_said_around_tools_stands_in_paragraphs():
+    """Text before a tool call and after it does not run together."""
+    lines = (say("Let me look.", call("look", place="box")), "Nothing.")
+    for pieces in streams(lambda: Agent("clerk", tools=[look], llm=ScriptedLLM(*lines))):
+        assert "".join(pieces) == "Let me look.\n\nNothing."
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [({"output_type": list[int]}, '{"result": [1, 2, 3]}'), ({"checks": [polite]}, "Done.")],
+)
+def test_what_is_checked_comes_in_one_piece(options, line):
+    """Nobody sees a typed or checked answer before it is what it must be, also of an agent that takes over."""
+
+    def alone():
+        return Agent("clerk", llm=ScriptedLLM(line), **options)
+
+    def handing_over():
+        second = Agent("second", llm=ScriptedLLM(line), **options)
+        return Agent("first", handoffs=[second], llm=ScriptedLLM(call("hand_off_to_second")))
+
+    for made in (alone, handing_over):
+        told = made()("Hi")
+        assert streams(made) == ([told], [told])
+
+
+def test_a_failure_is_raised_where_the_text_ends():
+    """What was written before is there, and the error is that of a call."""
+    agent = Agent(
+        "clerk", tools=[look], llm=ScriptedLLM(say("Let me look.", call("look", place="box")), Unreachable("gone"))
+    )
+    pieces, heard = agent.stream_text("Hi"), []
+    with pytest.raises(ModelError, match="gone"):
+        heard.extend(iter(pieces))
+    limited = Agent("clerk", tools=[look], max_iterations=1, llm=ScriptedLLM(call("look", place="box"), "Nothing yet."))
+    with pytest.raises(RunError):
+        list(limited.stream_text("Hi"))
+
+
+def test_leaving_early_cuts_the_run_off():
+    """Who stops listening stops the run: its tools are not used any more, and the run can be gone on with."""
+    agent = Agent("clerk", tools=[look], llm=ScriptedLLM(say("Let me look.", call("look", place="box")), "Nothing."))
+    pieces = agent.stream_text("Hi")
+    next(pieces)
+    pieces.close()
+    (left,) = agent.session.unfinished
+    assert agent.llm.requests[1:] == []
+    assert agent.resume(left).output == "Nothing."
+
+
+def test_the_quick_chat_gives_text_as_well():
+    """`agent.stream_text` takes what a call takes."""
+    with FakeServer("Hello there, you.") as server:
+        pieces = list(agent.stream_text("Hi", base_url=server.base_url, model="any"))
+    agent.reset()
+    assert "".join(pieces) == "Hello there, you."
