@@ -48,7 +48,7 @@ class Configured(Embedding, Extraction):
     @property
     def tariffs(self) -> tuple[Tariff, ...]:
         """The same of this model and of those that may answer in its place."""
-        return (self.tariff, *(tariff for each in self._fallbacks for tariff in each.tariffs))
+        return tuple(member.tariff for member in self.members())
 
     @property
     def fallbacks(self) -> tuple[Configured, ...]:
@@ -58,7 +58,7 @@ class Configured(Embedding, Extraction):
     @property
     def max_tokens(self) -> int | None:
         """How long an answer may be, whoever gives it, as far as it was said."""
-        limits = [*(self._settings.get(name) for name in LIMITS), *(each.max_tokens for each in self._fallbacks)]
+        limits = (member.settings.get(name) for member in self.members() for name in LIMITS)
         return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
     @property

@@ -182,14 +182,14 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str, str, Adjustment], ...] = (
 )
 
 
-_OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
+OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
 """What every server refuses where there are no tools, as in the last request of a run that reached its limit."""
 
 
 def known(body: Body, model: str, protocol: str) -> Body:
     """The body with what is known of the model's family taken into account, and of tools only where there are some."""
-    if "tools" not in body and not _OF_TOOLS.isdisjoint(body):
-        body = {name: value for name, value in body.items() if name not in _OF_TOOLS}
+    if "tools" not in body and not OF_TOOLS.isdisjoint(body):
+        body = {name: value for name, value in body.items() if name not in OF_TOOLS}
     for family, wire, parameter, adjustment in _FAMILIES:
         if wire == protocol and parameter in body and family.match(model):
             body = adjustment.apply(body)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.text_protocol import markup
-from agentkit.llm.text_protocol.inputs import arguments_of
+from agentkit.llm.text_protocol.inputs import INNER_KEYS, arguments_of
 from agentkit.llm.text_protocol.lenient import read_exact_object, read_json, read_object
 from agentkit.messages import ToolCall
 
@@ -21,7 +21,6 @@ Specs = Mapping[str, "ToolSpec"]
 
 _LAST_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*$\s*(?P<after>.*)", re.MULTILINE | re.DOTALL)
 _NAMED_INPUT = re.compile(r"\s*(?P<name>[\w-]+)\s*(?::|\n)(?P<input>.*)", re.DOTALL)
-_INNER_KEYS = ("arguments", "parameters", "args", "input")
 _FUNCTION = re.compile(r"<function[=(](?P<name>[\w.-]+)\)?>?\s*(?P<input>\{.*?\})\s*>?(?:</function>|\Z)", re.DOTALL)
 _TAGS = re.compile(r"</?[\w|-]+>")
 
@@ -114,7 +113,7 @@ def _call_in(entry: object) -> ToolCall | None:
 
 def _inner_input(fields: Mapping[str, Any]) -> str:
     """The input in an object that names a tool."""
-    given: Any = next((fields[key] for key in _INNER_KEYS if key in fields), {})
+    given: Any = next((fields[key] for key in INNER_KEYS if key in fields), {})
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
 

@@ -16,6 +16,9 @@ from agentkit.llm.wire.reading import well_formed
 if TYPE_CHECKING:
     from agentkit.messages import ToolSpec
 
+INNER_KEYS = ("arguments", "parameters", "args", "input")
+"""Where a whole call has its input, when a model has put one into an input."""
+
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[^\n`]*+\n")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#34);")
 _ELEMENT = re.compile(r"\s*<(?P<name>[\w-]+)>(?P<value>.*?)</(?P=name)>\s*", re.DOTALL)
@@ -82,7 +85,7 @@ def _properties(spec: ToolSpec) -> Mapping[str, Any]:
 
 def _unwrapped(found: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments themselves, when the model has put a whole call into its input."""
-    for key in ("arguments", "parameters", "args", "input"):
+    for key in INNER_KEYS:
         inner = found.get(key)
         if key not in properties and isinstance(inner, dict) and found.keys() <= {key, "name", "tool"}:
             return inner

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agentkit.llm.quirks import OF_TOOLS
 from agentkit.llm.text_protocol.inputs import input_of, text_parameter
 from agentkit.llm.text_protocol.markup import quoted
 from agentkit.messages import AssistantMessage, Message, Request, ToolMessage, UserMessage
@@ -18,7 +19,6 @@ STOP = "<RESULT"
 """Where a server shall stop: what follows would be an invented result."""
 
 _MOST_STOPS = 4
-_ONLY_BESIDE_TOOLS = {"tool_choice", "parallel_tool_calls"}
 
 _PROTOCOL = """\
 # Tools
@@ -118,7 +118,7 @@ def _described_input(spec: ToolSpec) -> str:
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that make sense without tools, and a stop before the first invented result."""
-    kept = {name: value for name, value in settings.items() if name not in _ONLY_BESIDE_TOOLS}
+    kept = {name: value for name, value in settings.items() if name not in OF_TOOLS}
     stops = kept.get("stop") or []
     stops = [stops] if isinstance(stops, str) else list(stops)
     return {**kept, "stop": [*stops, STOP]} if len(stops) < _MOST_STOPS else kept

@@ -7,19 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire.chat_answers import read_message
 from agentkit.llm.wire.reading import dictionary, text_of, word
+from agentkit.llm.wire.writing import MOST_BYTES, OVERHEAD_BYTES
 from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agentkit.messages import Content, Message
-
-
-_MOST_BYTES = 16_000_000
-"""How much is kept before all of it is let go."""
-
-_OVERHEAD_BYTES = 1_000
-"""About what a message takes beside its text."""
 
 
 def typed(entry: Mapping[str, Any]) -> Message:
@@ -78,9 +72,9 @@ class Rereading:
         return found
 
     def _keep(self, said: tuple[str, str], message: Message) -> None:
-        if self._bytes > _MOST_BYTES:
+        if self._bytes > MOST_BYTES:
             self._known, self._bytes = {}, 0
-        self._bytes += len(said[1]) + _OVERHEAD_BYTES
+        self._bytes += len(said[1]) + OVERHEAD_BYTES
         self._known[said] = message
 
 

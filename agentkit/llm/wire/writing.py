@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-_MOST_BYTES = 16_000_000
+MOST_BYTES = 16_000_000
 """How much is kept before all of it is let go."""
 
-_OVERHEAD_BYTES = 1_000
-"""About what an entry takes beside its JSON."""
+OVERHEAD_BYTES = 1_000
+"""About what each thing that is kept takes beside its text."""
 
 
 class Entry(dict[str, Any]):
@@ -49,10 +49,10 @@ class Written:
     def _made(self, part: object, encode: Callable[[Any], Sequence[Mapping[str, Any]]]) -> Sequence[Entry]:
         """The entries of a part that is new. It is kept beside them, so that nothing else gets its identity."""
         made = [Entry(fields) for fields in encode(self._sendable(part))]
-        if self._bytes > _MOST_BYTES:
+        if self._bytes > MOST_BYTES:
             self._known, self._bytes = {}, 0
         for entry in made:
-            self._bytes += len(entry.json) + _OVERHEAD_BYTES
+            self._bytes += len(entry.json) + OVERHEAD_BYTES
         self._known.setdefault(encode, {})[id(part)] = part, made
         return made
 
