@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Verdict
+from agentkit.wording import answer_in
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -18,7 +19,6 @@ SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
 _MAX_DEPTH = 50
 _WORTH_TELLING_SECONDS = 0.3
-_ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN = (
     "\x7f-\x9f"  # DEL and the C1 control characters
     "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"  # zero-width and direction marks
@@ -73,7 +73,7 @@ def missed_line(missed: Missed) -> str:
 
 def outcome_text(result: ToolResult) -> str:
     """What came of a tool call, on one line."""
-    return _cut(result.error or _short(result))
+    return _cut(result.error or answer_in(result))
 
 
 def judgment_text(result: ToolResult) -> str:
@@ -147,17 +147,6 @@ def _arguments(text: str) -> str:
 def _argument_object(text: str) -> dict[str, Any] | str:
     loaded = _loaded(text or "{}")
     return loaded if isinstance(loaded, dict) else text
-
-
-def _short(result: ToolResult) -> str:
-    """The part of a value that answers, when the value is one of ours: `result`, `output` or the like.
-
-    Of another value that has parts, it is what the model was told: JSON, not Python's spelling of it.
-    """
-    value = result.value
-    if isinstance(value, Mapping):
-        value = next((value[key] for key in _ANSWER_KEYS if key in value), value)
-    return str(value) if isinstance(value, str | int | float) else result.content
 
 
 def _cut(text: str) -> str:

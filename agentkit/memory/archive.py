@@ -8,29 +8,21 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
+from agentkit import wording
 from agentkit.decisions import Decision
 from agentkit.errors import SessionError
 from agentkit.events import (
-    AnswerAmended,
-    AnswerGiven,
-    AnswerRefused,
     Approved,
-    HandedOff,
     HistoryGiven,
-    LimitReached,
     Milestone,
-    RequestFailed,
     ResponseReceived,
     RunEnded,
-    RunResumed,
     RunStarted,
-    Summarised,
     ToolCallFinished,
     ToolCallPostponed,
     ToolCallStarted,
@@ -49,6 +41,7 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.redaction import redact, redact_data, written_redactor
+from agentkit.wording import count_text
 
 FORMAT = 1
 _MOST_RESULT_CHARS = 1_000
@@ -58,31 +51,12 @@ _UNPRINTABLE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\u
 """Control characters, changes of direction and halves of characters: a terminal might obey them."""
 
 
-def count_text(count: int, noun: str) -> str:
-    """`1 request`, `1,234 requests`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-_WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
-    RequestFailed: lambda failed: (f"The model gave no answer ({failed.kind})", failed.error),
-    AnswerRefused: lambda refused: ("The answer was not taken", refused.reason),
-    AnswerGiven: lambda given: ("A tool has given the answer", given.text),
-    AnswerAmended: lambda amended: ("The answer was amended", amended.text),
-    HandedOff: lambda handed: (f"Handed off to {handed.agent}", ""),
-    LimitReached: lambda reached: (f"Limit reached: {reached.limit}", reached.reason),
-    Summarised: lambda told: (f"{count_text(told.messages, 'message')} were summarised", told.text),
-    RunResumed: lambda resumed: ("The run goes on", resumed.prompt),
-    HistoryGiven: lambda given: (
-        f"Begins with {count_text(len(given.messages), 'message')} said before",
-        "\n".join(line for message in given.messages for line in _message_lines(message)),
-    ),
-}
-
-
 def milestone_words(milestone: Milestone) -> tuple[str, str]:
     """What happened on the course of a run, and the words that belong to it; the kind's name when it has none."""
-    tell = _WORDS.get(type(milestone))
-    return tell(milestone) if tell else (type(milestone).__name__, "")
+    what, words = wording.milestone_words(milestone)
+    if isinstance(milestone, HistoryGiven):
+        words = "\n".join(line for message in milestone.messages for line in _message_lines(message))
+    return what, words
 
 
 def new_name(prompt: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
@@ -15,14 +13,10 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.safety.flow import FLOW
 from agentkit.safety.rules import Rule, origin
 from agentkit.slotted import dataclass
+from agentkit.wording import visible
 
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
-_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-"""Characters without a shape that have the category of a letter or mark."""
 
 
 class Approval(StrEnum):
@@ -175,17 +169,6 @@ def answered(decision: Decision, answer: Answer) -> Decision:
     why = answer.text or "Approval was refused."
     remedy = decision.remedy if answer == NOBODY else "Do without it, or ask what to do instead."
     return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {why}", remedy=remedy)
-
-
-def visible(text: str) -> str:
-    """The text with characters that have no shape, or change that of others, as escapes: it reads as what it is."""
-    return "".join(f"\\u{{{ord(letter):x}}}" if _is_unseen(letter) else letter for letter in text)
-
-
-def _is_unseen(letter: str) -> bool:
-    if " " <= letter <= "~" or letter in "\n\t":
-        return False
-    return unicodedata.category(letter) in _UNSEEN_CATEGORIES or _UNSEEN.match(letter) is not None
 
 
 def _quoted(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-from agentkit.safety.approval import visible
+from agentkit.wording import visible
 
 _VOID: Final = frozenset({"meta", "rect", "line", "circle"})
 

@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping
 from typing import TextIO
 
-from agentkit.safety.approval import Approval, ApprovalRequest, visible
+from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.safety.flow import FLOW
+from agentkit.wording import visible
 
 _MOST_SHOWN_CHARS = 100
 _UNREAD_SECONDS = 0.4

@@ -34,9 +34,10 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Content, Message, UserMessage
 from agentkit.redaction import redact
-from agentkit.safety.approval import Approval, ApprovalRequest, visible
+from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.safety.flow import FLOW
 from agentkit.usage import Usage, shown_cost
+from agentkit.wording import visible
 
 Told = dict[str, Any]
 """One thing that happened: `kind` says what, the rest is text and numbers."""

@@ -27,7 +27,6 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.memory.archive import (
-    count_text,
     entries_of,
     first,
     given,
@@ -240,11 +239,6 @@ def test_a_session_reads_like_a_story():
 def test_what_happened_has_words(milestone, words):
     """What happens on the course of a run has a name and words of its own, wherever a person reads of it."""
     assert milestone_words(milestone) == words
-
-
-def test_counts():
-    """Counts agree with their nouns."""
-    assert (count_text(1, "run"), count_text(1_234, "run")) == ("1 run", "1,234 runs")
 
 
 class Sneezed(Milestone):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Grants, answered, visible
+from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Grants, answered
 
 ASK = Decision(Verdict.ASK, "safety-level", "It erases.", "rm", "Raise the level.")
 
@@ -156,7 +156,6 @@ def test_question_shows_what_could_deceive(trick):
 def test_question_shows_values_that_are_no_text():
     """Numbers and lists are shown as JSON."""
     assert 'tags: ["a", 1]' in str(request(tags=["a", 1]))
-    assert visible("plain ü") == "plain ü"
 
 
 def test_question_cannot_be_faked_by_its_values():

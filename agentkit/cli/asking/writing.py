@@ -142,8 +142,8 @@ class Output:
 
 def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:
     """Model, tokens, money and seconds of a run, and the session it is in."""
-    from agentkit.cli.runs.words import seconds_text, tokens_text
     from agentkit.usage import shown_cost
+    from agentkit.wording import seconds_text, tokens_text
 
     cost = shown_cost(result.cost)
     parts = [_who_answered(result, llm), tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]

@@ -14,14 +14,14 @@ from agentkit.agents.result import Resumption
 from agentkit.cli.chat.conversation import Conversation
 from agentkit.cli.chat.saving import save
 from agentkit.cli.display import clean
-from agentkit.cli.runs.words import day_text, tokens_text
+from agentkit.cli.runs.words import day_text
 from agentkit.errors import AgentKitError, ConfigError, SessionError
 from agentkit.levels import SafetyLevel
-from agentkit.memory.archive import count_text
 from agentkit.memory.session import Session
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.slotted import dataclass
 from agentkit.usage import shown_cost
+from agentkit.wording import count_text, tokens_text
 
 if TYPE_CHECKING:
     from agentkit.cli.chat.front import Front

@@ -6,20 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentkit.cli.runs.story import CallStory, Moment
-from agentkit.cli.runs.words import (
-    answers_text,
-    arguments_of,
-    content_of,
-    content_text,
-    readable,
-    seconds_text,
-    tokens_text,
-)
+from agentkit.cli.runs.words import answers_text, arguments_of, content_of, content_text, readable
 from agentkit.decisions import Decision
 from agentkit.events import LimitReached, RequestFailed, ResponseReceived
-from agentkit.memory.archive import count_text, milestone_words
+from agentkit.memory.archive import milestone_words
 from agentkit.messages import AssistantMessage, Message, Request, Response, SystemMessage, ToolMessage, ToolResult
 from agentkit.safety.markup import Child, Markup, element
+from agentkit.wording import count_text, seconds_text, tokens_text
 
 _OPEN_CHARS, _GLIMPSE_CHARS = 600, 100
 _VERDICTS = {"allow": "allowed", "ask": "must be asked for", "deny": "denied"}

@@ -8,22 +8,12 @@ from typing import Any
 
 from agentkit.cli.runs.cards import card
 from agentkit.cli.runs.story import CallStory, Moment, RunStory
-from agentkit.cli.runs.words import (
-    content_text,
-    cost,
-    day_text,
-    kind_of,
-    outer,
-    seconds_text,
-    title,
-    tokens_text,
-    usage_of,
-)
+from agentkit.cli.runs.words import content_text, cost, day_text, kind_of, outer, title, usage_of
 from agentkit.events import ResponseReceived
-from agentkit.memory.archive import count_text
 from agentkit.safety import markup
 from agentkit.safety.markup import Markup, element
 from agentkit.usage import shown_cost
+from agentkit.wording import count_text, seconds_text, tokens_text
 
 _STYLE = Path(__file__).with_name("page.css")
 _LANES = {"model": 3, "tool": 17, "person": 31, "note": 31}

@@ -85,7 +85,7 @@ def rename_session(*, old: str, new: str, place: str | None) -> None:
 @click.option("--at", type=click.IntRange(min=0), metavar="N", help="Begin with the first N messages; all by default.")
 def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> None:
     """Make the session NEW, which begins like the session NAME."""
-    from agentkit.memory.archive import count_text
+    from agentkit.wording import count_text
 
     fork = _opened(name, place).fork(new, at)
     _told(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
@@ -152,7 +152,7 @@ def _confirmed(session: Session) -> bool:
 
 def _line(summary: SessionSummary, width: int) -> str:
     from agentkit.cli.runs.words import day_text
-    from agentkit.memory.archive import count_text
+    from agentkit.wording import count_text
 
     return f"{summary.name:<{width}}  {day_text(summary.changed)}  {count_text(summary.runs, 'run')}"
 

@@ -16,15 +16,14 @@ from agentkit.cli.runs.words import (
     kind_of,
     outer,
     readable,
-    seconds_text,
     title,
-    tokens_text,
     usage_of,
 )
 from agentkit.events import ResponseReceived
-from agentkit.memory.archive import count_text, milestone_words
+from agentkit.memory.archive import milestone_words
 from agentkit.messages import ToolResult
 from agentkit.usage import shown_cost
+from agentkit.wording import count_text, seconds_text, tokens_text
 
 _MOST_LINES = 12
 _MOST_LINE_CHARS = 160

@@ -10,9 +10,9 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from agentkit.cli.runs.story import CallStory, RunStory
-from agentkit.memory.archive import count_text
 from agentkit.messages import Content
 from agentkit.usage import Usage
+from agentkit.wording import seconds_text
 
 if TYPE_CHECKING:
     from agentkit.usage import Cost
@@ -23,27 +23,9 @@ _MOST_LEVELS = 12
 """Values that nest deeper are shown on one line: indented, each of their lines would begin with a line of blanks."""
 
 
-def seconds_text(seconds: float) -> str:
-    """A duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
-
-
 def day_text(at: float) -> str:
     """A moment as day and time, in this machine's time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-
-
-def tokens_text(usage: Usage) -> str:
-    """`1,200 tokens in (800 cached), 34 out`, or why that is not known."""
-    if usage.requests and usage.unreported == usage.requests:
-        return "tokens unknown"
-    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-    missing = f", {count_text(usage.unreported, 'request')} unreported" if usage.unreported else ""
-    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{missing}"
 
 
 def usage_of(runs: Iterable[RunStory]) -> Usage:

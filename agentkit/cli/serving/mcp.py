@@ -98,7 +98,7 @@ def show_tools(*, server: str, accept: bool, environment: tuple[str, ...], token
     """
     from agentkit.config import environment as host
     from agentkit.mcp import MCPServer
-    from agentkit.safety.approval import visible
+    from agentkit.wording import visible
 
     shown = token or (host().get("AGENTKIT_MCP_TOKEN") if "://" in server else None)
     with MCPServer(server, environment=environment, token=shown) as found:
@@ -123,7 +123,7 @@ def _document(found: MCPServer) -> str:
 
 def _lines(found: MCPServer) -> str:
     """A line for each tool: its name there, a hash, what it says of itself, and how it is described."""
-    from agentkit.safety.approval import visible
+    from agentkit.wording import visible
 
     rows = [(each.name, each.digest[:8], each.said_of_itself(), each.description) for each in found.definitions]
     width = max((len(name) for name, *_ in rows), default=0)

@@ -9,12 +9,12 @@ from hashlib import sha256
 from typing import Any
 
 from agentkit.evals.case import Case, plain
-from agentkit.evals.reporting.lines import call_text
 from agentkit.evals.trial import Trial
 from agentkit.events import ToolCallFinished
 from agentkit.redaction import written_redactor
 from agentkit.slotted import dataclass
 from agentkit.tools.web.texts import without_controls
+from agentkit.wording import call_text
 
 _MOST_CALLS, _MOST_REASONS = 8, 5
 _PROMPT_CHARS, _ANSWER_CHARS, _EXPECTED_CHARS = 2_000, 1_500, 1_000

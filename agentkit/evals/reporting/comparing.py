@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from agentkit.evals.reporting.lines import listed, one_line, short
+from agentkit.evals.reporting.lines import listed, short
 from agentkit.evals.statistics import Interval, bootstrap, mcnemar, permutation
 from agentkit.evals.trial import Trial
 from agentkit.slotted import dataclass
+from agentkit.wording import one_line
 
 SIGNIFICANT = 0.05
 """Below this p-value a difference is taken for one."""

@@ -6,8 +6,9 @@ import re
 from xml.etree import ElementTree
 
 from agentkit.evals.reporting.figures import Figures, Reported
-from agentkit.evals.reporting.lines import hidden, why
+from agentkit.evals.reporting.lines import why
 from agentkit.evals.trial import Trial
+from agentkit.wording import hidden
 
 _MOST_CHARS, _MOST_MESSAGE_CHARS = 20_000, 500
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

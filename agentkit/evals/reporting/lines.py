@@ -5,29 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentkit.evals.trial import Trial
-from agentkit.messages import ToolCall
-from agentkit.redaction import redact_data, written_redactor
-from agentkit.safety.approval import visible
+from agentkit.wording import one_line
 
 MOST_NAME_CHARS = 28
-_MOST_LISTED, _MOST_CHARS = 10, 110
-
-
-def hidden(text: str) -> str:
-    """A text without what is or looks like a secret; this comes before it is cut, which would leave half of one."""
-    return written_redactor()(text)
-
-
-def call_text(call: ToolCall) -> str:
-    """A tool call with its arguments, however these spell what is secret in them."""
-    said = redact_data({"name": call.name, "arguments": call.arguments}, written_redactor())
-    return f"{said['name']}({said['arguments']})"
-
-
-def one_line(text: str, most_chars: int = _MOST_CHARS) -> str:
-    """A text without secrets on one line, cut, with what has no shape made visible."""
-    line = visible(" ".join(hidden(text).split()))
-    return line if len(line) <= most_chars else f"{line[: most_chars - 1]}…"
+_MOST_LISTED = 10
 
 
 def short(name: str) -> str:

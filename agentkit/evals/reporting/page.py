@@ -9,12 +9,13 @@ from typing import Any
 
 from agentkit.evals.case import plain
 from agentkit.evals.reporting.figures import OUTCOMES, Figures, Reported
-from agentkit.evals.reporting.lines import call_text, hidden, one_line, seconds_text, why
+from agentkit.evals.reporting.lines import seconds_text, why
 from agentkit.evals.reporting.plots import latencies, rates
 from agentkit.evals.trial import Trial
 from agentkit.safety import markup
 from agentkit.safety.markup import Markup, element
 from agentkit.usage import shown_cost
+from agentkit.wording import call_text, hidden, one_line
 
 _STYLE = Path(__file__).with_name("page.css")
 _MOST_TEXT_CHARS = 4_000

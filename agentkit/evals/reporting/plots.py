@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from agentkit.evals.reporting.figures import Figures
-from agentkit.evals.reporting.lines import one_line
 from agentkit.safety.markup import Child, Markup, element
+from agentkit.wording import one_line
 
 _WIDTH, _LEFT, _RIGHT, _ROW = 640, 8, 8, 44
 _TICKS = 5

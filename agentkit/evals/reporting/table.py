@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentkit.evals.reporting.figures import Figures, Reported
-from agentkit.evals.reporting.lines import MOST_NAME_CHARS, listed, one_line, seconds_text, short, why
+from agentkit.evals.reporting.lines import MOST_NAME_CHARS, listed, seconds_text, short, why
 from agentkit.evals.trial import Trial
 from agentkit.usage import shown_cost
+from agentkit.wording import one_line
 
 _HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
 

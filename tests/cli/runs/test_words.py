@@ -1,7 +1,5 @@
 """Are figures and milestones said as a person says them?"""
 
-import pytest
-
 from agentkit.cli.runs.story import CallStory, RunStory
 from agentkit.cli.runs.words import (
     answers_text,
@@ -12,9 +10,7 @@ from agentkit.cli.runs.words import (
     kind_of,
     outer,
     readable,
-    seconds_text,
     title,
-    tokens_text,
     usage_of,
 )
 from agentkit.events import Approved
@@ -22,27 +18,6 @@ from agentkit.messages import Image, ToolCall, ToolResult
 from agentkit.usage import Price, Tariff, Usage
 
 SPENT = Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 0)))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0121, "12 ms"), (0, "0 ms"), (3.44, "3.4 s"), (125, "2 min 05 s"), (3_600, "60 min 00 s")]
-)
-def test_durations(seconds, text):
-    """A duration is told in the unit that fits it."""
-    assert seconds_text(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("usage", "text"),
-    [
-        (Usage(1_200, 34, 800, requests=1), "1,200 tokens in (800 cached), 34 out"),
-        (Usage(3, 4, requests=2, unreported=1), "3 tokens in, 4 out, 1 request unreported"),
-        (Usage(requests=2, unreported=2), "tokens unknown"),
-    ],
-)
-def test_tokens(usage, text):
-    """What is not known of the tokens is told too."""
-    assert tokens_text(usage) == text
 
 
 def test_contents():

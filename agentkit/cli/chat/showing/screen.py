@@ -11,7 +11,6 @@ from agentkit.cli.asking.status import StatusLine
 from agentkit.cli.chat.showing.drawing import Live
 from agentkit.cli.chat.showing.rendering import Block, Line, Renderer, blocks, columns_of, cut, steadied
 from agentkit.cli.display import clean, judgment_text, outcome_text, started_line, was_refused
-from agentkit.cli.runs.words import seconds_text
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -21,6 +20,7 @@ from agentkit.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
+from agentkit.wording import seconds_text
 
 _MOST_COLUMNS = 110
 """Longer lines are hard to read."""

@@ -1,0 +1,113 @@
+"""How is what happened said to a person? In words, on one line, without secrets and what tricks a terminal (pure)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    HandedOff,
+    HistoryGiven,
+    LimitReached,
+    Milestone,
+    RequestFailed,
+    RunResumed,
+    Summarised,
+)
+from agentkit.messages import ToolCall, ToolResult
+from agentkit.redaction import redact_data, written_redactor
+from agentkit.usage import Usage
+
+MOST_LINE_CHARS = 110
+_ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters without a shape that have the category of a letter or mark."""
+
+
+def visible(text: str) -> str:
+    """The text with characters that have no shape, or change that of others, as escapes: it reads as what it is."""
+    return "".join(f"\\u{{{ord(letter):x}}}" if _is_unseen(letter) else letter for letter in text)
+
+
+def _is_unseen(letter: str) -> bool:
+    if " " <= letter <= "~" or letter in "\n\t":
+        return False
+    return unicodedata.category(letter) in _UNSEEN_CATEGORIES or _UNSEEN.match(letter) is not None
+
+
+def hidden(text: str) -> str:
+    """A text without what is or looks like a secret; this comes before it is cut, which would leave half of one."""
+    return written_redactor()(text)
+
+
+def one_line(text: str, most_chars: int = MOST_LINE_CHARS) -> str:
+    """A text without secrets on one line, cut, with what has no shape made visible."""
+    line = visible(" ".join(hidden(text).split()))
+    return line if len(line) <= most_chars else f"{line[: most_chars - 1]}…"
+
+
+def call_text(call: ToolCall) -> str:
+    """A tool call with its arguments, however these spell what is secret in them."""
+    said = redact_data({"name": call.name, "arguments": call.arguments}, written_redactor())
+    return f"{said['name']}({said['arguments']})"
+
+
+def answer_in(result: ToolResult) -> str:
+    """The part of a result's value that answers, when the value is one of ours: `result`, `output` or the like.
+
+    Of another value that has parts, it is what the model was told: JSON, not Python's spelling of it.
+    """
+    value = result.value
+    if isinstance(value, Mapping):
+        value = next((value[key] for key in _ANSWER_KEYS if key in value), value)
+    return str(value) if isinstance(value, str | int | float) else result.content
+
+
+def count_text(count: int, noun: str) -> str:
+    """`1 request`, `1,234 requests`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+
+
+def tokens_text(usage: Usage) -> str:
+    """`1,200 tokens in (800 cached), 34 out`, or why that is not known."""
+    if usage.requests and usage.unreported == usage.requests:
+        return "tokens unknown"
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    missing = f", {count_text(usage.unreported, 'request')} unreported" if usage.unreported else ""
+    return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{missing}"
+
+
+_WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
+    RequestFailed: lambda failed: (f"The model gave no answer ({failed.kind})", failed.error),
+    AnswerRefused: lambda refused: ("The answer was not taken", refused.reason),
+    AnswerGiven: lambda given: ("A tool has given the answer", given.text),
+    AnswerAmended: lambda amended: ("The answer was amended", amended.text),
+    HandedOff: lambda handed: (f"Handed off to {handed.agent}", ""),
+    LimitReached: lambda reached: (f"Limit reached: {reached.limit}", reached.reason),
+    Summarised: lambda told: (f"{count_text(told.messages, 'message')} were summarised", told.text),
+    RunResumed: lambda resumed: ("The run goes on", resumed.prompt),
+    HistoryGiven: lambda given: (f"Begins with {count_text(len(given.messages), 'message')} said before", ""),
+}
+
+
+def milestone_words(milestone: Milestone) -> tuple[str, str]:
+    """What happened on the course of a run, and the words that belong to it; the kind's name when it has none."""
+    tell = _WORDS.get(type(milestone))
+    return tell(milestone) if tell else (type(milestone).__name__, "")
