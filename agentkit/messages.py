@@ -335,6 +335,14 @@ def calls_in(messages: Iterable[Message]) -> Iterator[ToolCall]:
             yield from message.tool_calls
 
 
+def arguments_of(call: ToolCall) -> Any:
+    """The arguments of a call as the value that their JSON says; as the model wrote them where they are no JSON."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments
+
+
 def failure_content(tool: str, error: str) -> str:
     """What a model is told of a call that came to nothing: the JSON text `{"error": …, "tool": …}`."""
     return json.dumps({"error": error, "tool": tool}, ensure_ascii=False)

@@ -15,6 +15,7 @@ from agentkit.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    arguments_of,
     calls_in,
     failure_content,
     reading_call,
@@ -169,6 +170,14 @@ def test_calls_of_a_conversation():
     """The tool calls of a conversation come in the order in which they were wished for."""
     conversation = [UserMessage("Hi!"), message_with("a", "b"), ToolMessage("a", "look", "seen"), message_with("c")]
     assert [call.id for call in calls_in(conversation)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [('{"a": [1]}', {"a": [1]}), ("{a}", "{a}"), ("[" * 99_999, "[" * 99_999)]
+)
+def test_arguments_of_a_call(written, value):
+    """The arguments of a call are what their JSON says, or the text that is none."""
+    assert arguments_of(ToolCall("a", "look", written)) == value
 
 
 def test_failure_in_words():

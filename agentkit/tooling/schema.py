@@ -19,7 +19,7 @@ from agentkit.tooling.functions import signature as reflection
 from agentkit.tooling.functions.context import check_value, is_of_run, with_context
 from agentkit.tooling.functions.hints import Reading, narrowed, readable
 from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
-from agentkit.tooling.functions.schemas import generator
+from agentkit.tooling.functions.schemas import generator, refuse_lazy
 from agentkit.tooling.functions.signature import Parameter
 from agentkit.tooling.functions.spreading import gathered, is_spread, spread
 from agentkit.tooling.given.dialects import refuse_what_is_around, usual
@@ -290,8 +290,7 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     if model.model_fields.keys() != fields.keys():
         raise TypeError("it is no type of a parameter")
     schema = model.model_json_schema(schema_generator=generator(GenerateJsonSchema))
-    if is_lazy(model.__pydantic_core_schema__):
-        raise TypeError("a generator can be read only once; let it be a list")
+    refuse_lazy(model.__pydantic_core_schema__)
     return model, schema
 
 
@@ -383,15 +382,3 @@ def _value(checked: BaseModel, field: str, parameter: Parameter) -> Any:
     if is_own_default and not type(parameter.default).__module__.startswith("pydantic"):
         return parameter.default
     return getattr(checked, field)
-
-
-_NO_SCHEMAS = {"default", "metadata", "serialization"}
-
-
-def is_lazy(schema: Any) -> bool:
-    """Whether pydantic's core schema would give one-shot iterators, which a judge uses up unchecked."""
-    if isinstance(schema, dict):
-        skipped = _NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
-        inner = (value for key, value in schema.items() if key not in skipped)
-        return schema.get("type") == "generator" or any(map(is_lazy, inner))
-    return isinstance(schema, list | tuple) and any(map(is_lazy, schema))

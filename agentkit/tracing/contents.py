@@ -16,6 +16,7 @@ from agentkit.messages import (
     ToolCall,
     ToolMessage,
     ToolSpec,
+    arguments_of,
 )
 from agentkit.redaction import redact_data
 
@@ -93,11 +94,3 @@ def _text(text: str) -> list[Part]:
 
 def _call(call: ToolCall) -> Part:
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments_of(call)}
-
-
-def arguments_of(call: ToolCall) -> Any:
-    """The arguments of a call as data; as the model wrote them where they are no JSON."""
-    try:
-        return json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return call.arguments

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import unified_diff
 from typing import Any
 
-from agentkit.messages import AssistantMessage, Image, Message, Request, SystemMessage, ToolCall, ToolMessage
+from agentkit.messages import AssistantMessage, Image, Message, Request, SystemMessage, ToolMessage, arguments_of
 from agentkit.redaction import MARK
 from agentkit.slotted import dataclass
 from agentkit.tape import PersonAsked, Question
@@ -61,9 +61,9 @@ def question_form(question: Question) -> Form:
         case Request():
             return request_form(question, [message_form(message) for message in question.messages])
         case PersonAsked(call, decision):
-            return Form("person", _text({"may": call.name, "arguments": arguments(call), "rule": decision.rule}))
+            return Form("person", _text({"may": call.name, "arguments": arguments_of(call), "rule": decision.rule}))
         case call:
-            return Form("tool", _text({"call": call.name, "arguments": arguments(call)}))
+            return Form("tool", _text({"call": call.name, "arguments": arguments_of(call)}))
 
 
 def request_form(request: Request, parts: Sequence[str]) -> Form:
@@ -86,19 +86,11 @@ def message_form(message: Message) -> str:
             return _text({"system": text})
         case AssistantMessage(text, calls):
             said = {"assistant": text} if text or not calls else {}
-            return _text(said | {f"call {n}": [call.name, arguments(call)] for n, call in enumerate(calls, 1)})
+            return _text(said | {f"call {n}": [call.name, arguments_of(call)] for n, call in enumerate(calls, 1)})
         case ToolMessage(name=name):
             return _text({f"result of {name}": _content(message.shown)})
         case user:
             return _text({"user": _content(user.content)})
-
-
-def arguments(call: ToolCall) -> Any:
-    """The arguments as the value that their JSON says; the text itself when it says none."""
-    try:
-        return json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return call.arguments
 
 
 def difference(recorded: Form | None, asked: Form) -> str:

@@ -12,6 +12,9 @@ from agentkit.tooling.functions.hints import text_of
 from agentkit.tooling.functions.signature import UNRESOLVABLE, Documentation, documented
 from agentkit.tooling.strict import PYTHON, SUMMED, Schema
 
+_NO_SCHEMAS = {"default", "metadata", "serialization"}
+"""Where a core schema holds anything else."""
+
 
 def generator(base: type) -> Any:
     """The class that writes schemas, made of pydantic's own.
@@ -32,6 +35,20 @@ def generator(base: type) -> Any:
             ),
         },
     )
+
+
+def refuse_lazy(core_schema: Any) -> None:
+    """Raise TypeError where pydantic's core schema would give one-shot iterators, which a judge uses up unchecked."""
+    if _is_lazy(core_schema):
+        raise TypeError("a generator can be read only once; let it be a list")
+
+
+def _is_lazy(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        skipped = _NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
+        inner = (value for key, value in schema.items() if key not in skipped)
+        return schema.get("type") == "generator" or any(map(_is_lazy, inner))
+    return isinstance(schema, list | tuple) and any(map(_is_lazy, schema))
 
 
 def _named_tuple_schema(self: Any, schema: Any) -> Schema:

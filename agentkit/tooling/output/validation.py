@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, get_origin
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.functions.hints import Reading, readable
-from agentkit.tooling.functions.schemas import generator
+from agentkit.tooling.functions.schemas import generator, refuse_lazy
 from agentkit.tooling.meaning.reasons import first_sentence, reason, untold
 from agentkit.tooling.output.faults import Fault, Misfit, placed
-from agentkit.tooling.schema import is_lazy
 from agentkit.tooling.strict import Schema, tidied
 
 if TYPE_CHECKING:
@@ -99,8 +98,7 @@ def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
     annotations = Reading({}, lambda text: Field(description=text), {})
     adapter: TypeAdapter[Any] = TypeAdapter(readable(kind, annotations))
     schema = tidied(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
-    if is_lazy(adapter.core_schema):
-        raise TypeError("a generator can be read only once; let it be a list")
+    refuse_lazy(adapter.core_schema)
     return adapter, _open_at_the_top(schema)
 
 

@@ -25,7 +25,7 @@ from agentkit.events import (
     ToolCallFinished,
     ToolCallPostponed,
 )
-from agentkit.messages import Response, ToolCall, ToolResult
+from agentkit.messages import Response, ToolCall, ToolResult, arguments_of
 from agentkit.redaction import written_redactor
 from agentkit.tracing import attributes as names
 from agentkit.tracing import contents
@@ -222,7 +222,7 @@ class Spans:
             span.set_attributes({name: self._shown(told) for name, told in names.of_decision(work.decision).items()})
             if self._content:
                 span.set_attribute(names.DECISION_EVIDENCE, self._shown(work.decision.evidence))
-                self._tell(span, {names.TOOL_CALL_ARGUMENTS: contents.arguments_of(work.call)})
+                self._tell(span, {names.TOOL_CALL_ARGUMENTS: arguments_of(work.call)})
         return span
 
     def _tell_unmade(self, run: _Open, call: ToolCall, result: ToolResult, source: Origin) -> None:
