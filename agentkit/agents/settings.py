@@ -45,7 +45,10 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "dry_run": (lambda value: isinstance(value, bool), "True or False"),
     "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),
     "model": (lambda value: isinstance(value, str), "a model's name; an LLM goes into llm="),
-    "policy": (lambda value: isinstance(value, Policy), "a Policy; a level goes into safety="),
+    "policy": (
+        lambda value: isinstance(value, Policy),
+        "a Policy, as in Policy(rules=[...]); a level goes into safety=",
+    ),
     "approve": (
         callable,
         "a function from an ApprovalRequest to True or False, e.g. approve=lambda request: True; "

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.decisions import Decision, Verdict, strictest
+from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.safety.rules import Rule, rules_from
 from agentkit.slotted import dataclass
@@ -29,6 +30,9 @@ class Policy:
     flow: bool = True
 
     def __post_init__(self) -> None:
+        given: object = self.level
+        if isinstance(given, list | tuple | Rule):
+            raise ConfigError("A policy's first argument is its level. Write: Policy(rules=[...])")
         object.__setattr__(self, "level", SafetyLevel.of(self.level))
         object.__setattr__(self, "rules", rules_from(self.rules))
 

@@ -94,6 +94,8 @@ def test_level_may_be_named():
     assert Policy("system").level is SafetyLevel.SYSTEM
     with pytest.raises(ConfigError, match="not a safety level"):
         Policy("root")
+    with pytest.raises(ConfigError, match=r"Write: Policy\(rules=\["):
+        Policy(RULES)
 
 
 def test_asking_is_explained():

@@ -46,6 +46,11 @@ class Scorer:
                 f"A scorer is numeric(), exact() or the like, or a function of a case and a result. Got {given!r:.200}."
             )
         name = getattr(given, "__name__", type(given).__name__)
+        if not _takes_two(given):
+            raise ConfigError(
+                f"The scorer {name!r} cannot be called with a case and a result. "
+                "One that is made by a function is written with its brackets: exact()."
+            )
         return cls(name, cast(Judgment, given), settings=getattr(given, "__qualname__", ""))
 
     def __call__(self, case: Case, result: RunResult[Any]) -> Score:
@@ -79,3 +84,16 @@ def _awaited(coming: Awaitable[Said]) -> Said:
         return await coming
 
     return asyncio.run(wait())
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with a case and a result, as far as it tells."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # what is written in C may not tell
+        return True
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return False
+    return True

@@ -141,7 +141,7 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
         ("instruction", 5, "instruction= takes a text"),
         ("tools", "web", "give the tool itself, not its name"),
         ("max_iterations", 0, "max_iterations= takes a whole number"),
-        ("policy", "SAFE", "policy= takes a Policy"),
+        ("policy", "SAFE", r"policy= takes a Policy, as in Policy\(rules=\[...\]\); a level goes into safety="),
         ("policy", None, "An agent has a policy"),
         ("approve", True, "e.g. approve=lambda request: True"),
         ("limits", 5, r"limits= takes Limits\(...\)"),

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.evals import Case, Score, Scorer, numeric
+from agentkit.evals import Case, Score, Scorer, exact, matches, numeric
 
 
 def short(case, result):
@@ -46,6 +46,14 @@ def test_what_is_no_scorer(given):
     """What cannot be called, and a class, are refused."""
     with pytest.raises(ConfigError, match="A scorer is"):
         Scorer.of(given)
+
+
+@pytest.mark.parametrize("given", [exact, numeric, matches, lambda _: True])
+def test_what_makes_a_scorer_is_none(given):
+    """A function that no case and result can be given is refused before any agent is asked."""
+    with pytest.raises(ConfigError, match=r"brackets: exact\(\)"):
+        Scorer.of(given)
+    assert Scorer.of(max).name == "max"
 
 
 def test_what_is_no_score(answering):
