@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,10 @@ from agentkit.usage import Usage, unreported
 
 _MOST_SHORTER_REQUESTS = 3
 """Where the server names no limit each is a quarter shorter than the one before: the last has 42 % of its length."""
+
+_CHOOSING = {"tool_choice": "auto"}
+_FREE = (None, "auto", "none")
+"""Where the model need not use a tool."""
 
 
 class Asking:
@@ -54,7 +58,8 @@ class Asking:
         pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
         instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
-        request = Request(messages, instruction, () if order else self._specs(), plan.answers.schema)
+        specs = () if order else self._specs()
+        request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
         if left is None:
             return request
@@ -137,6 +142,11 @@ class Asking:
             if covered:
                 self.plan.room.summary = Summary(covered, old[-1], response.text)
             yield from tell(self.run, Summarised(response.text, covered, response.usage))
+
+    def _settings(self) -> Mapping[str, Any]:
+        """What this request says in the place of the LLM's settings: a tool that must be used need be only once."""
+        forced = self.plan.llm().settings.get("tool_choice") not in _FREE
+        return _CHOOSING if forced and self.run.progress.tool_calls else {}
 
     def _specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
