@@ -26,6 +26,9 @@ class Label(StrEnum):
     """Data of this machine or its user."""
 
 
+MOST_EVIDENCE_CHARS = 200
+"""How much of an argument is told as evidence."""
+
 _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agentkit.events import (
@@ -24,6 +24,7 @@ from agentkit.redaction import redact_data, written_redactor
 from agentkit.usage import Usage
 
 MOST_LINE_CHARS = 110
+_MOST_NAME_CHARS = 100
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _UNSEEN = re.compile(
@@ -92,6 +93,17 @@ def tokens_text(usage: Usage) -> str:
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
     missing = f", {count_text(usage.unreported, 'request')} unreported" if usage.unreported else ""
     return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{missing}"
+
+
+def suggestion(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """` Did you mean 'calculator'?` where one of the known names is like this one; nothing where none is.
+
+    `cutoff` is how alike they must be, from 0 to 1.
+    """
+    from difflib import get_close_matches
+
+    closest = get_close_matches(name[:_MOST_NAME_CHARS], list(known), n=1, cutoff=cutoff)
+    return f" Did you mean {closest[0]!r}?" if closest else ""
 
 
 _WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {

@@ -12,6 +12,7 @@ from agentkit.wording import (
     milestone_words,
     one_line,
     seconds_text,
+    suggestion,
     tokens_text,
     visible,
 )
@@ -82,3 +83,12 @@ def test_what_happened_on_the_way():
     assert milestone_words(LimitReached("tool_calls", "Enough.")) == ("Limit reached: tool_calls", "Enough.")
     assert milestone_words(HistoryGiven((UserMessage("Hi"),))) == ("Begins with 1 message said before", "")
     assert milestone_words(RunStarted("helper", "Hi")) == ("RunStarted", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("calculater", " Did you mean 'calculator'?"), ("weather", ""), ("calculator" * 10_000, ""), ("", "")],
+)
+def test_what_was_probably_meant(name, hint):
+    """A name that is like one that there is gets that as a hint, however long it is; any other gets none."""
+    assert suggestion(name, ["calculator", "get_current_datetime"]) == hint

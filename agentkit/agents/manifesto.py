@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import re
@@ -18,6 +17,7 @@ from agentkit.slotted import dataclass
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools import catalog
 from agentkit.usage import Limits
+from agentkit.wording import suggestion
 
 _ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z _-]{0,30}?)\s*:(?:\s+(?P<value>.*))?\s*")
 _BULLET = re.compile(r"\s*[-*•]\s+(?P<value>.*?)\s*")
@@ -173,11 +173,10 @@ def _entry(lines: _Lines, index: int, *, is_sure: bool) -> tuple[str, str]:
     key = re.sub(r"[ -]", "_", match["key"].lower()) if match else ""
     if match and key in _KEYS:
         return key, _unquoted(match["value"] or "")
-    closest = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.75)
-    hint = f" Did you mean {closest[0]!r}?" if closest else ""
+    hint = suggestion(key, _KEYS, 0.75)
     if is_sure and not match:
         lines.fail(index, "This is no setting (name: value). An empty line parts the settings from the instruction.")
-    if match and (is_sure or closest):
+    if match and (is_sure or hint):
         known = ", ".join(_KEYS)
         lines.fail(index, f"There is no setting {match['key']!r}.{hint} The settings are: {known}.")
     return "", ""
@@ -218,8 +217,7 @@ def _found(name: str, own: Toolset) -> list[AnyTool]:
 
 def _no_such_tool(name: str, own: Toolset) -> str:
     names = [*own.names, *catalog.collections, *catalog.all_tools.names]
-    closest = difflib.get_close_matches(name.lower().replace(" ", "_")[:100], names, n=1, cutoff=0.5)
-    hint = f" Did you mean {closest[0]!r}?" if closest else ""
+    hint = suggestion(name.lower().replace(" ", "_"), names)
     return (
         f"There is no tool or collection named {name!r:.100}.{hint} The collections are: "
         f"{', '.join(catalog.collections)}. The tools are: {', '.join([*own.names, *catalog.all_tools.names])}."
@@ -241,8 +239,7 @@ def _read_limits(value: str, _: _Reading) -> Limits:
             raise ConfigError(f"A limit is a name and a number, such as `cost 0.50`, not {part!r:.100}.")
         name = re.sub(r"[ -]", "_", match["name"].lower())
         if name not in names:
-            closest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-            hint = f" Did you mean {closest[0]!r}?" if closest else ""
+            hint = suggestion(name, names)
             raise ConfigError(f"There is no limit {match['name']!r}.{hint} The limits are: {', '.join(names)}.")
         limits[name] = _number(match["value"].lower())
     return Limits(**limits)

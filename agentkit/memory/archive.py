@@ -129,7 +129,7 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
 def write_export(file: str | PathLike[str], name: str, entries: Sequence[Entry]) -> None:
     """Write a line that says what follows, and then a line for each entry, to a new file for the owner only.
 
-    What is or looks like a secret is left out.
+    What is or looks like a secret is left out. Raises SessionError when there is such a file, or it cannot be written.
     """
     path = Path(file)
     header = to_line({"session": FORMAT, "name": name, "entries": len(entries)})

@@ -25,6 +25,7 @@ class Session:
 
     Without a store it lives as long as the object; `Session.open` gives one that is kept. Any number of runs may go on
     at the same time, in threads and, with a store, in processes. A pickled one with a store is the same conversation.
+    Raises SessionError for a store that is none, and for a name that none can have.
     """
 
     def __init__(self, name: str = "", store: Store | None = None) -> None:

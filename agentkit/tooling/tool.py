@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
@@ -45,7 +45,6 @@ _LABELS = {
     SafetyLevel.NETWORK: frozenset({Label.UNTRUSTED}),
     SafetyLevel.SYSTEM: frozenset({Label.PRIVATE}),
 }
-_EVIDENCE_CHARS = 200
 
 
 class Tool(reflection.Portable, Generic[P, R]):
@@ -191,7 +190,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:_EVIDENCE_CHARS])
+            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
         return checked, self._judged(checked)
 
     def invoke(self, arguments: Arguments = None) -> ToolResult:

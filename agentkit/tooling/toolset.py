@@ -81,14 +81,12 @@ class Toolset(Sequence[AnyTool]):
         return names
 
     def _no_such(self, name: str) -> str:
-        import difflib
+        from agentkit.wording import suggestion
 
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:
             return f"There is no tool named {shown}; there are no tools at all."
-        closest = difflib.get_close_matches(name[:100], self.names, n=1, cutoff=0.5)
-        hint = f" Did you mean {closest[0]!r}?" if closest else ""
-        return f"There is no tool named {shown}.{hint} The tools are: {', '.join(self.names)}."
+        return f"There is no tool named {shown}.{suggestion(name, self.names)} The tools are: {', '.join(self.names)}."
 
     @overload
     def __getitem__(self, index: int | str) -> AnyTool: ...

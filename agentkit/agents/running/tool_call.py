@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from agentkit.decisions import Decision, Label, Verdict, strictest
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
 from agentkit.errors import UnknownTool
 from agentkit.levels import SafetyLevel
 from agentkit.messages import Message, ToolCall, ToolResult
@@ -19,8 +19,6 @@ from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
-
-_EVIDENCE_CHARS = 200
 
 
 def recorded(arguments: Mapping[str, Any]) -> str:
@@ -88,7 +86,7 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
     try:
         tool = bench.tools.find(call.name)
     except UnknownTool as error:
-        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:_EVIDENCE_CHARS]))
+        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MOST_EVIDENCE_CHARS]))
     arguments, own = tool.decide(call.arguments)
     if bench.workspace.dry_run:
         level = own.level or tool.level
