@@ -194,10 +194,13 @@ async def _reached(target: Target, state: _State, stack: contextlib.AsyncExitSta
     from mcp.server import MCPServer, Server
     from mcp.shared._httpx_utils import create_mcp_http_client
 
+    from agentkit.mcp.sdk.bounding import UNPACKED, bound
+
     if target.words:
         return _watched(_process(target, state), state)
     if target.url:
-        http = await stack.enter_async_context(create_mcp_http_client(headers=dict(target.headers)))
+        http = await stack.enter_async_context(create_mcp_http_client(headers={**target.headers, **UNPACKED}))
+        http.event_hooks["response"].append(bound)
         return _watched(streamable_http_client(target.url, http_client=http), state)
     if not isinstance(target.program, Server | MCPServer):
         kind = type(target.program).__name__
