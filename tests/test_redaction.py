@@ -26,6 +26,8 @@ SECRETS = [
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY-----",
     "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
     "AccountKey=" + "A" * 86 + "==",
+    *(f"{start}{'a1B2' * 10}" for start in ("xai-", "pplx-", "nvapi-", "tvly-", "r8_", "xapp-1-", "whsec_", "hvs.")),
+    *("dckr_pat_" + "a1B2" * 7, "shpat_" + "0f" * 16, "123456789:AA" + "a1B" * 11),
 ]
 HARMLESS = [
     "The task-list is sk-ipped.",
@@ -44,6 +46,11 @@ HARMLESS = [
     'class="sk-folding-cube-and-container"',
     'id="sk-estimator-container-id-12"',
     "sk-learn-contrib-imbalanced-learn",
+    "xai-explanations-of-models-in-practice",
+    "the r8_quantised_weights_of_the_model_v2",
+    "see pplx-evaluation and tvly-search-results-2",
+    "at 12345678:AAB and 10.0.0.1:AAAA",
+    "hvs.example.com/whsec_/shpat_handbook",
     "",
 ]
 

@@ -24,5 +24,5 @@ def test_an_answer_that_would_fill_the_memory_is_given_up(kind, headers, pieces,
     """What a server sends without end, or compressed so that it unfolds, is refused in a sentence."""
     with FakeServer(raw(*pieces, content_type=kind, headers=headers), repeat=True) as server:
         with pytest.raises(ConfigError, match=told):
-            MCPServer(f"{server.base_url}/chat/completions", name="far").definitions
+            list(MCPServer(f"{server.base_url}/chat/completions", name="far").definitions)
         assert server.requests[0].headers["accept-encoding"] == "identity"
