@@ -214,14 +214,14 @@ def writes(evidence: str) -> Decision:
 
 
 def runs(evidence: str, scope: Scope) -> Decision:
-    """Fine inside a sandbox: it runs the workspace's own code."""
+    """Fine inside a sandbox: it runs the workspace's own code, which could send what it reads where the network is."""
     made = next((path for path in sorted(scope.written) if _CODE.fullmatch(path)), None)
     if made:
         why = "It runs code of the workspace, of which this command has just written a part."
         return ask("fresh-code", evidence, why, "Run it in a later call.")
     if scope.contained:
         why = "It runs the workspace's own code inside the sandbox."
-        return Decision(Verdict.ALLOW, "shell.runs", why, evidence, level=SafetyLevel.SYSTEM)
+        return Decision(Verdict.ALLOW, "shell.runs", why, evidence, level=SafetyLevel.SYSTEM, egress=scope.network)
     return ask("uncontained", evidence, "It runs code of the workspace, and no sandbox would confine it.")
 
 
