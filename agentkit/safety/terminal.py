@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -42,7 +43,7 @@ class TerminalApprover:
         if source is None or target is None or not source.isatty():
             return Approval.NO
         with self._one_at_a_time:
-            target.write(f"\n{request}\n")
+            target.write(f"\n{_fitted(f'{request}', target)}\n")
             target.flush()
             forget_typed(source)
             target.write(f"{_choices(request)} ")
@@ -59,6 +60,18 @@ def forget_typed(source: TextIO) -> None:
         return
     time.sleep(_UNREAD_SECONDS)
     termios.tcflush(source, termios.TCIFLUSH)
+
+
+def _fitted(question: str, target: TextIO) -> str:
+    """The question with its sentences broken between words at the width of a terminal; arguments stay as they are."""
+    try:
+        width = os.get_terminal_size(target.fileno()).columns
+    except (OSError, ValueError):  # it is none, or is closed
+        return question
+    from textwrap import fill
+
+    lines = question.split("\n")
+    return "\n".join(line if not width or line.startswith(" ") else fill(line, width) for line in lines)
 
 
 def is_offered(said: Approval, request: ApprovalRequest) -> bool:

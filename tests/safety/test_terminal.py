@@ -1,8 +1,11 @@
 """What does a person at a terminal see, and what does the answer mean?"""
 
+import fcntl
 import io
 import os
 import pty
+import struct
+import termios
 from dataclasses import replace
 
 import pytest
@@ -66,6 +69,25 @@ def test_what_was_typed_before_the_question_is_no_answer(terminal):
     keyboard.write("a\n")
     keyboard.flush()
     assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) is Approval.NO
+
+
+def test_a_narrow_terminal_breaks_no_word(terminal):
+    """The reason is broken between words; what stands in an argument is not broken by us."""
+    typed, read = terminal
+    fcntl.ioctl(read, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+
+    class Narrow(Screen):
+        """A screen that is a terminal of thirty columns."""
+
+        def fileno(self):
+            """The terminal's own."""
+            return read.fileno()
+
+    screen = Narrow(typed, "y\n")
+    reason = replace(REQUEST.decision, reason="What it would do cannot be taken back by anybody.")
+    TerminalApprover(read, screen)(replace(REQUEST, arguments={"command": "one two " * 9}, decision=reason))
+    assert "\nThis must be asked for: What\nit would do cannot be taken\nback by anybody.\n" in screen.getvalue()
+    assert "one two " * 8 in screen.getvalue()
 
 
 def test_choices_say_what_calls_are_like_it(terminal):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from agentkit.evals.reporting.figures import Figures, Reported
 from agentkit.evals.reporting.lines import MOST_NAME_CHARS, listed, seconds_text, short, why
 from agentkit.evals.trial import Trial
-from agentkit.usage import shown_cost
+from agentkit.usage import Usage, shown_cost
 from agentkit.wording import one_line
 
 _HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
@@ -40,9 +40,16 @@ def _row(figures: Figures) -> tuple[str, ...]:
         f"{figures.score:.2f}",
         seconds_text(figures.latency(0.5)) if figures.seconds else "-",
         seconds_text(figures.latency(0.9)) if figures.seconds else "-",
-        f"{figures.usage.total_tokens:,}{'+' if figures.usage.unreported else ''}",
+        _tokens(figures.usage),
         shown_cost(figures.cost),
     )
+
+
+def _tokens(usage: Usage) -> str:
+    """How many tokens were taken; with a plus when not every request has told, and unknown when none has."""
+    if usage.requests and usage.unreported == usage.requests:
+        return "unknown"
+    return f"{usage.total_tokens:,}{'+' if usage.unreported else ''}"
 
 
 def _notes(figures: Figures, *, alone: bool) -> Iterator[str]:

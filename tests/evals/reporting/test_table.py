@@ -2,11 +2,14 @@
 
 import re
 
+import pytest
+
 from agentkit import Agent, tool
 from agentkit.evals import Case, Suite, contains
 from agentkit.evals.reporting.lines import seconds_text
-from agentkit.evals.reporting.table import report_text
+from agentkit.evals.reporting.table import _tokens, report_text
 from agentkit.testing import ScriptedLLM, call
+from agentkit.usage import Usage
 
 
 def test_the_table(mixed):
@@ -76,6 +79,20 @@ def test_a_report_of_nothing():
     from agentkit.evals import Report
 
     assert str(Report("x", ())).startswith("x: 0 cases\n\nagent")
+
+
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        (Usage(input_tokens=1_000, output_tokens=200, requests=2), "1,200"),
+        (Usage(input_tokens=1_000, output_tokens=200, requests=2, unreported=1), "1,200+"),
+        (Usage(requests=2, unreported=2), "unknown"),
+        (Usage(), "0"),
+    ],
+)
+def test_tokens_that_nobody_has_told(usage, told):
+    """Tokens of requests that were not reported are not taken for none."""
+    assert _tokens(usage) == told
 
 
 def test_seconds():
