@@ -122,6 +122,11 @@ Content = str | tuple[str | Image, ...]
 """What a user says: text, or texts and images in order."""
 
 
+def parts_of(content: Content) -> tuple[str | Image, ...]:
+    """The texts and images of a content, in order."""
+    return (content,) if isinstance(content, str) else content
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to use a tool.

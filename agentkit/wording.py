@@ -19,7 +19,7 @@ from agentkit.events import (
     RunResumed,
     Summarised,
 )
-from agentkit.messages import ToolCall, ToolResult
+from agentkit.messages import Content, Image, ToolCall, ToolResult, parts_of
 from agentkit.redaction import redact_data, written_redactor
 from agentkit.usage import Usage
 
@@ -70,6 +70,11 @@ def answer_in(result: ToolResult) -> str:
     if isinstance(value, Mapping):
         value = next((value[key] for key in _ANSWER_KEYS if key in value), value)
     return str(value) if isinstance(value, str | int | float) else result.content
+
+
+def content_text(content: Content) -> str:
+    """What a person has said, in words: `[image]` stands for each picture."""
+    return " ".join("[image]" if isinstance(part, Image) else part for part in parts_of(content))
 
 
 def count_text(count: int, noun: str) -> str:

@@ -18,6 +18,7 @@ from agentkit.messages import (
     arguments_of,
     calls_in,
     failure_content,
+    parts_of,
     reading_call,
     usage_of,
     with_distinct_ids,
@@ -164,6 +165,13 @@ def test_without_extra():
 def test_other_messages_have_nothing_extra(message):
     """What people and tools say is sent to every provider as it is."""
     assert without_extra(message) is message
+
+
+def test_parts_of_a_content():
+    """A text alone is a content of one part."""
+    picture = Image("https://example.org/cat.png")
+    assert parts_of("Look!") == ("Look!",)
+    assert parts_of(("Look:", picture)) == ("Look:", picture)
 
 
 def test_calls_of_a_conversation():

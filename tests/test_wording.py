@@ -3,11 +3,12 @@
 import pytest
 
 from agentkit.events import HistoryGiven, LimitReached, RunStarted
-from agentkit.messages import ToolCall, ToolResult, UserMessage
+from agentkit.messages import Image, ToolCall, ToolResult, UserMessage
 from agentkit.usage import Usage
 from agentkit.wording import (
     answer_in,
     call_text,
+    content_text,
     count_text,
     milestone_words,
     one_line,
@@ -83,6 +84,12 @@ def test_what_happened_on_the_way():
     assert milestone_words(LimitReached("tool_calls", "Enough.")) == ("Limit reached: tool_calls", "Enough.")
     assert milestone_words(HistoryGiven((UserMessage("Hi"),))) == ("Begins with 1 message said before", "")
     assert milestone_words(RunStarted("helper", "Hi")) == ("RunStarted", "")
+
+
+def test_a_prompt_in_words():
+    """What a person has said is told in words, in which a mark stands for each picture."""
+    assert content_text("Look!") == "Look!"
+    assert content_text(("Look:", Image("https://example.org/cat.png"))) == "Look: [image]"
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.redaction import redact, redact_data, written_redactor
-from agentkit.wording import count_text
+from agentkit.wording import content_text, count_text
 
 FORMAT = 1
 _MOST_RESULT_CHARS = 1_000
@@ -271,12 +271,7 @@ def _course_lines(milestone: Milestone) -> Iterator[str]:
 
 def _said(who: str, content: Content) -> Iterator[str]:
     """A text below its speaker: the first line beside the name, the others indented."""
-    text = (
-        content
-        if isinstance(content, str)
-        else " ".join(each if isinstance(each, str) else "[image]" for each in content)
-    )
-    first_line, *others = text.split("\n")
+    first_line, *others = content_text(content).split("\n")
     yield f"{who}: {first_line}".rstrip()
     yield from (f"    {line}".rstrip() for line in others)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from agentkit.memory.tokens import Estimates, tokens_in
 from agentkit.memory.window import Cut, with_text
-from agentkit.messages import AssistantMessage, Content, Image, Message, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, Content, Image, Message, ToolMessage, UserMessage, parts_of
 
 SUMMARY_INSTRUCTION = (
     "You write the record of a conversation between a person and an assistant that uses tools, so that the assistant "
@@ -72,8 +72,7 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _text(content: Content) -> str:
-    parts = (content,) if isinstance(content, str) else content
-    return " ".join("(a picture)" if isinstance(part, Image) else part for part in parts)
+    return " ".join("(a picture)" if isinstance(part, Image) else part for part in parts_of(content))
 
 
 def _cut(text: str, chars: int) -> str:

@@ -18,6 +18,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolSpec,
     UserMessage,
+    parts_of,
 )
 from agentkit.slotted import dataclass
 
@@ -104,7 +105,7 @@ def _schema_tokens(schema: Mapping[str, Any]) -> float:
 
 
 def _content_tokens(content: Content) -> float:
-    parts = (content,) if isinstance(content, str) else content
+    parts = parts_of(content)
     return sum(_IMAGE_TOKENS[part.detail] if isinstance(part, Image) else tokens_in(part) for part in parts)
 
 

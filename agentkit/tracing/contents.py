@@ -17,6 +17,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolSpec,
     arguments_of,
+    parts_of,
 )
 from agentkit.redaction import redact_data
 
@@ -77,8 +78,8 @@ def _message(message: Message) -> Part:
 
 
 def _content(content: Content) -> list[Part]:
-    pieces = (content,) if isinstance(content, str) else content
-    return [part for piece in pieces for part in ([_image(piece)] if isinstance(piece, Image) else _text(piece))]
+    kinds = ([_image(piece)] if isinstance(piece, Image) else _text(piece) for piece in parts_of(content))
+    return [part for parts in kinds for part in parts]
 
 
 def _image(image: Image) -> Part:

@@ -26,11 +26,12 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.messages import Content, Image, ToolCall
+from agentkit.messages import ToolCall
 from agentkit.redaction import redact_data, written_redactor
 from agentkit.tracing.endings import Ending, ending_in, text_of
 from agentkit.tracing.listening import Origin
 from agentkit.usage import Usage
+from agentkit.wording import content_text
 
 Data = dict[str, Any]
 
@@ -129,14 +130,8 @@ def _of_usage(usage: Usage) -> Data:
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
 
 
-def _text(content: Content) -> str:
-    """The words of a prompt, and what stands for its pictures."""
-    pieces = (content,) if isinstance(content, str) else content
-    return " ".join("[image]" if isinstance(piece, Image) else piece for piece in pieces)
-
-
 _BODIES: Mapping[type[Event], Callable[[Any], Data]] = {
-    RunStarted: lambda event: {"prompt_chars": len(_text(event.prompt)), "history": event.history},
+    RunStarted: lambda event: {"prompt_chars": len(content_text(event.prompt)), "history": event.history},
     HistoryGiven: lambda event: {"messages": len(event.messages)},
     ResponseReceived: _of_response,
     RequestFailed: lambda event: {"kind": event.kind, "error": event.error},
@@ -151,7 +146,7 @@ _BODIES: Mapping[type[Event], Callable[[Any], Data]] = {
 """Of each kind of event, what is always told beside its name."""
 
 _WORDS: Mapping[type[Event], Callable[[Any], Data]] = {
-    RunStarted: lambda event: {"prompt": _text(event.prompt)},
+    RunStarted: lambda event: {"prompt": content_text(event.prompt)},
     RunResumed: lambda event: {"prompt": event.prompt},
     ResponseReceived: lambda event: {"text": event.response.text, "reasoning": event.response.message.reasoning},
     Approved: lambda event: {"text": event.text, "arguments": event.arguments},

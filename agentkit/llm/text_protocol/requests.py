@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.llm.quirks import OF_TOOLS
 from agentkit.llm.text_protocol.inputs import input_of, text_parameter
 from agentkit.llm.text_protocol.markup import quoted
-from agentkit.messages import AssistantMessage, Message, Request, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, Message, Request, ToolMessage, UserMessage, parts_of
 
 if TYPE_CHECKING:
     from agentkit.messages import Content, OutputSchema, ToolSpec
@@ -171,5 +171,4 @@ def _joined(messages: Sequence[Message]) -> list[Message]:
 def _both(first: Content, second: Content) -> Content:
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"
-    parts = [(content,) if isinstance(content, str) else content for content in (first, second)]
-    return (*parts[0], *parts[1])
+    return (*parts_of(first), *parts_of(second))

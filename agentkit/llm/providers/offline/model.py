@@ -36,6 +36,7 @@ from agentkit.messages import (
     ToolSpec,
     UserMessage,
     calls_in,
+    parts_of,
     with_distinct_ids,
 )
 from agentkit.slotted import dataclass
@@ -207,7 +208,7 @@ def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
 def _last_words(messages: Sequence[Message]) -> str:
     """What the user said last. Raises Rejected for an image."""
     said = next((message.content for message in reversed(messages) if isinstance(message, UserMessage)), "")
-    parts = (said,) if isinstance(said, str) else said
+    parts = parts_of(said)
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) < len(parts):
         raise Rejected("The offline model reads text only, no images. Use a model that sees, such as one of OpenAI's.")
