@@ -35,7 +35,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.Tool", "agentkit.tool", "agentkit.Toolset", "agentkit.ToolResult", "agentkit.RunContext"),
         *("agentkit.tools.web.search_tool", "agentkit.tools.web.fetch_tool"),
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
-        "agentkit.tools.dialogue.ask_user_tool",
+        *("agentkit.tools.dialogue.ask_user_tool", "agentkit.tools.skills.skill_tools"),
     ),
     "Judging": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),

@@ -1,0 +1,190 @@
+"""Which skills can a model learn when it needs them? Folders with a SKILL.md; until then it knows what they are for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from textwrap import dedent
+
+from agentkit.errors import Blocked, ConfigError, ToolError
+from agentkit.slotted import dataclass
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.root import Root
+
+FILE = "SKILL.md"
+"""The file that makes a folder a skill."""
+
+_MOST_BYTES = 1_000_000
+_MOST_DESCRIPTION_CHARS = 1_024
+_MOST_LISTED = 100
+_NOT_LISTED = (".git", "__pycache__", "node_modules")
+_FIELD = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
+_BLOCK = re.compile(r"([|>])[-+0-9]*(?:[ \t]+#.*)?")
+_COMMENT = re.compile(r"(?:^|[ \t])#.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """What a model can learn: when it is of use, what is to be done, and where its other files are.
+
+    What is to be done was read when the tools were made: nobody who may write files changes it meanwhile.
+    """
+
+    name: str
+    description: str
+    text: str
+    root: Root
+
+    def instructions(self) -> str:
+        """What the skill says is to be done, and which other files it has."""
+        files = [each for each in self.root.files(skip=_NOT_LISTED) if each[0] != FILE]
+        if not files:
+            return self.text
+        listed = ", ".join(f"{name} ({size:,} bytes)" for name, size in islice(files, _MOST_LISTED))
+        more = f", and {len(files) - _MOST_LISTED:,} more" if len(files) > _MOST_LISTED else ""
+        return f"{self.text}\n\n[Files of this skill, for read_skill_file: {listed}{more}.]"
+
+
+def skill_tools(*folders: str | Path) -> Toolset:
+    """The tools `load_skill` and `read_skill_file` for the skills in these folders, each of which is one or holds some.
+
+    A skill is a folder with a file SKILL.md: between two lines `---` its `name` and `description`, then what is to be
+    done. A model knows names and descriptions; the rest it reads when it needs it. Nothing is run: a script is read,
+    and run by another tool. What a skill says is followed like an instruction: have none that you would not give.
+    Raises ConfigError where there is no skill, two have one name, or one cannot be read.
+    """
+    skills: dict[str, Skill] = {}
+    for folder in folders:
+        for skill in _skills_in(Path(folder)):
+            if skill.name in skills:
+                raise ConfigError(f"Two skills are called {skill.name!r}: name one of them otherwise in its {FILE}.")
+            skills[skill.name] = skill
+    if not skills:
+        raise ConfigError("skill_tools() takes folders with skills, such as skill_tools('skills').")
+    return Toolset(_SkillReader(skills).tools())
+
+
+class _SkillReader:
+    """The tools of some skills."""
+
+    def __init__(self, skills: Mapping[str, Skill]) -> None:
+        self._skills = skills
+
+    def tools(self) -> Iterator[Tool[..., str]]:
+        """A tool for what a skill says, and one for its other files."""
+        listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in self._skills.values())
+        name = {"type": "string", "enum": list(self._skills), "description": f"The skill.\n{listed}"}
+        yield Tool.from_schema(
+            "load_skill",
+            "Read how something is done well, before doing it. When a task is what one of these skills is for, load "
+            "that skill first and follow its instructions; do not guess them.",
+            {"type": "object", "properties": {"name": name}, "required": ["name"]},
+            self.load_skill,
+        )
+        path = {"type": "string", "description": "The file, as load_skill names it, for example references/forms.md."}
+        yield Tool.from_schema(
+            "read_skill_file",
+            "Read a file of a skill that its instructions refer to.",
+            {
+                "type": "object",
+                "properties": {"name": {**name, "description": "The skill."}, "path": path},
+                "required": ["name", "path"],
+            },
+            self.read_skill_file,
+        )
+
+    def load_skill(self, name: str) -> str:
+        """What a skill says is to be done."""
+        return self._skills[name].instructions()
+
+    def read_skill_file(self, name: str, path: str) -> str:
+        """The text of a file in the skill's folder. Raises ToolError for what is none, or lies elsewhere."""
+        return _text_in(self._skills[name].root, path)
+
+
+def _skills_in(folder: Path) -> Iterator[Skill]:
+    """The skill that the folder is, or those right below it, by name."""
+    if not folder.is_dir():
+        raise ConfigError(f"There is no folder {str(folder)!r} with skills.")
+    places = [folder] if (folder / FILE).is_file() else [each.parent for each in sorted(folder.glob(f"*/{FILE}"))]
+    if not places:
+        raise ConfigError(f"No folder in {str(folder)!r} has a {FILE}; a skill is a folder with such a file.")
+    for place in places:
+        try:
+            yield _skill_at(place)
+        except ToolError as error:
+            raise ConfigError(f"The skill in {str(place)!r} cannot be read: {error}") from error
+
+
+def _skill_at(place: Path) -> Skill:
+    root = Root(place)
+    fields, text = _parted(_text_in(root, FILE))
+    description = " ".join(fields.get("description", "").split())
+    if not description:
+        raise ToolError("it has no description, which says when it is of use.")
+    if len(description) > _MOST_DESCRIPTION_CHARS:
+        raise ToolError(f"its description has {len(description):,} characters, of at most {_MOST_DESCRIPTION_CHARS:,}.")
+    return Skill(" ".join(fields.get("name", "").split()) or place.resolve().name, description, text, root)
+
+
+def _text_in(root: Root, path: str) -> str:
+    """A file below the root as text. Raises ToolError for what is none, is too long, or lies elsewhere."""
+    try:
+        found = root.read(path, _MOST_BYTES)
+    except Blocked:
+        raise ToolError(f"{path!r} is not in the skill's folder; name a file as load_skill lists it.") from None
+    if found.size > _MOST_BYTES:
+        raise ToolError(f"{path!r} has {found.size:,} bytes; no more than {_MOST_BYTES:,} are read.")
+    try:
+        return found.content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ToolError(f"{path!r} is no text in UTF-8.") from None
+
+
+def _parted(text: str) -> tuple[dict[str, str], str]:
+    """The fields between the first two lines `---`, and the text below. Raises ToolError where they are not there."""
+    first, *lines = text.splitlines() or [""]
+    ends = next((number for number, line in enumerate(lines) if line.rstrip() in ("---", "...")), None)
+    if first.rstrip() != "---" or ends is None:
+        raise ToolError(f"{FILE} begins with a line ---, its name and description, and another line ---.")
+    return dict(_fields_in(lines[:ends])), "\n".join(lines[ends + 1 :]).strip()
+
+
+def _fields_in(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The fields of a YAML mapping as texts; what is indented belongs to the field above it."""
+    name, first, rest = "", "", list[str]()
+    for number, line in enumerate(lines, start=2):
+        field = _FIELD.fullmatch(line.rstrip())
+        if field is not None:
+            if name:
+                yield name, _value(first, rest)
+            name, first, rest = field[1], field[2] or "", []
+        elif not line.strip() or line.startswith((" ", "\t", "- ", "#")):
+            rest.append(line)
+        else:
+            raise ToolError(f"line {number} of {FILE} is no `name: value`: {line[:80]!r}")
+    if name:
+        yield name, _value(first, rest)
+
+
+def _value(first: str, rest: Sequence[str]) -> str:
+    """A YAML scalar as text: a block, quoted, or plain over one line or several."""
+    block = _BLOCK.fullmatch(first)
+    if block is not None:
+        text = dedent("\n".join(rest)).strip()
+        return text if block[1] == "|" else re.sub(r"(?<!\n)\n(?!\n)", " ", text)
+    lines = [first, *(line for line in rest if not line.lstrip().startswith("#"))]
+    text = " ".join(" ".join(lines).split())
+    if text.startswith("'"):
+        return text[1 : text.rindex("'")].replace("''", "'") if text.rindex("'") else text
+    if not text.startswith('"'):
+        return _COMMENT.sub("", text).strip()
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        raise ToolError(f"a text in quotes does not end, or holds what none may: {text[:80]}") from None
+    return str(value)
