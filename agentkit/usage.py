@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
@@ -159,7 +159,7 @@ class Price:
         for name in ("input", "output", "cached", "written"):
             rate = getattr(self, name)
             optional = name in {"cached", "written"}
-            if not (optional and rate is None) and not _is_number(rate):
+            if not (optional and rate is None) and not is_number(rate):
                 raise ConfigError(f"Price({name}=) takes US dollars per million tokens, 0 or more. Got {rate!r:.200}.")
 
     @property
@@ -288,7 +288,7 @@ class Limits:
 
 
 def _check_limit(name: str, value: object, *, whole: bool) -> None:
-    if not _is_number(value) or value == 0 or (whole and not isinstance(value, int)):
+    if not (is_whole(value, 1) if whole else is_number(value) and value):
         wanted = "a whole number of at least 1" if whole else "a number above 0"
         raise ConfigError(f"Limits({name}=) takes {wanted}, or None for no limit. Got {value!r:.200}.")
 
@@ -298,6 +298,11 @@ def _check_unknown_price(value: object) -> None:
         raise ConfigError(f"Limits(unknown_price=) takes 'refuse', 'free' or a Price. Got {value!r:.200}.")
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a finite number of 0 or more; True and False are none."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def is_whole(value: object, least: int) -> TypeGuard[int]:
+    """Whether a value is a whole number of at least so much; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -23,7 +23,7 @@ from agentkit.messages import Content, Image, Message, SystemMessage, ToolMessag
 from agentkit.safety.policy import Policy
 from agentkit.tooling.functions.context import NO_RUN
 from agentkit.tooling.toolset import Toolset
-from agentkit.usage import Limits
+from agentkit.usage import Limits, is_whole
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
@@ -40,7 +40,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "a text; lines are joined with '\\n'.join(...), and what changes is written by a function that is not async "
         "and has no parameters, or one: the RunContext",
     ),
-    "max_iterations": (lambda value: type(value) is int and value > 0, "a whole number of at least 1"),
+    "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
     "dry_run": (lambda value: isinstance(value, bool), "True or False"),
     "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),

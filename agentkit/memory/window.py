@@ -12,6 +12,7 @@ from agentkit.errors import ConfigError
 from agentkit.memory.tokens import Estimates
 from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, reading_call
 from agentkit.slotted import dataclass
+from agentkit.usage import is_whole
 
 _NOTES_TOKENS = 80
 """What the two notes about left out messages take at most."""
@@ -252,5 +253,5 @@ def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolM
 
 
 def _check(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if not is_whole(value, least):
         raise ConfigError(f"Window({name}=) takes a whole number of at least {least}. Got {value!r:.200}.")

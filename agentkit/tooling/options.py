@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
+from agentkit.usage import is_number, is_whole
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OTHERS = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -36,14 +36,14 @@ def checked_limit(seconds: object) -> float | None:
     """A tool's time limit as it is. Raises ConfigError for one that limits nothing."""
     if seconds is None:
         return None
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and math.isfinite(seconds) and seconds > 0:
+    if is_number(seconds) and seconds:
         return seconds
     raise ConfigError(f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {seconds!r}.")
 
 
 def checked_max_chars(count: object) -> int:
     """The number as it is. Raises ConfigError for one that leaves no room for a sentence."""
-    if isinstance(count, int) and not isinstance(count, bool) and count >= _FEWEST_CHARS:
+    if is_whole(count, _FEWEST_CHARS):
         return count
     raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
 

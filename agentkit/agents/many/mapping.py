@@ -39,7 +39,7 @@ from agentkit.events import Event, RunEnded
 from agentkit.messages import Image
 from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Origin
-from agentkit.usage import Limits
+from agentkit.usage import Limits, is_whole
 
 MOST_LOSSES = 2
 """How often a prompt is handed to an executor that loses it, as its workers die at it."""
@@ -282,7 +282,7 @@ def _budget(limits: Limits | None) -> Budget:
 def _check(prompts: object, concurrency: object, limits: object, executor: object) -> None:
     if isinstance(prompts, str | bytes | Image) or not isinstance(prompts, Iterable):
         raise ConfigError(f"map() takes a list of prompts, or what gives one after the other. Got {prompts!r:.200}.")
-    if type(concurrency) is not int or concurrency < 1:
+    if not is_whole(concurrency, 1):
         raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")
     if not isinstance(limits, Limits | None):
         raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
