@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from agentkit.levels import SafetyLevel as SafetyLevel
     from agentkit.llm.client import LLM as LLM
     from agentkit.memory.session import Session as Session
-    from agentkit.messages import Image as Image
     from agentkit.messages import Response as Response
     from agentkit.messages import ToolResult as ToolResult
+    from agentkit.parts import Image as Image
     from agentkit.safety.approval import Approval as Approval
     from agentkit.safety.approval import ApprovalRequest as ApprovalRequest
     from agentkit.safety.policy import Policy as Policy
@@ -60,7 +60,7 @@ _HOMES = {
     "ApprovalRequest": "safety.approval",
     "ConfigError": "errors",
     "Decision": "decisions",
-    "Image": "messages",
+    "Image": "parts",
     "LLM": "llm.client",
     "LimitExceeded": "errors",
     "Limits": "usage",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
-from os import PathLike
 from typing import Any, Literal
 
 from agentkit.decisions import Decision, Label
+from agentkit.parts import File, Image
 from agentkit.slotted import dataclass
 from agentkit.usage import NO_USAGE, Tariff, Usage
 
@@ -31,99 +30,12 @@ Status = Literal[
 READ_MORE = "read_more"
 """The tool that reads what was left out of a result, as the notes in cut results name it."""
 
-_IMAGE_TYPES = (
-    ("image/png", rb"\x89PNG\r\n\x1a\n"),
-    ("image/jpeg", rb"\xff\xd8\xff"),
-    ("image/gif", rb"GIF8[79]a"),
-    ("image/webp", rb"RIFF....WEBP"),
-)
-"""The media types that models read, each with what its files begin with."""
-
-MOST_IMAGE_BYTES = 3_750_000
-"""How long a picture in a tool's result may be: 5 MB in base64, which is all that some providers take."""
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-"""How a URL begins; one letter and a colon begin a path on Windows."""
+Content = str | tuple[str | Image | File, ...]
+"""What a user says: text, or texts, images and files in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A picture in a prompt or a tool's result: an `https:` or `data:` URL, as `Image.read` makes one of a file.
-
-    Raises ValueError for what is no URL.
-    """
-
-    url: str = field(repr=False)
-    detail: Literal["auto", "low", "high"] | None = None
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.url, str) and _SCHEME.match(self.url)):
-            raise ValueError(f"An image is an https: or data: URL; for a file, Image.read(path). Got {self.url!r:.99}.")
-
-    def __str__(self) -> str:
-        """What stands for the picture in a text: `[image/png, 12 kB]`, or its address."""
-        if not self.url.startswith("data:"):
-            return f"[{self.url}]"
-        head, _, encoded = self.url[5:].partition(",")
-        return f"[{head.partition(';')[0][:99] or 'data'}, {_size(len(encoded) * 3 // 4)}]"
-
-    @classmethod
-    def read(cls, source: str | PathLike[str] | bytes, detail: Literal["auto", "low", "high"] | None = None) -> Image:
-        """The image in a file, or in bytes, as a `data:` URL, its type told by its content.
-
-        Raises OSError, or ValueError for what is no PNG, JPEG, GIF or WebP.
-        """
-        import base64
-        from pathlib import Path
-
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        media_type = _media_type(data)
-        if media_type is None:
-            name = "What was given" if isinstance(source, bytes) else repr(str(source))
-            raise ValueError(f"{name} is not an image that models read; use a PNG, JPEG, GIF or WebP file")
-        return cls(f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}", detail)
-
-    def checked(self) -> Image:
-        """The picture as a provider takes it from a tool, its type told by its content.
-
-        Raises ValueError, which says what is wrong: a provider would refuse the whole conversation for it.
-        """
-        import binascii
-
-        if self.url[:8].lower().startswith(("https://", "http://")):
-            return self
-        head, _, encoded = self.url.partition(",")
-        if not (head.startswith("data:") and head.endswith(";base64")):
-            raise ValueError("it has neither an https: address nor a data: URL in base64")
-        if len(encoded) * 3 // 4 > MOST_IMAGE_BYTES + 2:
-            raise ValueError(f"it has more than {MOST_IMAGE_BYTES / 1e6:g} MB; return a smaller one")
-        try:
-            media_type = _media_type(binascii.a2b_base64(encoded, strict_mode=True))
-        except ValueError:
-            raise ValueError("its data are not base64") from None
-        if media_type is None:
-            raise ValueError("models read PNG, JPEG, GIF and WebP")
-        right = f"data:{media_type};base64"
-        return self if head == right else replace(self, url=f"{right},{encoded}")
-
-
-def _media_type(data: bytes) -> str | None:
-    return next((name for name, start in _IMAGE_TYPES if re.match(start, data, re.DOTALL)), None)
-
-
-def _size(count: int) -> str:
-    """A number of bytes as a person reads it."""
-    if count < 1_000:
-        return f"{count} bytes"
-    return f"{count / 1e3:,.0f} kB" if count < 1_000_000 else f"{count / 1e6:,.1f} MB"
-
-
-Content = str | tuple[str | Image, ...]
-"""What a user says: text, or texts and images in order."""
-
-
-def parts_of(content: Content) -> tuple[str | Image, ...]:
-    """The texts and images of a content, in order."""
+def parts_of(content: Content) -> tuple[str | Image | File, ...]:
+    """The texts, images and files of a content, in order."""
     return (content,) if isinstance(content, str) else content
 
 
@@ -145,10 +57,10 @@ class ToolCall:
 class ToolResult:
     """What came of a tool call.
 
-    `value` is the function's own value (None when it failed), `content` the bounded text a model is told and `images`
-    the pictures that it is shown, `error` one sentence or None, `decision` the judgment it passed, `seconds` the time
-    it took, `labels` what it may hold, `whole` the whole text when `content` is only its head and tail, `usage` what
-    the call spent on models, `lead` the name of the agent that the conversation is passed to.
+    `value` is the function's own value (None when it failed), `content` the bounded text a model is told, `images` and
+    `files` what it is shown besides, `error` one sentence or None, `decision` the judgment it passed, `seconds` the
+    time it took, `labels` what it may hold, `whole` the whole text when `content` is only its head and tail, `usage`
+    what the call spent on models, `lead` the name of the agent that the conversation is passed to.
     """
 
     tool: str
@@ -163,6 +75,12 @@ class ToolResult:
     usage: Usage = field(default=NO_USAGE, repr=False)
     lead: str = field(default="", repr=False)
     images: tuple[Image, ...] = field(default=(), repr=False)
+    files: tuple[File, ...] = field(default=(), repr=False)
+
+    @property
+    def beside(self) -> tuple[Image | File, ...]:
+        """The pictures and files that stand beside the text."""
+        return (*self.images, *self.files)
 
     @property
     def ok(self) -> bool:
@@ -223,18 +141,24 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """What a model is told, and shown in `images`, of its tool call `call_id`. `labels` say what they may hold."""
+    """What a model is told of its tool call `call_id`, and shown beside. `labels` say what all of it may hold."""
 
     call_id: str
     name: str
     content: str
     labels: frozenset[Label] = frozenset()
     images: tuple[Image, ...] = field(default=(), repr=False)
+    files: tuple[File, ...] = field(default=(), repr=False)
+
+    @property
+    def beside(self) -> tuple[Image | File, ...]:
+        """The pictures and files that stand beside the text."""
+        return (*self.images, *self.files) if self.images or self.files else ()
 
     @property
     def shown(self) -> Content:
-        """The text, with any pictures behind it."""
-        return (self.content, *self.images) if self.images else self.content
+        """The text, with any pictures and files behind it."""
+        return (self.content, *self.beside) if self.images or self.files else self.content
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

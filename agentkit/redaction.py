@@ -24,8 +24,11 @@ _SHORTEST_WRITTEN_CHARS = 8
 _MOST_NODES = 100_000
 _MOST_LEVELS = 60
 _URL = "url"
-_IMAGE_FIELDS = frozenset({_URL, "detail"})
-_PICTURE = re.compile(r"data:image/[a-z0-9.+-]{1,40};base64,[A-Za-z0-9+/=]*+")
+_PART_FIELDS = frozenset({_URL, "detail", "name", "part"})
+_NO_TEXT = re.compile(
+    r"data:(?:(?:image|audio)/[a-z0-9.+-]{1,40}|application/(?:pdf|msword|vnd\.[a-z0-9.-]{1,80}));base64,[A-Za-z0-9+/=]*+"
+)
+"""The data of what is no text: base64 in which only chance has what looks like a key."""
 
 
 def _mixed(characters: str) -> str:
@@ -178,7 +181,7 @@ def redact_data(value: Any, clean: Callable[[str], str]) -> Any:
         return clean(value) if can_hide(value) else value
     if isinstance(value, dict):
         return {
-            redact_data(name, clean): item if is_picture(value, name) else _redacted_field(name, item, clean)
+            redact_data(name, clean): item if is_data(value, name) else _redacted_field(name, item, clean)
             for name, item in value.items()
         }
     return [redact_data(item, clean) for item in value] if isinstance(value, list) else value
@@ -189,10 +192,10 @@ def can_hide(text: str) -> bool:
     return len(text) >= _SHORTEST_WRITTEN_CHARS
 
 
-def is_picture(part: dict[Any, Any], name: Any) -> bool:
-    """Whether this field of an object is the picture in an Image, which is nothing but base64."""
-    url = part[name] if name == _URL and part.keys() <= _IMAGE_FIELDS else None
-    return isinstance(url, str) and _PICTURE.fullmatch(url) is not None
+def is_data(part: dict[Any, Any], name: Any) -> bool:
+    """Whether this field of an object is the data of a picture, a PDF or a recording, nothing but base64."""
+    url = part[name] if name == _URL and part.keys() <= _PART_FIELDS else None
+    return isinstance(url, str) and _NO_TEXT.fullmatch(url) is not None
 
 
 def _redacted_field(name: Any, item: Any, clean: Callable[[str], str]) -> Any:

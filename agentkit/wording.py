@@ -19,7 +19,8 @@ from agentkit.events import (
     RunResumed,
     Summarised,
 )
-from agentkit.messages import Content, Image, ToolCall, ToolResult, parts_of
+from agentkit.messages import Content, ToolCall, ToolResult, parts_of
+from agentkit.parts import word_of
 from agentkit.redaction import redact_data, written_redactor
 from agentkit.usage import Usage
 
@@ -73,8 +74,8 @@ def answer_in(result: ToolResult) -> str:
 
 
 def content_text(content: Content) -> str:
-    """What a person has said, in words: `[image]` stands for each picture."""
-    return " ".join("[image]" if isinstance(part, Image) else part for part in parts_of(content))
+    """What a person has said, in words: `[image]` stands for each picture, `[file report.pdf]` for a file."""
+    return " ".join(map(word_of, parts_of(content)))
 
 
 def count_text(count: int, noun: str) -> str:

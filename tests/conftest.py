@@ -25,6 +25,36 @@ def own_state(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path_factory.mktemp("state")))
 
 
+@pytest.fixture
+def pdf():
+    """Makes a PDF of pages with one line of text each."""
+    return _pdf
+
+
+def _pdf(*pages):
+    """A PDF, written by hand."""
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", ""]
+    kids = []
+    for text in pages:
+        stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {len(objects)} 0 R"
+            " /Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>"
+        )
+        kids.append(f"{len(objects)} 0 R")
+    objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(pages)} >>"
+    objects.append("<< /Title (The handbook) >>")
+    body, places = b"%PDF-1.4\n", []
+    for number, text in enumerate(objects, 1):
+        places.append(len(body))
+        body += f"{number} 0 obj\n{text}\nendobj\n".encode()
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    end = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer\n"
+    end += f"<< /Size {len(objects) + 1} /Root 1 0 R /Info {len(objects)} 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
+    return body + end.encode()
+
+
 @pytest.fixture(scope="session")
 def postgres_server():
     """The URL of a PostgreSQL server of our own that has pgvector, on a socket in a folder of its own."""

@@ -1,6 +1,5 @@
 """What do agents and models say to each other?"""
 
-import base64
 import copy
 import pickle
 
@@ -26,13 +25,6 @@ from agentkit.messages import (
 )
 from agentkit.usage import Tariff, Usage
 
-IMAGES = {
-    "image/png": b"\x89PNG\r\n\x1a\n" + b"\0" * 8,
-    "image/jpeg": b"\xff\xd8\xff\xe0" + b"\0" * 8,
-    "image/gif": b"GIF89a" + b"\0" * 8,
-    "image/webp": b"RIFF\n\0\0\nWEBPVP8 ",
-}
-
 
 def message_with(*ids):
     """A message with a tool call for each id."""
@@ -42,69 +34,6 @@ def message_with(*ids):
 def ids_of(message):
     """The ids of a message's tool calls."""
     return [call.id for call in message.tool_calls]
-
-
-@pytest.mark.parametrize("media_type", IMAGES)
-@pytest.mark.parametrize("name", ["picture.png", "picture", "picture.txt", "ünï.jpeg"])
-def test_image_file_is_told_by_its_content(tmp_path, media_type, name):
-    """An image file becomes a data URL whose type follows from its content, whatever it is called."""
-    path = tmp_path / name
-    path.write_bytes(IMAGES[media_type])
-    image = Image.read(path, "low")
-    assert image == Image.read(str(path), "low")
-    head, _, data = image.url.partition(";base64,")
-    assert (head, image.detail) == (f"data:{media_type}", "low")
-    assert base64.b64decode(data) == IMAGES[media_type]
-
-
-@pytest.mark.parametrize("content", [b"", b"\x89PNG", b"<svg/>", b"BM\0\0", b"RIFF\n\0\0\nWAVE", b"%PDF-1.7", b"GIF"])
-def test_what_models_do_not_read_is_refused(tmp_path, content):
-    """A file that is no PNG, JPEG, GIF or WebP raises ValueError, even if its name says otherwise."""
-    path = tmp_path / "picture.png"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="PNG, JPEG, GIF or WebP"):
-        Image.read(path)
-
-
-def test_missing_image_is_an_os_error(tmp_path):
-    """An image file that is not there raises the error of the file system."""
-    with pytest.raises(FileNotFoundError):
-        Image.read(tmp_path / "picture.png")
-
-
-@pytest.mark.parametrize("url", ["cat.png", "", "/pictures/cat.png", "C:\\cat.png", 5, None])
-def test_image_takes_a_url(url):
-    """What is no URL is refused at once, and the error says how to give a file."""
-    with pytest.raises(ValueError, match=r"for a file, Image\.read"):
-        Image(url)
-
-
-def test_image_keeps_its_data_out_of_logs():
-    """The representation of an image does not hold its data."""
-    assert "AAAA" not in repr(Image("data:image/png;base64,AAAA"))
-
-
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("data:image/png;base64,AAAA", "[image/png, 3 bytes]"),
-        (f"data:image/png;base64,{'A' * 16_000}", "[image/png, 12 kB]"),
-        (f"data:image/webp;base64,{'A' * 1_600_000}", "[image/webp, 1.2 MB]"),
-        ("data:,x", "[data, 0 bytes]"),
-        ("https://example.com/cat.png", "[https://example.com/cat.png]"),
-    ],
-)
-def test_image_in_words(url, words):
-    """The text of an image says of which kind and how long it is, or where."""
-    assert str(Image(url)) == words
-
-
-def test_image_of_bytes(tmp_path):
-    """An image is read from bytes as from a file, and bytes that are none are refused."""
-    (tmp_path / "a.gif").write_bytes(b"GIF89a...")
-    assert Image.read(b"GIF89a...") == Image.read(tmp_path / "a.gif")
-    with pytest.raises(ValueError, match="What was given is not an image"):
-        Image.read(b"%PDF-1.7")
 
 
 def test_distinct_ids_are_kept():

@@ -19,7 +19,8 @@ from agentkit.llm.detect import PROVIDERS
 from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
-from agentkit.messages import Content, Image, Message, SystemMessage, ToolMessage, calls_in, without_extra
+from agentkit.messages import Content, Message, SystemMessage, ToolMessage, calls_in, without_extra
+from agentkit.parts import File, Image, worded
 from agentkit.safety.policy import Policy
 from agentkit.tooling.functions.context import NO_RUN
 from agentkit.tooling.toolset import Toolset
@@ -27,7 +28,9 @@ from agentkit.usage import Limits, is_whole
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
-Prompt = str | Image | Sequence[str | Image]
+Prompt = str | Image | File | Path | Sequence[str | Image | File | Path]
+"""What a person says: a text, or texts, images and files in order; the path of a file stands for what is in it."""
+
 _Value = TypeVar("_Value")
 
 _SEVERAL = (tuple, list, Iterable)
@@ -70,6 +73,7 @@ def _can_write(function: object) -> bool:
 
 DEFAULT_INSTRUCTION = "You are a helpful assistant."
 
+_PARTS = (str, Image, File, Path)
 _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerRules()
 """What holds where nothing is said: one for all agents, as they never change."""
 
@@ -195,15 +199,27 @@ def checked_leads(argument: str, agents: Iterable[Lead]) -> list[Lead]:
 
 
 def content_from(prompt: Prompt) -> Content:
-    """A prompt as a message's content. Raises ConfigError for anything that is neither text nor image."""
+    """A prompt as a message's content. Raises ConfigError for what is none, and for a file that cannot be read."""
     if isinstance(prompt, str):
         return prompt
-    parts = (prompt,) if isinstance(prompt, Image) else prompt
-    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, str | Image) for part in parts):
+    parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
+    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, _PARTS) for part in parts):
         is_said = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
         hint = " A conversation is set with agent.history = [...], and its last text is the prompt." if is_said else ""
-        raise ConfigError(f"A prompt is a text, an Image, or a list of these.{hint} Got {prompt!r:.200}.")
-    return tuple(parts)
+        raise ConfigError(
+            f"A prompt is a text, an Image, a File, the Path of one, or a list of these.{hint} Got {prompt!r:.200}."
+        )
+    return tuple([_part(part) for part in parts])
+
+
+def _part(part: str | Image | File | Path) -> str | Image | File:
+    """A part of a prompt; of a file that is a text, its words. Raises ConfigError."""
+    try:
+        return worded(part)
+    except OSError as error:
+        raise ConfigError(f"The file {str(part)!r} of the prompt cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
 
 
 def _is_message(part: object) -> bool:

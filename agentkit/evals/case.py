@@ -11,7 +11,8 @@ from typing import Any
 
 from agentkit.agents.settings import Prompt, content_from
 from agentkit.errors import ConfigError
-from agentkit.messages import Content, Image, ToolCall
+from agentkit.messages import Content, ToolCall
+from agentkit.parts import File, Image, word_of
 from agentkit.slotted import dataclass
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
@@ -61,7 +62,7 @@ class Case:
     """A prompt for an agent, and what should come of it.
 
     Args:
-        prompt: Text, an Image, or a list of these.
+        prompt: Text, an Image, a File, the Path of one, or a list of these.
         expected: The answer that the scorers compare with: text, number, or what JSON can say; None for none.
         tool_calls: The calls that the agent should make, in order: names, pairs of name and arguments, or ToolCalls.
             An empty list says that it should make none, None that nothing is expected.
@@ -95,13 +96,13 @@ class Case:
 
     @property
     def content(self) -> Content:
-        """The prompt as a message holds it: text, or a tuple of texts and images."""
+        """The prompt as a message holds it: text, or a tuple of texts, images and files."""
         return content_from(self.prompt)
 
     @property
     def text(self) -> str:
-        """The prompt as text, with `[image]` in the place of each picture."""
-        return self.content if isinstance(self.content, str) else " ".join(map(_word, self.content))
+        """The prompt as text, with `[image]` or `[file report.pdf]` in the place of what is none."""
+        return self.content if isinstance(self.content, str) else " ".join(map(word_of, self.content))
 
     @property
     def expected_calls(self) -> tuple[ExpectedCall, ...] | None:
@@ -169,11 +170,9 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return arguments
 
 
-def _word(part: str | Image) -> str:
-    return part if isinstance(part, str) else "[image]"
-
-
-def _part(part: str | Image) -> Any:
+def _part(part: str | Image | File) -> Any:
     if isinstance(part, str):
         return part
+    if isinstance(part, File):
+        return {"file": part.url, **({"name": part.name} if part.name else {})}
     return {"image": part.url, **({"detail": part.detail} if part.detail else {})}

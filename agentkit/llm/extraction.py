@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from agentkit.errors import BadResponse, ConfigError
-from agentkit.messages import Image, Message, Request, Response, UserMessage
+from agentkit.messages import Message, Request, Response, UserMessage
+from agentkit.parts import File, Image, worded
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agentkit.tooling.output import OutputType
 
 _T = TypeVar("_T")
@@ -47,7 +50,7 @@ class Extraction:
     @overload
     def extract(
         self: Completes,
-        text: str | Sequence[str | Image],
+        text: str | Sequence[str | Image | File | Path],
         output_type: type[_T],
         *,
         instruction: str | None = None,
@@ -58,7 +61,7 @@ class Extraction:
     @overload
     def extract(
         self: Completes,
-        text: str | Sequence[str | Image],
+        text: str | Sequence[str | Image | File | Path],
         output_type: Any,
         *,
         instruction: str | None = None,
@@ -68,14 +71,14 @@ class Extraction:
 
     def extract(
         self: Completes,
-        text: str | Sequence[str | Image],
+        text: str | Sequence[str | Image | File | Path],
         output_type: Any,
         *,
         instruction: str | None = None,
         retries: int = 2,
         **settings: Any,
     ) -> Any:
-        """A value of a type, filled from a text (or texts and images): `invoice = llm.extract(text, Invoice)`.
+        """A value of a type, filled from a text (or texts, images and files): `invoice = llm.extract(text, Invoice)`.
 
         `output_type` is a pydantic model, dataclass, TypedDict, NamedTuple, enum, Literal or plain type, or a list,
         dictionary, tuple or union of them. `instruction` says what else to heed. An answer that is not of the type
@@ -89,7 +92,7 @@ class Extraction:
     @overload
     async def aextract(
         self: Completes,
-        text: str | Sequence[str | Image],
+        text: str | Sequence[str | Image | File | Path],
         output_type: type[_T],
         *,
         instruction: str | None = None,
@@ -100,7 +103,7 @@ class Extraction:
     @overload
     async def aextract(
         self: Completes,
-        text: str | Sequence[str | Image],
+        text: str | Sequence[str | Image | File | Path],
         output_type: Any,
         *,
         instruction: str | None = None,
@@ -110,7 +113,7 @@ class Extraction:
 
     async def aextract(
         self: Completes,
-        text: str | Sequence[str | Image],
+        text: str | Sequence[str | Image | File | Path],
         output_type: Any,
         *,
         instruction: str | None = None,
@@ -124,7 +127,7 @@ class Extraction:
 
 def _asking(
     llm: Completes,
-    text: str | Sequence[str | Image],
+    text: str | Sequence[str | Image | File | Path],
     output_type: Any,
     instruction: str | None,
     retries: int,
@@ -135,7 +138,7 @@ def _asking(
     if not isinstance(retries, int) or retries < 0:
         raise ConfigError(f"retries= takes a whole number, 0 or more. Got {retries!r:.200}.")
     output: OutputType[Any] = OutputType.of(output_type)
-    content = text if isinstance(text, str) else tuple(text)
+    content = text if isinstance(text, str) else tuple(map(worded, text))
     order = f"{_ORDER}\n\n{instruction}" if instruction else _ORDER
     chosen = {name: value for name, value in settings.items() if value is not None}
     request = Request([UserMessage(content)], order, output_schema=output.schema, settings=chosen)

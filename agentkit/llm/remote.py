@@ -17,6 +17,7 @@ from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.prices import tariff_of
 from agentkit.llm.quirks.adjustments import Adjustment
+from agentkit.llm.quirks.shown import advise
 from agentkit.llm.wire import Wire, wire_named
 from agentkit.llm.wire.failures import json_object
 from agentkit.llm.wire.sse import EventStream
@@ -101,13 +102,13 @@ class RemoteModel(RemoteEmbedding):
         """Answer one request, awaiting."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request)
-            body = next(attempts)
+            body = await self._afirst(attempts)
             while True:
                 try:
                     text = await self._transport.apost(self._wire.path, written(body), sent)
                     return sent.told_in(self._decode(text))
                 except Rejected as refusal:
-                    body = attempts.throw(refusal)
+                    body = await _apart(attempts.throw, refusal)
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer one request piece by piece, blocking."""
@@ -133,7 +134,7 @@ class RemoteModel(RemoteEmbedding):
         """Answer one request piece by piece, awaiting."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request, streaming=True)
-            body = next(attempts)
+            body = await self._afirst(attempts)
             while True:
                 reading, content = self._reading(sent), written(body)
                 try:
@@ -147,7 +148,7 @@ class RemoteModel(RemoteEmbedding):
                 except Rejected as refusal:
                     if reading.told:
                         raise
-                    body = attempts.throw(refusal)
+                    body = await _apart(attempts.throw, refusal)
                 else:
                     return
 
@@ -165,6 +166,7 @@ class RemoteModel(RemoteEmbedding):
             except Rejected as refusal:
                 adjustment = quirks.learnt(body, refusal, request.settings)
                 if adjustment is None:
+                    advise(refusal, body)
                     raise
                 learnt = {**learnt, **self._learnt, adjustment.name: adjustment}
                 adjusted = self._body(request, learnt, streaming=streaming)
@@ -174,6 +176,11 @@ class RemoteModel(RemoteEmbedding):
                 if adjustment.is_lasting:
                     self._learnt[adjustment.name] = adjustment
         yield body
+
+    async def _afirst(self, attempts: _Attempts) -> dict[str, Any]:
+        """The first body, made by another thread where that takes time: meanwhile the loop does what else there is."""
+        is_slow = any(adjustment.is_slow for adjustment in [*self._learnt.values()])
+        return await _apart(next, attempts) if is_slow else next(attempts)
 
     def _body(self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool) -> dict[str, Any]:
         strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
@@ -230,6 +237,13 @@ class RemoteModel(RemoteEmbedding):
         except UnicodeEncodeError:
             told = "The request has text that is no Unicode (half a character), so that it cannot be sent."
             raise Rejected(told) from None
+
+
+async def _apart(function: Callable[..., dict[str, Any]], *arguments: object) -> dict[str, Any]:
+    """What a function gives that may take long, called by another thread."""
+    import asyncio
+
+    return await asyncio.to_thread(function, *arguments)
 
 
 class _Reading:

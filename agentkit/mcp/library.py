@@ -27,7 +27,7 @@ class Library:
         return await self._link.aask(_resources, self._timeout_seconds)
 
     def read(self, uri: str) -> Answer:
-        """What a resource says: a text, or texts and Images."""
+        """What a resource says: a text, or texts, Images and Files."""
         return self._link.ask(_reading(uri), self._timeout_seconds)
 
     async def aread(self, uri: str) -> Answer:
@@ -43,7 +43,7 @@ class Library:
         return await self._link.aask(_prompts, self._timeout_seconds)
 
     def prompt(self, name: str, /, **arguments: Any) -> Answer:
-        """A prompt as the server writes it, for `agent.run`: a text, or texts and Images.
+        """A prompt as the server writes it, for `agent.run`: a text, or texts, Images and Files.
 
         Values that are no texts are told as JSON. In a run it counts as what the person said: look at it first.
         """

@@ -14,7 +14,7 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from agentkit import events, messages
+from agentkit import events, messages, parts
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import Milestone
@@ -54,6 +54,7 @@ _ROLES: Mapping[str, type] = {
 _TAGS: Mapping[type, tuple[str, str]] = {
     **{kind: ("event", name) for name, kind in _EVENTS.items()},
     **{kind: ("role", name) for name, kind in _ROLES.items()},
+    parts.File: ("part", "file"),
 }
 """What tells the classes of a family apart: a key, and its value for each class."""
 
@@ -62,7 +63,7 @@ _PARTS = (
     Usage,
     Tariff,
     Price,
-    messages.Image,
+    parts.Image,
     messages.ToolCall,
     messages.ToolResult,
     messages.Response,
@@ -286,12 +287,14 @@ def _usage_reader() -> _Read:
 
 
 def _union_reader(kinds: Sequence[Any]) -> _Read:
-    tagged = {_TAGS[kind][1]: _reader(kind) for kind in kinds if kind in _TAGS}
+    tagged = {_TAGS[kind]: _reader(kind) for kind in kinds if kind in _TAGS}
     others = [_reader(kind) for kind in kinds if kind not in _TAGS]
 
     def read(data: Any) -> Any:
-        if tagged and isinstance(data, dict) and data.get("role") in tagged:
-            return tagged[data["role"]](data)
+        if tagged and isinstance(data, dict):
+            found = next((read_one for (key, tag), read_one in tagged.items() if data.get(key) == tag), None)
+            if found is not None:
+                return found(data)
         for read_one in others:
             try:
                 return read_one(data)

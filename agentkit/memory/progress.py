@@ -254,7 +254,7 @@ def _told(step: Step) -> ToolMessage:
     if step.is_waiting:
         return ToolMessage(step.call.id, step.call.name, _WAITS)
     result = step.result or _interrupted(step)
-    return ToolMessage(step.call.id, step.call.name, result.content, result.labels, result.images)
+    return ToolMessage(step.call.id, step.call.name, result.content, result.labels, result.images, result.files)
 
 
 def _interrupted(step: Step) -> ToolResult:

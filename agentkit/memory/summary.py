@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from agentkit.memory.tokens import Estimates, tokens_in
 from agentkit.memory.window import Cut, with_text
-from agentkit.messages import AssistantMessage, Content, Image, Message, ToolMessage, UserMessage, parts_of
+from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agentkit.wording import content_text
 
 SUMMARY_INSTRUCTION = (
     "You write the record of a conversation between a person and an assistant that uses tools, so that the assistant "
@@ -61,7 +62,7 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         match message:
             case UserMessage(content):
-                yield f"Person: {_cut(_text(content), _MOST_TEXT_CHARS)}"
+                yield f"Person: {_cut(content_text(content), _MOST_TEXT_CHARS)}"
             case AssistantMessage(text, calls):
                 if text:
                     yield f"Assistant: {_cut(text, _MOST_TEXT_CHARS)}"
@@ -69,10 +70,6 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
                     yield f"Assistant uses {call.name}: {_cut(call.arguments, _MOST_RESULT_CHARS)}"
             case ToolMessage(_, name, content):
                 yield f"Result of {name}: {_cut(content, _MOST_RESULT_CHARS)}"
-
-
-def _text(content: Content) -> str:
-    return " ".join("(a picture)" if isinstance(part, Image) else part for part in parts_of(content))
 
 
 def _cut(text: str, chars: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 from agentkit.messages import (
     AssistantMessage,
     Content,
-    Image,
     Message,
     OutputSchema,
     ToolCall,
@@ -20,6 +20,7 @@ from agentkit.messages import (
     UserMessage,
     parts_of,
 )
+from agentkit.parts import File, Image
 from agentkit.slotted import dataclass
 
 Entry = Message | ToolSpec | OutputSchema
@@ -28,6 +29,14 @@ Entry = Message | ToolSpec | OutputSchema
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 12
 _IMAGE_TOKENS = {None: 1_000, "auto": 1_000, "high": 1_000, "low": 100}
+_FILE_TOKENS = 5_000
+"""What a file is taken for that only its address is known of."""
+
+_TOKENS_PER_PAGE, _BYTES_PER_PAGE = 1_500, 50_000
+_TOKENS_PER_SECOND, _BYTES_PER_OTHER_SECOND = 25, 12_000
+_BYTES_PER_SECOND = {"wav": 64_000, "flac": 50_000, "mp3": 16_000}
+"""Of recordings as they mostly are: speech at 32 kHz, MP3 at 128 kbit/s. Providers count 10 to 32 tokens a second."""
+
 _CHARS_OF_KEPT_DATA = 5.0
 """Characters per token of what a provider wants back: encrypted reasoning, in base64."""
 
@@ -90,7 +99,7 @@ def tokens_of(entry: Entry) -> int:
             tokens = tokens_in(text) + sum(map(_call_tokens, calls)) + _kept_tokens(entry.extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
-            tokens += _content_tokens(entry.images) if entry.images else 0
+            tokens += _content_tokens(entry.beside)
         case ToolSpec(name, description, parameters, strict_parameters):
             tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(strict_parameters or parameters)
         case OutputSchema(name, schema):
@@ -105,8 +114,26 @@ def _schema_tokens(schema: Mapping[str, Any]) -> float:
 
 
 def _content_tokens(content: Content) -> float:
-    parts = parts_of(content)
-    return sum(_IMAGE_TOKENS[part.detail] if isinstance(part, Image) else tokens_in(part) for part in parts)
+    return sum(map(_part_tokens, parts_of(content)))
+
+
+def _part_tokens(part: str | Image | File) -> float:
+    if isinstance(part, str):
+        return tokens_in(part)
+    return _IMAGE_TOKENS[part.detail] if isinstance(part, Image) else _file_tokens(part)
+
+
+def _file_tokens(file: File) -> float:
+    """What the pages of a PDF cost, or the seconds of a recording, as far as its bytes tell."""
+    words, data = file.words, file.data
+    if words is not None:
+        return tokens_in(words)
+    if data is None:
+        return _FILE_TOKENS
+    if file.sound:
+        return len(data) / _BYTES_PER_SECOND.get(file.sound, _BYTES_PER_OTHER_SECOND) * _TOKENS_PER_SECOND
+    pages = len(re.findall(rb"/Type\s*/Page\b", data)) or math.ceil(len(data) / _BYTES_PER_PAGE)
+    return pages * _TOKENS_PER_PAGE
 
 
 def _call_tokens(call: ToolCall) -> float:

@@ -19,7 +19,7 @@ _NOTES_TOKENS = 80
 
 _FEWEST_RESULT_CHARS = 200
 _LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
-_NO_PICTURES = "\n[its pictures are left out here]"
+_NOT_SHOWN = "\n[its pictures and files are left out here]"
 _SLICES = 4
 """What must go is rounded up to a quarter of the room, so that the rest stays the same for many requests: a provider
 reads the beginning that it knows already for a tenth of the price."""
@@ -31,8 +31,8 @@ class Window:
 
     `tokens` is what a request and its answer may take together, by default what the model takes; `answer_tokens` of
     them, at most a quarter, are kept free for the answer. When a conversation is longer, its old tool results are
-    shortened to `result_chars` characters without pictures, all but the newest `keep_results`; then its oldest
-    exchanges are left out, or, with `summarise`, told in a summary that the model writes. Raises ConfigError.
+    shortened to `result_chars` characters without pictures and files, all but the newest `keep_results`; then its
+    oldest exchanges are left out, or, with `summarise`, told in a summary that the model writes. Raises ConfigError.
     """
 
     tokens: int | None = None
@@ -167,9 +167,9 @@ class Cut:
         return [range(begin, end) for begin, end in pairwise(begins)]
 
     def shorten(self, place: int, chars: int, *, with_handles: bool) -> None:
-        """Leave only head and tail of a tool result, and none of its pictures, when that saves something."""
+        """Leave only head and tail of a tool result, and none of its pictures and files, when that saves something."""
         message, now = self.messages[place], self._left[place]
-        if isinstance(message, ToolMessage) and now is not None and (len(message.content) > chars or message.images):
+        if isinstance(message, ToolMessage) and now is not None and (len(message.content) > chars or message.beside):
             make = partial(_shortened, message, chars, with_handles=with_handles)
             shorter = self._estimates.made(message, (chars, with_handles), make)
             gain = self._estimates.of(now) - self._estimates.of(shorter)
@@ -237,9 +237,9 @@ def _counted(count: int) -> str:
 
 
 def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:
-    """Head and tail of a result, 80 to 20, in `chars` characters, around a note of what is missing; no pictures."""
-    if message.images:
-        message = replace(message, content=f"{message.content}{_NO_PICTURES}", images=())
+    """Head and tail of a result, 80 to 20, in `chars` characters, around a note of what is missing."""
+    if message.beside:
+        message = replace(message, content=f"{message.content}{_NOT_SHOWN}", images=(), files=())
     content = message.content
     if len(content) <= chars:
         return message

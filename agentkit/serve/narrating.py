@@ -33,6 +33,7 @@ from agentkit.memory.archive import milestone_words
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Content, Message, UserMessage
+from agentkit.parts import word_of
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.safety.flow import FLOW
@@ -163,10 +164,8 @@ def editable(value: object) -> str:
 
 
 def text_of(content: Content) -> str:
-    """What a person has said, with a word for each picture."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part if isinstance(part, str) else "[an image]" for part in content)
+    """What a person has said, with a word for each picture and file."""
+    return content if isinstance(content, str) else "\n".join(map(word_of, content))
 
 
 def bounded(text: str) -> str:

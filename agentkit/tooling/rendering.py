@@ -18,39 +18,40 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesVi
 from itertools import islice
 from typing import Any
 
-from agentkit.messages import READ_MORE, Image, reading_call
+from agentkit.messages import READ_MORE, reading_call
+from agentkit.parts import File, Image, worded
 from agentkit.redaction import redactor
 
 _DEEPEST, _RECORD_KEYS = 60, 32
 _MOST_SORTED, _MOST_BITS = 10_000, 14_000
 _NOTE_CHARS, _MARK_CHARS, _NODE_CHARS = 60, 30, 20
 _SPARE_CHARS = _LONG_CHARS = 50_000
-_MOST_IMAGES, _MOST_LOOKED_AT = 20, 100
+_MOST_SHOWN, _MOST_LOOKED_AT = {"image": 20, "file": 5}, 100
 _CUT = "…"
 _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
 
 def rendered(
     value: Any, max_chars: int, most_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
-) -> tuple[str, bool, tuple[Image, ...]]:
-    """The value as text without secrets of at most `max_chars` characters, whether it was cut, and its pictures.
+) -> tuple[str, bool, tuple[Image | File, ...]]:
+    """The value as text without secrets of at most `max_chars` characters, whether it was cut, and what it shows.
 
     Text stays as it is; everything else becomes JSON. Where something is left out, the text says how much. JSON
     stays JSON: a dictionary gets the key `truncated`, anything else becomes `{"truncated": true, "value": …}`.
-    NaN and infinities are written as text, bytes as UTF-8 text or base64; where a picture stands, the text says
-    `[image 1: image/png, 12 kB]`, or why it is not shown. The work is bounded by `max_chars` too, and by
-    `most_values`: of so many values within the value, and no more, something is told. `clean` is a `redactor` that is
-    at hand.
+    NaN and infinities are written as text, bytes as UTF-8 text or base64; where a picture or a PDF stands, it says
+    `[image 1: image/png, 12 kB]`, or why that is not shown. The work is bounded by `max_chars` too, and by
+    `most_values`: of so many values within the value something is told. `clean` is a `redactor` that is at hand.
     """
     clean = clean or redactor()
+    value = worded(value) if isinstance(value, File) else value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _bounded(str(value), max_chars, clean)
         return printable(text), was_cut, ()
     whole = _Renderer(clean, most_values, fair=False)
     tree = whole.tree(value, max_chars)
-    text = printable(tree if isinstance(value, Image) else _json(tree))
+    text = printable(tree if isinstance(value, Image | File) else _json(tree))
     if not whole.was_cut and len(text) <= max_chars:
-        return text, False, tuple(whole.images)
+        return text, False, tuple(whole.shown)
     room = max_chars - _MARK_CHARS
     while True:
         fair = _Renderer(clean, most_values, fair=True)
@@ -58,7 +59,7 @@ def rendered(
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = printable(_json(marked))
         if len(text) <= max_chars:
-            return text, True, tuple(fair.images)
+            return text, True, tuple(fair.shown)
         room = room * max_chars // (len(text) + _MARK_CHARS)
 
 
@@ -152,7 +153,7 @@ class _Renderer:
 
     def __init__(self, clean: Callable[[str], str], most_values: int, *, fair: bool) -> None:
         self.was_cut = False
-        self.images: list[Image] = []
+        self.shown: list[Image | File] = []
         self._clean = clean
         self._values_left = most_values
         self._fair = fair
@@ -184,31 +185,30 @@ class _Renderer:
         if room <= 2 or len(self._open) >= _DEEPEST:
             self.was_cut = True
             return _CUT, 3
-        if isinstance(value, Image):
-            return self._image(value, room)
+        if isinstance(value, Image | File):
+            return self._shown(value, room)
         self._open.add(id(value))
         try:
             return self._dict(simple, room) if isinstance(simple, Mapping) else self._list(simple, room)
         finally:
             self._open.remove(id(value))
 
-    def _image(self, image: Image, room: int) -> tuple[str, int]:
-        """What stands for a picture, which is shown beside the text unless there is no room for these words."""
-        told, number = str(image)[1:-1], len(self.images) + 1
-        words = f"[image {number}: {told}]"
+    def _shown(self, part: Image | File, room: int) -> tuple[str, int]:
+        """What stands for a picture or file, which is shown beside the text unless there is no room for these words."""
+        kind, told = type(part).__name__.lower(), str(part)[1:-1]
+        number = 1 + sum(type(each) is type(part) for each in self.shown)
+        words = f"[{kind} {number}: {told}]"
         if len(words) > room:
             self.was_cut = True
             return _CUT, 3
-        if not image.url.startswith("data:") and self._clean(image.url) != image.url:
-            return self._text(f"[{told}: not shown, a secret is in its address]", room)
+        is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
+        too_many = f"it is one of more than {_MOST_SHOWN[kind]}" if number > _MOST_SHOWN[kind] else ""
+        fault = "a secret is in its address" if is_secret else too_many
         try:
-            checked = image.checked()
+            self.shown += [] if fault else [part.checked()]
         except ValueError as error:
-            return self._text(f"[{told}: not shown, {error}]", room)
-        if number > _MOST_IMAGES:
-            return self._text(f"[{told}: not shown, it is one of more than {_MOST_IMAGES}]", room)
-        self.images.append(checked)
-        return self._text(words, room)
+            fault = str(error)
+        return self._text(f"[{told}: not shown, {fault}]" if fault else words, room)
 
     def _text(self, text: str, room: int) -> tuple[str, int]:
         text, was_cut = _bounded(text, room, self._clean)
@@ -339,8 +339,8 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _dumped(model: Any) -> Any:
-    """A pydantic model as data: as it writes itself to JSON, or, when it cannot, as Python values. Pictures stay."""
-    kept = {name: value for name, value in getattr(model, "__dict__", {}).items() if _has_image(value)}
+    """A pydantic model as data: as it writes itself to JSON, or else as Python values. What it shows stays."""
+    kept = {name: value for name, value in getattr(model, "__dict__", {}).items() if _is_shown(value)}
     if "root" in kept:  # which no other model can have
         return kept["root"]
     left_out = {"exclude": set(kept)} if kept else {}
@@ -351,14 +351,14 @@ def _dumped(model: Any) -> Any:
     return {**data, **kept} if kept else data
 
 
-def _has_image(value: Any, levels: int = 8) -> bool:
-    """Whether there is a picture in the value, as far as a look into it says."""
-    if isinstance(value, str | int | float | Image | None) or not levels:
-        return isinstance(value, Image)
+def _is_shown(value: Any, levels: int = 8) -> bool:
+    """Whether there is a picture or file in the value, as far as a look into it says."""
+    if isinstance(value, str | int | float | Image | File | None) or not levels:
+        return isinstance(value, Image | File)
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list | tuple | set):
         inner = getattr(value, "__dict__", {}).values()
-    return any(_has_image(each, levels - 1) for each in islice(inner, _MOST_LOOKED_AT))
+    return any(_is_shown(each, levels - 1) for each in islice(inner, _MOST_LOOKED_AT))
 
 
 def _key(key: Any) -> str:
@@ -395,5 +395,5 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Sequence, lambda items: items),
     (Set, _as_list),
     (BaseException, lambda error: f"{type(error).__name__}: {text_of(error)}"),
-    (ValuesView, list),
+    *((ValuesView, list), (File, worded)),
 )

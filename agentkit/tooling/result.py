@@ -9,6 +9,7 @@ from typing import Any, get_args
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import Status, ToolResult, failure_content
+from agentkit.parts import files_in, images_in
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
 
@@ -38,22 +39,23 @@ def returned(
 ) -> ToolResult:
     """What a function returned after `seconds`, without secrets, told in at most `max_chars` characters.
 
-    Pictures are shown beside the text, whatever its length. A dictionary speaks for itself: its `status`, when that is
-    one of the status words, or its `error`. When something was left out, `whole` is the text in at most 1,000,000
-    characters, of at most 40,000 values, without secrets too.
+    Pictures and files are shown beside the text, whatever its length. A dictionary speaks for itself: its `status`,
+    when that is one of the status words, or its `error`. When something was left out, `whole` is the text in at most
+    1,000,000 characters, of at most 40,000 values, without secrets too.
     """
     clean = redactor()
     value = redact_value(value, clean)
     status, error = _standing(value)
     if type(value) is str:
-        content, was_cut, images = rendered(value, max_chars, clean=str)
+        content, was_cut, shown = rendered(value, max_chars, clean=str)
     else:
-        content, was_cut, images = rendered(value, max_chars, clean=clean)
+        content, was_cut, shown = rendered(value, max_chars, clean=clean)
         content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
     whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
     told = _without_secrets(decision, clean)
-    return ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole, images=images)
+    result = ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole)
+    return replace(result, images=images_in(shown), files=files_in(shown)) if shown else result
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:

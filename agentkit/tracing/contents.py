@@ -9,7 +9,6 @@ from typing import Any
 from agentkit.messages import (
     AssistantMessage,
     Content,
-    Image,
     Message,
     Response,
     SystemMessage,
@@ -19,6 +18,7 @@ from agentkit.messages import (
     arguments_of,
     parts_of,
 )
+from agentkit.parts import File, Image
 from agentkit.redaction import redact_data
 
 Part = dict[str, Any]
@@ -78,15 +78,15 @@ def _message(message: Message) -> Part:
 
 
 def _content(content: Content) -> list[Part]:
-    kinds = ([_image(piece)] if isinstance(piece, Image) else _text(piece) for piece in parts_of(content))
+    kinds = (_text(piece) if isinstance(piece, str) else [_shown(piece)] for piece in parts_of(content))
     return [part for parts in kinds for part in parts]
 
 
-def _image(image: Image) -> Part:
-    """A picture by its address; of one that is given as bytes, what kind it is and how long."""
-    if image.url.startswith("data:"):
-        return {"type": "text", "content": f"[{image.url[5:].partition(';')[0]}, {len(image.url):,} characters]"}
-    return {"type": "uri", "modality": "image", "uri": image.url}
+def _shown(part: Image | File) -> Part:
+    """A picture or file by its address; of one that is given as bytes, what kind it is and how long."""
+    if part.url.startswith("data:"):
+        return {"type": "text", "content": str(part)}
+    return {"type": "uri", "modality": "image" if isinstance(part, Image) else "document", "uri": part.url}
 
 
 def _text(text: str) -> list[Part]:

@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.errors import ConfigError
 from agentkit.evals import Case, ExpectedCall
-from agentkit.messages import Image
+from agentkit.parts import File, Image
 from agentkit.testing import call
 
 PICTURE = Image("https://example.org/cat.png", "low")
@@ -27,6 +27,16 @@ def test_a_prompt_with_a_picture():
     assert case.text == "What is this? [image]"
     assert case.to_data()["prompt"] == ["What is this?", {"image": "https://example.org/cat.png", "detail": "low"}]
     assert Case(Image("https://example.org/cat.png")).to_data()["prompt"] == [{"image": "https://example.org/cat.png"}]
+
+
+def test_a_prompt_with_a_file(tmp_path):
+    """A prompt may hold files and paths; as text a file is a word with its name."""
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
+    case = Case(["Sum up.", tmp_path / "a.pdf"], expected="short")
+    assert case.content == ("Sum up.", File.read(b"%PDF-", "a.pdf"))
+    assert case.text == "Sum up. [file a.pdf]"
+    assert case.to_data()["prompt"] == ["Sum up.", {"file": "data:application/pdf;base64,JVBERi0=", "name": "a.pdf"}]
+    assert Case(File("https://example.org/a.pdf")).to_data()["prompt"] == [{"file": "https://example.org/a.pdf"}]
 
 
 @pytest.mark.parametrize(

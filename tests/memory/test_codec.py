@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentkit import events, messages
+from agentkit import events, messages, parts
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import Milestone
@@ -62,14 +62,23 @@ results = st.builds(
     labels=labels,
     whole=st.none() | texts,
 )
-images = st.builds(messages.Image, texts.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))
-contents = texts | st.lists(texts | images, max_size=3).map(tuple)
+files = st.builds(parts.File, texts.map("data:".__add__), st.sampled_from(["", "a.pdf"]))
+images = st.builds(parts.Image, texts.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))
+contents = texts | st.lists(texts | images | files, max_size=3).map(tuple)
 assistants = st.builds(messages.AssistantMessage, texts, st.lists(calls, max_size=2).map(tuple), texts, objects, texts)
 said = st.one_of(
     st.builds(messages.SystemMessage, texts),
     st.builds(messages.UserMessage, contents),
     assistants,
-    st.builds(messages.ToolMessage, texts, texts, texts, labels),
+    st.builds(
+        messages.ToolMessage,
+        texts,
+        texts,
+        texts,
+        labels,
+        images=st.lists(images, max_size=1).map(tuple),
+        files=st.lists(files, max_size=1).map(tuple),
+    ),
 )
 responses = st.builds(
     messages.Response, assistants, st.sampled_from(messages.FinishReason.__args__), usages, texts, st.just({})

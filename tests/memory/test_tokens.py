@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from agentkit.memory.tokens import Calibration, Estimates, tokens_in, tokens_of
 from agentkit.messages import (
     AssistantMessage,
-    Image,
     OutputSchema,
     SystemMessage,
     ToolCall,
@@ -19,6 +18,7 @@ from agentkit.messages import (
     ToolSpec,
     UserMessage,
 )
+from agentkit.parts import File, Image
 
 ENGLISH = (
     "The quick growth of language models has changed how people write programs. A model reads what was said before, "
@@ -127,6 +127,25 @@ def test_what_was_measured_before_changes_no_estimate() -> None:
     for said in (messages[:1], messages, messages[1:], messages[:2], [], messages):
         for order, tools in (("Be brief.", specs), ("Be brief.", specs[:1]), ("", specs[:1]), ("", [])):
             assert estimates.total(said, order, tools) == Estimates().total(said, order, tools)
+
+
+# a file, and between how many tokens it is taken for
+FILES = {
+    "pages that can be counted": (File.read(b"%PDF-1.4 " + b"<< /Type /Page >> << /Type/Pages >>" * 4), 6_000, 6_100),
+    "pages that are hidden": (File.read(b"%PDF-1.7 " + bytes(200_000)), 6_000, 8_000),
+    "a minute of speech": (File.read(b"RIFF\n\0\0\nWAVE" + bytes(64_000 * 60)), 1_500, 1_600),
+    "a minute of MP3": (File.read(b"ID3\x04" + bytes(16_000 * 60)), 1_500, 1_600),
+    "a minute in another format": (File.read(b"OggS\0" + bytes(12_000 * 60)), 1_500, 1_600),
+    "an address": (File("https://example.com/a.pdf"), 5_000, 5_010),
+    "a text": (File.read(b"hello " * 1_000, "a.txt"), 1_000, 1_300),
+}
+
+
+@pytest.mark.parametrize(("file", "least", "most"), FILES.values(), ids=FILES)
+def test_files_are_estimated(file, least, most) -> None:
+    """A PDF counts by its pages, a recording by its seconds, as far as bytes tell, and a text by its words."""
+    assert least <= tokens_of(UserMessage(("", file))) <= most
+    assert least <= tokens_of(ToolMessage("a", "b", "", files=(file,))) <= most
 
 
 def test_estimates_hold_only_so_much() -> None:

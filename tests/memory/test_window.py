@@ -181,7 +181,7 @@ def test_old_pictures_of_results_go_first() -> None:
     shown = [bool(message.images) for message in fitted.messages if isinstance(message, ToolMessage)]
     assert shown == sorted(shown)
     assert 3 <= sum(shown) < 9
-    assert "its pictures are left out" in fitted.messages[2].content
+    assert "its pictures and files are left out" in fitted.messages[2].content
     assert fitted.left_out == 0
 
 

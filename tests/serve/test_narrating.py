@@ -44,7 +44,7 @@ def only(event):
     ("event", "said"),
     [
         (RunStarted("helper", "Hi"), {"kind": "begun", "agent": "helper", "prompt": "Hi"}),
-        (RunStarted("helper", ("Look:", Image("data:x"))), {"kind": "begun", "prompt": "Look:\n[an image]"}),
+        (RunStarted("helper", ("Look:", Image("data:x"))), {"kind": "begun", "prompt": "Look:\n[image]"}),
         (RunResumed("Go on."), {"kind": "resumed", "prompt": "Go on."}),
         (RequestStarted(2), {"kind": "request", "iteration": 2}),
         (TextDelta("wo"), {"kind": "text", "text": "wo"}),

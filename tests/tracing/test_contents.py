@@ -4,7 +4,6 @@ import json
 
 from agentkit.messages import (
     AssistantMessage,
-    Image,
     Response,
     SystemMessage,
     ToolCall,
@@ -12,17 +11,19 @@ from agentkit.messages import (
     ToolSpec,
     UserMessage,
 )
+from agentkit.parts import File, Image
 from agentkit.redaction import written_redactor
 from agentkit.tracing import contents
 
 PICTURE = "data:image/png;base64,AAAA"
+FILES = File("https://example.com/a.pdf"), File("data:application/pdf;base64,JVBERi0", "b.pdf")
 
 
 def test_conversation_in_the_form_of_the_conventions():
     """Every kind of message has its role, and its parts in the order they were said."""
     messages = [
         SystemMessage("Be brief."),
-        UserMessage(("Look:", Image("https://example.com/a.png"), Image(PICTURE))),
+        UserMessage(("Look:", Image("https://example.com/a.png"), Image(PICTURE), *FILES)),
         AssistantMessage("Well.", (ToolCall("c1", "look", '{"at": 1}'), ToolCall("c2", "look", "{"))),
         ToolMessage("c1", "look", "seen"),
     ]
@@ -33,7 +34,9 @@ def test_conversation_in_the_form_of_the_conventions():
             "parts": [
                 {"type": "text", "content": "Look:"},
                 {"type": "uri", "modality": "image", "uri": "https://example.com/a.png"},
-                {"type": "text", "content": "[image/png, 26 characters]"},
+                {"type": "text", "content": "[image/png, 3 bytes]"},
+                {"type": "uri", "modality": "document", "uri": "https://example.com/a.pdf"},
+                {"type": "text", "content": "[b.pdf, application/pdf, 5 bytes]"},
             ],
         },
         {

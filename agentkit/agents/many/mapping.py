@@ -36,7 +36,7 @@ from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.events import Event, RunEnded
-from agentkit.messages import Image
+from agentkit.parts import File, Image
 from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Origin
 from agentkit.usage import Limits, is_whole
@@ -280,7 +280,7 @@ def _budget(limits: Limits | None) -> Budget:
 
 
 def _check(prompts: object, concurrency: object, limits: object, executor: object) -> None:
-    if isinstance(prompts, str | bytes | Image) or not isinstance(prompts, Iterable):
+    if isinstance(prompts, str | bytes | Image | File) or not isinstance(prompts, Iterable):
         raise ConfigError(f"map() takes a list of prompts, or what gives one after the other. Got {prompts!r:.200}.")
     if not is_whole(concurrency, 1):
         raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")

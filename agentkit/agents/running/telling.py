@@ -10,7 +10,8 @@ from dataclasses import field, replace
 from agentkit.agents.running.plan import Lead
 from agentkit.decisions import Label
 from agentkit.events import ToolCallFinished
-from agentkit.messages import Image, ToolCall, ToolResult
+from agentkit.messages import ToolCall, ToolResult
+from agentkit.parts import File, Image
 from agentkit.slotted import dataclass
 from agentkit.tooling.result import with_handle
 
@@ -101,14 +102,14 @@ def _said(result: ToolResult) -> str:
     said, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
     told = result.whole if result.whole is not None else said if is_ours else result.content
-    return f"{told}{_digest(result.images)}" if result.images else told
+    return f"{told}{_digest(result.beside)}" if result.beside else told
 
 
-def _digest(images: Sequence[Image]) -> str:
-    """What tells pictures apart that are told in the same words."""
+def _digest(shown: Sequence[Image | File]) -> str:
+    """What tells pictures and files apart that are told in the same words."""
     import hashlib
 
-    return hashlib.sha256(" ".join(image.url for image in images).encode(errors="replace")).hexdigest()
+    return hashlib.sha256(" ".join(part.url for part in shown).encode(errors="replace")).hexdigest()
 
 
 def _key(call: ToolCall) -> _Key:

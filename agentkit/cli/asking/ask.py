@@ -39,9 +39,9 @@ Exit codes: 0 answered, 1 failed, 2 usage or configuration, 3 a limit,
 def ask(**options: Any) -> int:
     """Answer QUESTION.
 
-    Piped text is appended to it, or stands where - stands; @FILE is the text or image in a file. At a terminal, what
-    must be asked for is asked there. The conversation is kept, so that -c can go on with it; without a question, -c
-    goes on with a run that was left.
+    Piped text is appended to it, or stands where - stands; @FILE is the text, image, PDF or recording in a file. At
+    a terminal, what must be asked for is asked there. The conversation is kept, so that -c can go on with it;
+    without a question, -c goes on with a run that was left.
     """
     from agentkit.cli.asking.order import Order
 

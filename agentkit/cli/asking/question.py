@@ -8,33 +8,34 @@ from pathlib import Path
 
 import click
 
-from agentkit.messages import Content, Image
+from agentkit.messages import Content
+from agentkit.parts import File, Image, part_of
 
 _PIPED = "-"
-NO_TEXT = "What is piped in is not text. Pipe text, or name an image file: @photo.png"
+NO_TEXT = "What is piped in is not text. Pipe text, or name a file: @photo.png, @report.pdf"
 
 
 def question_of(words: tuple[str, ...]) -> Content:
     """The question; an empty text when there is none.
 
-    `@FILE` stands for the text, or the image, in a file; `-` for what is piped in, which else is appended. `@@` is an
-    @ that means itself. Raises UsageError for a file that cannot be read.
+    `@FILE` stands for the text, image, PDF or recording in a file; `-` for what is piped in, which else is appended.
+    `@@` is an @ that means itself. Raises UsageError for a file that cannot be read.
     """
     is_piped = sys.stdin is not None and not sys.stdin.isatty()
     if is_piped and _PIPED not in words:
         words = (*words, _PIPED)
-    parts: list[str | Image] = []
+    parts: list[str | Image | File] = []
     for is_plain, some in groupby(words, key=_is_plain):
         group = list(some)
         parts += [" ".join(map(_unescaped, group))] if is_plain else map(_read, group)
-    parts = [part for part in parts if isinstance(part, Image) or part.strip()]
+    parts = [part for part in parts if not isinstance(part, str) or part.strip()]
     if all(isinstance(part, str) for part in parts):
         return "\n\n".join(str(part) for part in parts)
     return tuple(parts)
 
 
 def text_of(question: Content) -> str:
-    """The words of a question, without its images."""
+    """The words of a question, without its images and files."""
     return question if isinstance(question, str) else " ".join(part for part in question if isinstance(part, str))
 
 
@@ -48,19 +49,20 @@ def _unescaped(word: str) -> str:
     return word[1:] if word.startswith("@@") else word
 
 
-def _read(word: str) -> str | Image:
+def _read(word: str) -> str | Image | File:
     if word == _PIPED:
         data = b"" if sys.stdin is None else sys.stdin.buffer.read()
         return decoded(data, NO_TEXT)
     path = Path(word[1:])
     try:
-        return Image.read(path)
+        part = part_of(path)
     except OSError as error:
         raise click.UsageError(
             f"The file {str(path)!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
         ) from None
-    except ValueError:
-        return decoded(path.read_bytes(), f"{str(path)!r} is neither text nor an image. Name a text, PNG or JPEG file.")
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from None
+    return decoded(path.read_bytes(), NO_TEXT) if isinstance(part, str) else part
 
 
 def decoded(data: bytes, complaint: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.cli.runs.story import CallStory, RunStory
 from agentkit.messages import Content
+from agentkit.parts import word_of
 from agentkit.usage import Usage
 from agentkit.wording import seconds_text
 
@@ -46,9 +47,9 @@ def cost(runs: Iterable[RunStory]) -> Cost | None:
 
 
 def content_text(content: Content | None) -> str:
-    """What a user said, with a word for each image."""
+    """What a user said, with a word for each image and file."""
     parts = [content] if isinstance(content, str) else content or ()
-    return "\n".join(part if isinstance(part, str) else "[an image]" for part in parts)
+    return "\n".join(map(word_of, parts))
 
 
 def arguments_of(text: str) -> dict[str, Any] | str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
-from agentkit.messages import Image
+from agentkit.parts import File, Image
 
 FIELDS = ("prompt", "expected", "tool_calls", "tags", "id", "workspace")
 _MOST_BYTES = 200_000_000
@@ -57,9 +57,11 @@ def case_from(row: Any) -> Case:
 
 
 def _part(part: Any) -> Any:
-    """A text, or the image that an object with `image`, a URL, stands for."""
+    """A text, or what an object with `image` or `file`, a URL, stands for."""
     if isinstance(part, Mapping) and isinstance(part.get("image"), str) and part.keys() <= {"image", "detail"}:
         return Image(part["image"], part.get("detail"))
+    if isinstance(part, Mapping) and isinstance(part.get("file"), str) and part.keys() <= {"file", "name"}:
+        return File(part["file"], part.get("name") or "")
     return part
 
 

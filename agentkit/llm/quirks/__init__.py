@@ -18,7 +18,7 @@ from agentkit.llm.quirks.adjustments import (
     rename,
     without_inside,
 )
-from agentkit.llm.wire.chat import PICTURES_OF
+from agentkit.llm.quirks.shown import no_files, no_named_files, no_pictures
 
 ESSENTIAL = frozenset({"model", "messages", "input", "instructions", "tools", "stream", "response_format", "text"})
 """Without these a request is no longer the one that was asked for, so they are never left out."""
@@ -31,49 +31,13 @@ _OURS = {"store", "include", "stream_options", "reasoning_effort"}
 
 _ESSENTIAL_FIELDS = {
     *("role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"),
-    *("function", "text", "image_url"),
+    *("function", "text", "image_url", "file", "filename", "file_data", "file_url", "input_audio"),
 }
 
-_PICTURES_REFUSED = (
-    r"(?i)image|vision|multi-?modal|mmproj|(?:must|should) be a (?:valid )?string|'input text'"
-    r"|invalid type|untagged enum"
-)
-"""How servers say that they take no picture, at all or where it stands: by its name, or that text must stand there."""
-
-_OF_RESULTS = (PICTURES_OF, "<RESULT: ")
-"""How the text begins that the pictures of a result follow, in Chat Completions and where tools are told as text."""
-
-_NOT_SHOWN = "[A picture, not shown: this model was given the text alone.]"
 _ENTRY_FIELD = (
     r"\b(?P<entries>messages|input)[.\[]\d+\]?\.(?:\w+[.\[\]]+)*(?P<field>\w+)"
     r"|property '(?P<property>\w+)' is unsupported"
 )
-
-
-def _with_pictures_told(body: Body) -> Body:
-    """The body with words in the place of every picture that a tool has returned."""
-    name = "messages" if "messages" in body else "input"
-    return {**body, name: [_told(entry) for entry in body[name]]}
-
-
-def _told(entry: Body) -> Body:
-    """The entry itself unless it shows the pictures of a result: in the result, or behind the text that tells of it."""
-    is_result = entry.get("type") == "function_call_output"
-    name = "output" if is_result else "content"
-    parts = entry.get(name)
-    if not isinstance(parts, list) or not (is_result or entry.get("role") == "user"):
-        return entry
-    told: list[Body] = []
-    for part in parts:
-        if "text" in part:
-            is_result = is_result if name == "output" else str(part["text"]).startswith(_OF_RESULTS)
-        told.append({"type": parts[0]["type"], "text": _NOT_SHOWN} if is_result and "text" not in part else part)
-    if told == parts:
-        return entry
-    return {**entry, name: told if any("text" not in part for part in told) else "\n".join(p["text"] for p in told)}
-
-
-PICTURES_TOLD = Adjustment("pictures in the results of tools are told in words", _with_pictures_told)
 
 
 def _answered(body: Body) -> Body:
@@ -273,18 +237,11 @@ def _no_parameter(refusal: Refusal) -> Adjustment | None:
     return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
 
 
-def _no_pictures(refusal: Refusal) -> Adjustment | None:
-    """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
-    entries = refusal.body.get("messages") or refusal.body.get("input") or ()
-    is_about = re.search(_PICTURES_REFUSED, refusal.text) is not None
-    return PICTURES_TOLD if is_about and any(_told(entry) is not entry for entry in entries) else None
-
-
 _LESSONS = (
-    *(_demanded, _no_pictures, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter),
+    *(_demanded, no_named_files, no_pictures, no_files, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter),
     _no_field_of_this_name,
 )
-_LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (_no_pictures,)}
+_LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (no_named_files, no_pictures)}
 
 
 def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

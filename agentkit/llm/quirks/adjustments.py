@@ -28,13 +28,14 @@ class Adjustment:
     """One change to the bodies that a server would refuse. `name` says what is changed, and tells changes apart.
 
     Where `keeps_strict` is false, schemas are not sent in the strict form. Where `is_lasting` is false, the change is
-    to this one request, and the next ones need none.
+    to this one request, and the next ones need none. One that `is_slow` reads files in another process.
     """
 
     name: str
     apply: Callable[[Body], Body]
     keeps_strict: bool = True
     is_lasting: bool = True
+    is_slow: bool = False
 
 
 def drop(name: str) -> Adjustment:

@@ -9,7 +9,8 @@ from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat_answers import ChatReader, decode_answer
 from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.writing import Entry, Written
-from agentkit.messages import AssistantMessage, Image, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.parts import File, Image, worded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 _LEFT_OUT = {"audio", "executed_tools", "channel"}
 """Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools."""
 
-PICTURES_OF = "[What follows are the pictures in the result of"
-"""How a message begins that shows the pictures of a tool's result."""
+BESIDE = "[What follows stands beside the result of"
+"""How a message begins that shows the pictures and files of a tool's result."""
 
 
 class ChatCompletions:
@@ -35,7 +36,7 @@ class ChatCompletions:
         before = before or Written()
         messages = before.entries(request.messages, _encode_message)
         if len(messages) > len(request.messages):
-            messages = _with_pictures_last(request.messages, messages)
+            messages = _with_shown_last(request.messages, messages)
         if request.instruction:
             messages.insert(0, Entry({"role": "system", "content": reading.well_formed(request.instruction)}))
         body: dict[str, Any] = {"model": model, "messages": messages}
@@ -71,7 +72,13 @@ def encode_message(message: Message) -> dict[str, Any]:
 def _encode_content(content: Content) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
         return reading.well_formed(content)
-    return [_encode_image(part) if isinstance(part, Image) else _encode_text(part) for part in content]
+    return [_encode_part(worded(part)) for part in content]
+
+
+def _encode_part(part: str | Image | File) -> dict[str, Any]:
+    if isinstance(part, str):
+        return _encode_text(part)
+    return _encode_image(part) if isinstance(part, Image) else _encode_file(part)
 
 
 def _encode_text(text: str) -> dict[str, Any]:
@@ -81,6 +88,13 @@ def _encode_text(text: str) -> dict[str, Any]:
 def _encode_image(image: Image) -> dict[str, Any]:
     detail = {"detail": image.detail} if image.detail else {}
     return {"type": "image_url", "image_url": {"url": image.url, **detail}}
+
+
+def _encode_file(file: File) -> dict[str, Any]:
+    """OpenAI takes no address here; others do where the data would stand."""
+    if file.sound:
+        return {"type": "input_audio", "input_audio": {"data": file.url.partition(",")[2], "format": file.sound}}
+    return {"type": "file", "file": {"filename": file.file_name, "file_data": file.url}}
 
 
 def _encode_answer(message: AssistantMessage) -> dict[str, Any]:
@@ -103,18 +117,16 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
-    """The message as it is sent: in the results of tools this protocol has text only, so pictures are a user's."""
-    if not isinstance(message, ToolMessage) or not message.images:
+    """The message as it is sent: in the results of tools this protocol has text only; what is shown is a user's."""
+    if not isinstance(message, ToolMessage) or not message.beside:
         return (encode_message(message),)
-    told = (
-        f"{PICTURES_OF} the call {message.call_id} of {message.name or 'a tool'}, in their order. No user said this.]"
-    )
-    shown = UserMessage((told, *message.images))
-    return encode_message(replace(message, images=())), encode_message(shown)
+    told = f"{BESIDE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
+    shown = UserMessage((told, *message.beside))
+    return encode_message(replace(message, images=(), files=())), encode_message(shown)
 
 
-def _with_pictures_last(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, of which the pictures of results stand behind the last result in a row: nothing may part those."""
+def _with_shown_last(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Entry]:
+    """The entries, of which what results show stands behind the last result in a row: nothing may part those."""
     ordered: list[Entry] = []
     waiting: list[Entry] = []
     rest = iter(entries)
@@ -123,7 +135,7 @@ def _with_pictures_last(messages: Sequence[Message], entries: Sequence[Entry]) -
             ordered += waiting
             waiting = []
         ordered.append(next(rest))
-        if isinstance(message, ToolMessage) and message.images:
+        if isinstance(message, ToolMessage) and message.beside:
             waiting.append(next(rest))
     return ordered + waiting
 

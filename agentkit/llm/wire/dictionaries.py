@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire.chat_answers import read_message
 from agentkit.llm.wire.reading import dictionary, text_of, word
 from agentkit.llm.wire.writing import MOST_BYTES, OVERHEAD_BYTES
-from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from agentkit.parts import File, Image, files_in, images_in, worded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agentkit.messages import Content, Message
+
+
+_FILES = frozenset(("file", "input_audio", "file_data", "file_url", "file_id"))
+_SOUNDS = {"mp3": "mpeg", "m4a": "mp4"}
+_SHOWN = _FILES | {"image_url"}
+"""What tells the parts of a content that are no text, in either protocol."""
 
 
 def typed(entry: Mapping[str, Any]) -> Message:
@@ -27,9 +35,8 @@ def typed(entry: Mapping[str, Any]) -> Message:
         case "assistant":
             return read_message(entry)
         case "tool":
-            images = _images(content) if isinstance(content, list) else ()
             call_id, name = word(entry.get("tool_call_id")), word(entry.get("name"))
-            return ToolMessage(call_id, name, text_of(content), images=images)
+            return _result(call_id, name, content)
     raise ValueError(f"A message's role is user, system, developer, assistant or tool, not {role!r}")
 
 
@@ -92,21 +99,42 @@ def _content(content: object) -> Content:
     return tuple(_part(part) for part in content)
 
 
-def _images(parts: Iterable[object]) -> tuple[Image, ...]:
-    """The pictures among the parts of a tool's result, of which others than texts and pictures were never told."""
-    shown = (part for part in parts if isinstance(part, Image) or "image_url" in dictionary(part))
-    return tuple([image for image in map(_part, shown) if isinstance(image, Image)])
+def _result(call_id: str, name: str, content: object) -> ToolMessage:
+    """What a tool has said, and shows; other parts of its result were never told."""
+    said: Iterable[object] = content if isinstance(content, list) else ()
+    shown = [_part(part) for part in said if isinstance(part, Image | File) or not _SHOWN.isdisjoint(dictionary(part))]
+    texts = [part for part in shown if isinstance(part, str)]
+    said = "\n".join([text_of(content), *texts])
+    return ToolMessage(call_id, name, said, images=images_in(shown), files=files_in(shown))
 
 
-def _part(part: object) -> str | Image:
-    """A part of a content: text, or an image as either protocol has it."""
-    if isinstance(part, str | Image):
-        return part
+def _part(part: object) -> str | Image | File:
+    """A part of a content: text, an image or a file as either protocol has it; a file that is a text as its words."""
+    if isinstance(part, str | Image | File):
+        return worded(part)
     fields = dictionary(part)
+    if not _FILES.isdisjoint(fields):
+        return worded(_file(fields))
     image = fields.get("image_url")
     url, detail = (image.get("url"), image.get("detail")) if isinstance(image, dict) else (image, fields.get("detail"))
     if isinstance(url, str):
         return Image(url, detail)
     if isinstance(fields.get("text"), str):
         return str(fields["text"])
-    raise ValueError(f"A part of a message is a text or an image_url, not {fields.get('type', part)!r}")
+    told = fields.get("type", part)
+    raise ValueError(f"A part of a message is a text, an image_url, a file or an input_audio, not {told!r:.99}")
+
+
+def _file(fields: Mapping[str, Any]) -> File:
+    """The file of a part. Raises ValueError for one that only its server knows."""
+    sound = dictionary(fields.get("input_audio"))
+    if sound:
+        kind, data = word(sound.get("format")), word(sound.get("data"))
+        return File(f"data:audio/{_SOUNDS.get(kind, kind)};base64,{data}")
+    told = dictionary(fields.get("file")) or fields
+    url, name = word(told.get("file_data") or told.get("file_url")), word(told.get("filename"))
+    if not url:
+        raise ValueError(
+            "A file in a message has file_data or file_url; what is behind a file_id, only its server knows"
+        )
+    return File(url, name) if ":" in url else File.read(a2b_base64(url), name)

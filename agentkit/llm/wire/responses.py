@@ -9,7 +9,8 @@ from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, raise_error_inside
 from agentkit.llm.wire.writing import Written
-from agentkit.messages import AssistantMessage, Image, Response, ToolCall, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage
+from agentkit.parts import File, Image, worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -126,7 +127,13 @@ def _encode_message(message: Message) -> list[dict[str, Any]]:
 def _encode_content(content: Content) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
         return reading.well_formed(content)
-    return [_encode_image(part) if isinstance(part, Image) else _encode_text(part) for part in content]
+    return [_encode_part(worded(part)) for part in content]
+
+
+def _encode_part(part: str | Image | File) -> dict[str, Any]:
+    if isinstance(part, str):
+        return _encode_text(part)
+    return _encode_image(part) if isinstance(part, Image) else _encode_file(part)
 
 
 def _encode_text(text: str) -> dict[str, Any]:
@@ -135,6 +142,15 @@ def _encode_text(text: str) -> dict[str, Any]:
 
 def _encode_image(image: Image) -> dict[str, Any]:
     return {"type": "input_image", "image_url": image.url, "detail": image.detail or "auto"}
+
+
+def _encode_file(file: File) -> dict[str, Any]:
+    """OpenAI refuses recordings here; what speaks its protocol may take them."""
+    if file.sound:
+        return {"type": "input_audio", "input_audio": {"data": file.url.partition(",")[2], "format": file.sound}}
+    if not file.media_type:
+        return {"type": "input_file", "file_url": file.url}
+    return {"type": "input_file", "filename": file.file_name, "file_data": file.url}
 
 
 def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ _TAIL_BYTES = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a server answered to a call, texts and pictures, and whether it calls it a failure."""
+    """What a server answered to a call, texts, pictures and files, and whether it calls it a failure."""
 
     value: Answer
     failed: bool

@@ -1,16 +1,17 @@
-"""What does a server offer beside its tools, and what do its contents say? As texts and pictures (pure)."""
+"""What does a server offer beside its tools, and what do its contents say? As texts, pictures and files (pure)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
-from agentkit.messages import Image
+from agentkit.parts import File, Image, worded
 from agentkit.slotted import dataclass
 
-Answer = str | list[str | Image]
-"""What a server says: a text, or texts and pictures in order. A run takes it as a prompt."""
+Answer = str | list[str | Image | File]
+"""What a server says: a text, or texts, pictures and files in order. A run takes it as a prompt."""
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
@@ -70,7 +71,7 @@ def written(arguments: Mapping[str, Any]) -> dict[str, str]:
 def value_of(blocks: Iterable[Any], structured: Any = None) -> Answer:
     """What the blocks of a result say.
 
-    Binary data that are no pictures are only named; structured content counts where there is nothing else.
+    Binary data that no model reads are only named; structured content counts where there is nothing else.
     """
     said = _joined([_block(block) for block in blocks], "\n")
     return said if said or structured is None else json.dumps(structured, ensure_ascii=False)
@@ -78,7 +79,7 @@ def value_of(blocks: Iterable[Any], structured: Any = None) -> Answer:
 
 def contents_of(contents: Sequence[Any]) -> Answer:
     """What a resource says; where it has several contents, the URI of each stands before it."""
-    said: list[str | Image] = []
+    said: list[str | Image | File] = []
     for each in contents:
         said += [f"[{each.uri}]", _content(each)] if len(contents) > 1 else [_content(each)]
     if len(said) == 1 and isinstance(said[0], str):
@@ -92,7 +93,7 @@ def prompt_of(messages: Sequence[Any]) -> Answer:
     All of it is the prompt: no words of a stranger become an answer that a model has given.
     """
     are_told_apart = any(message.role != "user" for message in messages)
-    said: list[str | Image] = []
+    said: list[str | Image | File] = []
     for message in messages:
         content = _block(message.content)
         speaker = f"{_SPEAKERS.get(message.role, message.role)}:"
@@ -103,11 +104,11 @@ def prompt_of(messages: Sequence[Any]) -> Answer:
     return _joined(said, "\n\n")
 
 
-def _joined(said: list[str | Image], between: str) -> Answer:
-    return said if any(isinstance(each, Image) for each in said) else between.join(map(str, said))
+def _joined(said: list[str | Image | File], between: str) -> Answer:
+    return said if any(isinstance(each, Image | File) for each in said) else between.join(map(str, said))
 
 
-def _block(block: Any) -> str | Image:
+def _block(block: Any) -> str | Image | File:
     if block.type == "text":
         return str(block.text)
     if block.type == "resource_link":
@@ -116,15 +117,25 @@ def _block(block: Any) -> str | Image:
         return _content(block.resource)
     if block.type == "image":
         return Image(f"data:{block.mime_type};base64,{block.data}")
-    return f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes: not shown]"
+    return _shown(block.data) or f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes: not shown]"
 
 
-def _content(content: Any) -> str | Image:
-    """A text, a picture that models read, or what is said of other binary data."""
+def _content(content: Any) -> str | Image | File:
+    """A text, a picture or file that models read, or what is said of other binary data."""
     text = getattr(content, "text", None)
     if text is not None:
         return str(text)
-    try:
-        return Image(f"data:{content.mime_type or 'application/octet-stream'};base64,{content.blob}").checked()
-    except ValueError:
-        return f"[binary data of {content.uri}]"
+    name = unquote(str(content.uri).partition("?")[0].rstrip("/").rpartition("/")[2])
+    return _shown(content.blob, name) or f"[binary data of {content.uri}]"
+
+
+def _shown(encoded: str, name: str = "") -> Image | File | None:
+    """A picture, a PDF or a recording, told by its data, whatever the server calls it; None for anything else."""
+    url = f"data:application/octet-stream;base64,{encoded}"
+    for part in (Image(url), File(url, name)):
+        try:
+            checked = part.checked()
+        except ValueError:
+            continue
+        return None if isinstance(worded(checked), str) else checked
+    return None

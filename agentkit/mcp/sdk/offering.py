@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.gate import PATH, Gate
 from agentkit.mcp.sdk import check_package, version
 from agentkit.messages import ToolResult
+from agentkit.parts import File, Image
 from agentkit.tooling.tool import Tool
 
 if TYPE_CHECKING:
@@ -96,10 +98,23 @@ def _told(result: ToolResult) -> types.CallToolResult:
 
     decision = {} if result.decision is None else result.decision.to_dict()
     about = {"agentkit/status": result.status, "agentkit/decision": decision}
-    given = [image.url.partition(";base64,") for image in result.images if image.url.startswith("data:")]
-    pictures = [types.ImageContent(data=data, mime_type=head.removeprefix("data:")) for head, _, data in given]
-    content: list[types.ContentBlock] = [types.TextContent(text=result.content), *pictures]
+    shown = [_shown(part) for part in result.beside if part.url.startswith("data:")]
+    content: list[types.ContentBlock] = [types.TextContent(text=result.content), *shown]
     return types.CallToolResult(content=content, is_error=not result.ok, _meta=about)
+
+
+def _shown(part: Image | File) -> types.ContentBlock:
+    """A picture or a recording as itself, any other file as a resource within the result."""
+    from mcp import types
+
+    head, _, data = part.url.partition(";base64,")
+    kind = head.removeprefix("data:")
+    if isinstance(part, Image):
+        return types.ImageContent(data=data, mime_type=kind)
+    if part.sound:
+        return types.AudioContent(data=data, mime_type=kind)
+    uri = f"file:///{quote(part.file_name, safe='')}"
+    return types.EmbeddedResource(resource=types.BlobResourceContents(uri=uri, mime_type=kind, blob=data))
 
 
 def _ask_of(context: Any, call: types.CallToolRequestParams) -> Ask | None:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import unified_diff
 from typing import Any
 
-from agentkit.messages import AssistantMessage, Image, Message, Request, SystemMessage, ToolMessage, arguments_of
+from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, arguments_of
+from agentkit.parts import File, Image
 from agentkit.redaction import MARK
 from agentkit.slotted import dataclass
 from agentkit.tape import PersonAsked, Question
 
+_KINDS = {Image: "image", File: "file"}
 _MARK_ENDS = "]"
 _ROOM = "max_tokens"
 _NOT_COUNTED = {"model", _ROOM}
@@ -102,10 +104,10 @@ def difference(recorded: Form | None, asked: Form) -> str:
     return "\n".join([*shown, *([f"… {rest} more lines"] if rest > 0 else [])])
 
 
-def _content(content: str | Iterable[str | Image]) -> Any:
+def _content(content: str | Iterable[str | Image | File]) -> Any:
     if isinstance(content, str):
         return content
-    return [part if isinstance(part, str) else {"image": part.url} for part in content]
+    return [part if isinstance(part, str) else {_KINDS[type(part)]: part.url} for part in content]
 
 
 def _text(value: Any) -> str:

@@ -13,7 +13,7 @@ from agentkit.serve.exchange import Refusal
 from agentkit.slotted import dataclass
 
 _MOST_MESSAGES = 10_000
-_PICTURES = ("data:image/", "https://", "http://")
+_PICTURES, _FILES = ("data:image/", "https://", "http://"), ("data:", "https://", "http://")
 _READ = {"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"}
 _IGNORED = {
     *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "reasoning_effort"),
@@ -120,10 +120,21 @@ def _check_entry(entry: object) -> None:
     if not isinstance(entry.get("tool_calls"), list | None):
         raise _invalid("messages", "tool_calls is a list.")
     for part in content if isinstance(content, list) else ():
-        image = part.get("image_url") if isinstance(part, dict) else None
-        address = image.get("url") if isinstance(image, dict) else image
-        if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
-            raise _invalid("messages", "The address of a picture begins with data:image/, https:// or http://.")
+        if isinstance(part, dict):
+            _check_addresses(part)
+
+
+def _check_addresses(part: Mapping[str, Any]) -> None:
+    """Raise Refusal for a picture or file that would have to be fetched from a disk."""
+    image, file = part.get("image_url"), part.get("file")
+    address = image.get("url") if isinstance(image, dict) else image
+    if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
+        raise _invalid("messages", "The address of a picture begins with data:image/, https:// or http://.")
+    told = file if isinstance(file, dict) else part
+    for name in ("file_data", "file_url"):
+        address = str(told.get(name) or "")
+        if ":" in address and not address.lower().startswith(_FILES):
+            raise _invalid("messages", "A file is base64, or an address that begins with data:, https:// or http://.")
 
 
 def _strange(message: Message) -> Message:

@@ -27,7 +27,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.agents.result.Pending", "agentkit.agents.result.Resumption", "agentkit.memory.window.Window"),
     ),
     "Models": (
-        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.Usage", "agentkit.usage.Price"),
+        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.parts.File"),
+        *("agentkit.Usage", "agentkit.usage.Price"),
         *("agentkit.llm.embedding.vectors.Embeddings", "agentkit.usage.Cost", "agentkit.usage.Tariff"),
         *("agentkit.llm.prices.price_of", "agentkit.llm.prices.cost_of"),
     ),

@@ -43,11 +43,22 @@ def test_an_image_is_asked_about(typed_line, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "data", "kind"), [("a.pdf", b"%PDF-1.7", "file"), ("a.wav", b"RIFF\n\0\0\nWAVE", "input_audio")]
+)
+def test_a_file_is_asked_about(typed_line, tmp_path, name, data, kind):
+    """@FILE is the PDF or the recording when the file holds one."""
+    (tmp_path / name).write_bytes(data)
+    with FakeServer("Much.") as server:
+        assert typed_line("What does it say?", f"@{name}", server=server)[0] == "Much.\n"
+    assert [part["type"] for part in server.requests[0].json["messages"][-1]["content"]] == ["text", kind]
+
+
+@pytest.mark.parametrize(
     ("words", "piped", "said"),
     [
         (["@none.txt"], b"", "The file 'none.txt' cannot be read: No such file"),
         (["@none.txt"], b"", "To say @none.txt itself, write @@none.txt."),
-        (["@data.bin"], b"", "'data.bin' is neither text nor an image"),
+        (["@data.bin"], b"", "'data.bin' is not a file that models read: a PDF"),
         (["x"], b"\xff\xfe\x00", "What is piped in is not text"),
     ],
 )

@@ -105,7 +105,7 @@ def test_everything_is_told(html):
     """Prompts, answers, calls, judgments with rule and reason, results, people, changes, tokens and money are there."""
     text = "".join(text for tag, text in Outline(html).texts if tag != "style")
     for told in [
-        "How much is 6*7?\n[an image]",
+        "How much is 6*7?\n[image]",
         "wishes to call calculator, write_file, run_shell",
         "It only computes. rule: level",
         "allowed by a person",

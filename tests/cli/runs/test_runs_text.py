@@ -20,7 +20,7 @@ def test_a_run_is_shown(cassette):
     text = shown(cassette)
     for line in [
         "> How much is 6*7?",
-        "  [an image]",
+        "  [image]",
         "        ? allow: It only computes. (rule: level)",
         "        → expression: 6*7",
         "          result: 42",

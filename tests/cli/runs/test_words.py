@@ -22,7 +22,7 @@ SPENT = Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 
 
 def test_contents():
     """What a user said is text, in which an image has a word."""
-    assert (content_text("a"), content_text(("a", Image("data:x"))), content_text(None)) == ("a", "a\n[an image]", "")
+    assert (content_text("a"), content_text(("a", Image("data:x"))), content_text(None)) == ("a", "a\n[image]", "")
 
 
 def test_arguments_and_results():

@@ -7,11 +7,12 @@ import pytest
 from agentkit.errors import ConfigError
 from agentkit.evals import Case, ExpectedCall
 from agentkit.evals.keeping.reading import read_cases
-from agentkit.messages import Image
+from agentkit.parts import File, Image
 
 ROWS = [
     {"prompt": "What is 2+2?", "expected": 4, "tags": ["sums"], "id": "two"},
     {"prompt": ["What?", {"image": "https://example.org/x.png"}], "expected": {"a": [1]}},
+    {"prompt": ["What?", {"file": "https://example.org/x.pdf", "name": "x.pdf"}, {"file": "data:audio/wav;base64,"}]},
     {"prompt": "x", "tool_calls": ["add", {"tool": "add", "arguments": {"a": 1}}, ["add", {"b": 2}]], "tags": None},
 ]
 
@@ -28,7 +29,8 @@ def test_json_lines(tmp_path):
     cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS)) + "\n\n"))
     assert cases[0] == Case("What is 2+2?", 4, tags=["sums"], id="two")
     assert cases[1].content == ("What?", Image("https://example.org/x.png"))
-    assert cases[2].expected_calls == (
+    assert cases[2].content[1:] == (File("https://example.org/x.pdf", "x.pdf"), File("data:audio/wav;base64,"))
+    assert cases[3].expected_calls == (
         ExpectedCall("add"),
         ExpectedCall("add", {"a": 1}),
         ExpectedCall("add", {"b": 2}),

@@ -6,17 +6,27 @@ from hypothesis import strategies as st
 
 from agentkit.llm.wire.chat import encode_message
 from agentkit.llm.wire.dictionaries import Rereading, typed_messages
-from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolCall, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+from agentkit.parts import File, Image, quoted_file
 
 TEXTS = st.text()
 IMAGES = st.builds(Image, TEXTS.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))
+FILES = st.builds(File, TEXTS.map("data:application/pdf;base64,".__add__), st.sampled_from(["a.pdf", "b c.pdf"]))
+SOUNDS = st.builds(File, st.sampled_from(["wav", "mpeg", "flac", "mp4"]).map("data:audio/{};base64,AAAA".format))
 NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True)
 CALLS = st.builds(ToolCall, st.text(min_size=1), NAMES, st.just('{"a": 1}'))
 MESSAGES = st.one_of(
     st.builds(SystemMessage, TEXTS),
-    st.builds(UserMessage, TEXTS | st.lists(TEXTS | IMAGES, min_size=1).map(tuple)),
+    st.builds(UserMessage, TEXTS | st.lists(TEXTS | IMAGES | FILES | SOUNDS, min_size=1).map(tuple)),
     st.builds(AssistantMessage, TEXTS, st.lists(CALLS, unique_by=lambda call: call.id, max_size=3).map(tuple)),
-    st.builds(ToolMessage, TEXTS, st.just(""), TEXTS, images=st.lists(IMAGES, max_size=2).map(tuple)),
+    st.builds(
+        ToolMessage,
+        TEXTS,
+        st.just(""),
+        TEXTS,
+        images=st.lists(IMAGES, max_size=2).map(tuple),
+        files=st.lists(FILES | SOUNDS, max_size=2).map(tuple),
+    ),
 )
 
 
@@ -50,10 +60,40 @@ def test_contents_of_every_form():
     assert typed_messages([{"role": "system", "content": [{"text": "Be"}]}]) == (SystemMessage("Be"),)
 
 
+PDF = File("data:application/pdf;base64,JVBERi0=", "a.pdf")
+SOUND = File("data:audio/mpeg;base64,SUQzAg==")
+
+
+@pytest.mark.parametrize(
+    ("part", "read"),
+    [
+        ({"type": "file", "file": {"filename": "a.pdf", "file_data": PDF.url}}, PDF),
+        ({"type": "file", "file": {"filename": "a.pdf", "file_data": "JVBERi0="}}, PDF),
+        ({"type": "input_file", "filename": "a.pdf", "file_data": PDF.url}, PDF),
+        ({"type": "input_file", "file_url": "https://x.example/a.pdf"}, File("https://x.example/a.pdf")),
+        ({"type": "input_audio", "input_audio": {"data": "SUQzAg==", "format": "mp3"}}, SOUND),
+        ({"type": "file", "file": {"filename": "a.txt", "file_data": "aGk="}}, quoted_file("a.txt", "hi")),
+        (PDF, PDF),
+    ],
+)
+def test_files_in_the_form_of_either_protocol(part, read):
+    """A PDF, a recording or a text in a content is read from both forms, as data or as an address."""
+    assert typed_messages([{"role": "user", "content": ["Look", part]}])[0].content == ("Look", read)
+
+
+def test_files_in_the_result_of_a_tool():
+    """A result in a history keeps the files that it shows, and one that is a text as its words."""
+    text = {"type": "file", "file": {"filename": "a.txt", "file_data": "aGk="}}
+    content = [{"type": "text", "text": "done"}, {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF.url}}]
+    (told,) = typed_messages([{"role": "tool", "tool_call_id": "1", "content": [*content, text]}])
+    assert (told.files, told.content) == ((PDF,), f"done\n{quoted_file('a.txt', 'hi')}")
+
+
 @pytest.mark.parametrize(
     "message",
     [
         {},
+        {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]},
         {"role": "function", "content": "x"},
         {"role": None},
         {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
@@ -64,7 +104,7 @@ def test_contents_of_every_form():
 )
 def test_what_cannot_be_sent_is_refused(message):
     """A role or a part that is not understood is refused, not dropped in silence."""
-    with pytest.raises(ValueError, match=r"A message's role is|A part of a message is"):
+    with pytest.raises(ValueError, match=r"A message's role is|A part of a message is|A file in a message has"):
         typed_messages([message])
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentkit.mcp.sdk.contents import Resource, contents_of, listing, prompt_of, written
-from agentkit.messages import Image
+from agentkit.parts import File, Image
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
 PICTURE = Image(f"data:image/png;base64,{PNG}")
@@ -30,6 +30,8 @@ def message(role, said):
 
 
 SHOWN = SimpleNamespace(type="image", mime_type="image/png", data=PNG)
+HEARD = SimpleNamespace(type="audio", mime_type="audio/mp3", data="SUQzBAA=")
+UNHEARD = SimpleNamespace(type="audio", mime_type="audio/midi", data="TVRoZA==")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,10 @@ SHOWN = SimpleNamespace(type="image", mime_type="image/png", data=PNG)
         ([blob(PNG, "image/png")], [PICTURE]),
         ([blob(PNG)], [PICTURE]),
         ([text("one"), blob(PNG, "image/jpeg")], ["[notes://a]", "one", "[notes://b]", PICTURE]),
+        (
+            [blob("JVBERi0=", "text/plain", "file:///r/a%20b.pdf?v=1")],
+            [File("data:application/pdf;base64,JVBERi0=", "a b.pdf")],
+        ),
         ([blob("aGVsbG8=", "image/png")], "[binary data of notes://b]"),
         ([blob("not base64!", "image/png")], "[binary data of notes://b]"),
         ([blob("aGVsbG8=")], "[binary data of notes://b]"),
@@ -58,6 +64,8 @@ def test_contents_of_a_resource(contents, value):
         ([message("user", "Review this.")], "Review this."),
         ([message("user", "Review this:"), message("user", "x = 1")], "Review this:\n\nx = 1"),
         ([message("user", "Look:"), message("user", SHOWN)], ["Look:", PICTURE]),
+        ([message("user", HEARD)], [File("data:audio/mpeg;base64,SUQzBAA=")]),
+        ([message("user", UNHEARD)], "[audio, audio/midi, 6 bytes: not shown]"),
         (
             [message("user", "1 + 1?"), message("assistant", "2."), message("user", "2 + 2?")],
             "User: 1 + 1?\n\nAssistant: 2.\n\nUser: 2 + 2?",

@@ -92,10 +92,21 @@ def test_secrets_are_redacted_in_keys_behind_escapes_and_beside_pictures(hiding,
 
 
 def test_pictures_are_left_as_they_are(hiding):
-    """The base64 of an image is never taken for a secret, even beside one."""
-    picture = {"url": "data:image/png;base64,AKIA" + "A1B2" * 4 + "/", "detail": "low"}
-    assert hiding.hidden({"content": [picture]}) == {"content": [picture]}
-    assert hiding.hidden({"content": [picture, KEY]}) == {"content": [picture, "[redacted: API key]"]}
+    """The base64 of an image, a PDF or a recording is never taken for a secret, even beside one."""
+    data = "AKIA" + "A1B2" * 4 + "/"
+    for shown in (
+        {"url": f"data:image/png;base64,{data}", "detail": "low"},
+        {"part": "file", "url": f"data:application/pdf;base64,{data}", "name": "a.pdf"},
+        {"part": "file", "url": f"data:audio/mpeg;base64,{data}"},
+    ):
+        assert hiding.hidden({"content": [shown]}) == {"content": [shown]}
+        assert hiding.hidden({"content": [shown, KEY]}) == {"content": [shown, "[redacted: API key]"]}
+
+
+def test_a_text_is_no_picture(hiding):
+    """What is written as the data of a text, or leads elsewhere, is redacted like any other text."""
+    for url in (f"data:text/plain,{KEY}", f"https://example.com/a.pdf?key={KEY}"):
+        assert KEY not in json.dumps(hiding.hidden({"part": "file", "url": url, "name": "a"}))
 
 
 NAMED = [

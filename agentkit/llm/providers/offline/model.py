@@ -211,7 +211,9 @@ def _last_words(messages: Sequence[Message]) -> str:
     parts = parts_of(said)
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) < len(parts):
-        raise Rejected("The offline model reads text only, no images. Use a model that sees, such as one of OpenAI's.")
+        raise Rejected(
+            "The offline model reads text only, no images or files. Use one that sees, such as one of OpenAI's."
+        )
     return "\n".join(texts).strip()
 
 

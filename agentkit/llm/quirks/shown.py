@@ -1,0 +1,195 @@
+"""What stands in the place of pictures, PDFs and recordings that a server refuses? Words, and a PDF's own text."""
+
+from __future__ import annotations
+
+import re
+from binascii import a2b_base64
+from collections.abc import Callable, Iterator
+
+from agentkit.errors import MissingExtra, Rejected, ToolError
+from agentkit.llm.quirks.adjustments import Adjustment, Body, Refusal
+from agentkit.llm.wire.chat import BESIDE
+from agentkit.parts import quoted_file
+
+_TEXT_WANTED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid type|untagged enum"
+_PICTURES_REFUSED = rf"(?i)image|vision|multi-?modal|mmproj|{_TEXT_WANTED}"
+"""How servers say that they take no picture, at all or where it stands: by its name, or that text must stand there."""
+
+_FILES_NAMED = r"(?i)\b(?:input_)?files?(?:_(?:id|data|url))?\b|\bpdfs?\b|\bdocuments?\b"
+_SOUND_NAMED = r"(?i)audio|recording|\bsound\b"
+_FILES_REFUSED = (
+    rf"{_PICTURES_REFUSED}|invalid message format|unknown variant|modalit|media|mime|{_FILES_NAMED[4:]}"
+    r"|content\W{0,5}(?:part|type|block)|part type"
+)
+"""The same of files; Ollama says no more than that the format is invalid."""
+
+_OF_RESULTS = (BESIDE, "<RESULT: ")
+"""How the text begins that what a result shows follows, in Chat Completions and where tools are told as text."""
+
+_RESULTS = ("function_call_output", "tool_result")
+"""What the results of tools are called where they are no messages of their own."""
+
+_NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
+_NO_FILE = "[A file, not shown: this model was given the text alone.]"
+_SOUND, _FILES = "input_audio", ("file", "input_file")
+_PDF = re.compile(r"data:application/pdf;base64,", re.IGNORECASE)
+_MOST_KEPT = 50
+_READ_SECONDS = 60.0
+
+_PDF_ADVICE = "Install agentkit-tools[pdf], give its text, or ask a model that reads PDFs."
+_SOUND_ADVICE = "Ask a model that hears, over LLM(protocol='chat'), or give the words of the recording as text."
+_FILE_ADVICE = (
+    "This file was not taken. What is read most widely is a PDF that is given itself, File.read('report.pdf'), "
+    "and text; other kinds and addresses only over LLM(protocol='responses')."
+)
+
+
+def _is_file(part: Body) -> bool:
+    return part.get("type") in (*_FILES, _SOUND)
+
+
+def _is_picture(part: Body) -> bool:
+    return "text" not in part and not _is_file(part)
+
+
+def _result_told(entry: Body, is_refused: Callable[[Body], bool], words: str) -> Body:
+    """The entry itself unless a result shows what is refused: in the result, or behind the text that tells of it."""
+    is_result = entry.get("type") in _RESULTS
+    name = "output" if entry.get("type") == "function_call_output" else "content"
+    parts = entry.get(name)
+    if not isinstance(parts, list) or not (is_result or entry.get("role") == "user"):
+        return entry
+    told: list[Body] = []
+    for part in parts:
+        if "text" in part and entry.get("type") not in _RESULTS:
+            is_result = str(part["text"]).startswith(_OF_RESULTS)
+        is_nested = part.get("type") in _RESULTS
+        shown = _result_told(part, is_refused, words) if is_nested else {"type": parts[0]["type"], "text": words}
+        told.append(shown if is_nested or (is_result and is_refused(part)) else part)
+    if told == parts:
+        return entry
+    return {**entry, name: told if any("text" not in part for part in told) else "\n".join(p["text"] for p in told)}
+
+
+def _telling(is_refused: Callable[[Body], bool], words: str) -> Callable[[Body], Body]:
+    """A change to a body, after which the results of tools have words where they showed what is refused."""
+
+    def apply(body: Body) -> Body:
+        name = "messages" if "messages" in body else "input"
+        return {**body, name: [_result_told(entry, is_refused, words) for entry in body[name]]}
+
+    return apply
+
+
+PICTURES_TOLD = Adjustment("pictures in the results of tools are told in words", _telling(_is_picture, _NO_PICTURE))
+FILES_TOLD = Adjustment("files in the results of tools are told in words", _telling(_is_file, _NO_FILE))
+
+
+def no_pictures(refusal: Refusal) -> Adjustment | None:
+    """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
+    return _if_changed(PICTURES_TOLD, refusal) if re.search(_PICTURES_REFUSED, refusal.text) else None
+
+
+def no_named_files(refusal: Refusal) -> Adjustment | None:
+    """A server that says that it takes no files, or no recordings."""
+    if re.search(_FILES_NAMED, refusal.text):
+        return _without_files(refusal)
+    return _if_changed(FILES_TOLD, refusal) if re.search(_SOUND_NAMED, refusal.text) else None
+
+
+def no_files(refusal: Refusal) -> Adjustment | None:
+    """A server that says only that something in a message is none of what it takes."""
+    return _without_files(refusal) if re.search(_FILES_REFUSED, refusal.text) else None
+
+
+def _without_files(refusal: Refusal) -> Adjustment | None:
+    if any(_pdf_in(part) for part in _parts(refusal.body)):
+        return Adjustment("PDFs are sent as their text", PagesRead(refusal.text).apply, is_slow=True)
+    return _if_changed(FILES_TOLD, refusal)
+
+
+def _if_changed(adjustment: Adjustment, refusal: Refusal) -> Adjustment | None:
+    return adjustment if adjustment.apply(refusal.body) != refusal.body else None
+
+
+def advise(error: Rejected, body: Body) -> None:
+    """Say in the error what to do, where it speaks of a file that the user wants to be read, or may."""
+    files = [part for part in _parts(body) if _is_file(part)]
+    if files and re.search(f"{_FILES_REFUSED}|{_SOUND_NAMED[4:]}", str(error)):
+        advice = _SOUND_ADVICE if all(part["type"] == _SOUND for part in files) else _FILE_ADVICE
+        error.args = (f"{error} {advice}",)
+
+
+def _parts(body: Body) -> Iterator[Body]:
+    """The parts of all messages, or of all items and the results of tools."""
+    for entry in body.get("messages") or body.get("input") or ():
+        for name in ("content", "output"):
+            parts = entry.get(name)
+            yield from (part for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ()
+
+
+def _pdf_in(part: Body) -> str:
+    """The data: URL of the PDF that a part is; empty for any other part."""
+    if part.get("type") not in _FILES:
+        return ""
+    url = part.get("file", part).get("file_data")
+    return url if isinstance(url, str) and _PDF.match(url) else ""
+
+
+class PagesRead:
+    """Puts the text of its pages in the place of each PDF, read once. `said` is why: what the server says of PDFs."""
+
+    def __init__(self, said: str, read_seconds: float = _READ_SECONDS) -> None:
+        self._said, self._read_seconds = said, read_seconds
+        self._known: dict[bytes, str] = {}
+
+    def apply(self, body: Body) -> Body:
+        """The body with texts for PDFs; with words, where a tool's has none. Raises Rejected for a user's PDF."""
+        name = "messages" if "messages" in body else "input"
+        return {**body, name: [self._read(entry) for entry in body[name]]}
+
+    def _read(self, entry: Body) -> Body:
+        name = "output" if entry.get("type") == "function_call_output" else "content"
+        parts = entry.get(name)
+        if not isinstance(parts, list) or not any(isinstance(part, dict) and _pdf_in(part) for part in parts):
+            return entry
+        read, is_result = [], name == "output"
+        for part in parts:
+            if "text" in part and name == "content":
+                is_result = str(part["text"]).startswith(_OF_RESULTS)
+            read.append(self._worded(part, is_result=is_result))
+        return {**entry, name: read}
+
+    def _worded(self, part: Body, *, is_result: bool) -> Body:
+        url = _pdf_in(part)
+        if not url:
+            return part
+        try:
+            text = self._text(url)
+        except (ToolError, MissingExtra) as error:
+            if not is_result:
+                raise Rejected(
+                    f"{self._said} The PDF's own text cannot be sent either: {error}. {_PDF_ADVICE}"
+                ) from error
+            text = _NO_FILE
+        else:
+            text = quoted_file(part.get("file", part).get("filename", ""), text)
+        return {"type": "text" if part["type"] == "file" else "input_text", "text": text}
+
+    def _text(self, url: str) -> str:
+        """What stands on the pages, read in another process. Raises ToolError and MissingExtra."""
+        import hashlib
+
+        from agentkit.reading.pdf import pages_of_pdf
+
+        key = hashlib.sha256(url.encode()).digest()
+        if key not in self._known:
+            try:
+                data = a2b_base64(url.partition(",")[2])
+            except ValueError:
+                raise ToolError("its data are not base64") from None
+            _, pages = pages_of_pdf(data, self._read_seconds)
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            self._known[key] = "\n\n".join(f"[Page {number}]\n{text}" for number, text in enumerate(pages, 1))
+        return self._known[key]

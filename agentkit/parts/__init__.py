@@ -1,0 +1,207 @@
+"""What stands beside words in what is said: pictures, PDFs, recordings and other files, as plain, frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from os import PathLike
+from typing import Literal
+
+from agentkit.parts.media import (
+    ENDINGS,
+    READ,
+    SCHEME,
+    TEXTS,
+    bytes_of,
+    checked_url,
+    data_url,
+    file_type,
+    image_type,
+    media_type_of,
+    told_of,
+)
+from agentkit.slotted import dataclass
+
+MOST_IMAGE_BYTES = 3_750_000
+"""How long a picture in a tool's result may be: 5 MB in base64, which is all that some providers take."""
+
+MOST_RETURNED_BYTES = 15_000_000
+"""How long a file in a tool's result may be: 20 MB in base64, which is all that some providers take of a request."""
+
+_FORMATS: Mapping[str, str] = {
+    **dict.fromkeys(("x-wav", "wave", "vnd.wave"), "wav"),
+    **dict.fromkeys(("mp4", "x-m4a"), "m4a"),
+    "mpeg": "mp3",
+}
+"""What protocols call a recording whose media type is another word."""
+
+_MOST_NAME_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture in a prompt or a tool's result: an `https:` or `data:` URL, as `Image.read` makes one of a file.
+
+    Raises ValueError for what is no URL.
+    """
+
+    url: str = field(repr=False)
+    detail: Literal["auto", "low", "high"] | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.url, str) and SCHEME.match(self.url)):
+            raise ValueError(f"An image is an https: or data: URL; for a file, Image.read(path). Got {self.url!r:.99}.")
+
+    def __str__(self) -> str:
+        """What stands for the picture in a text: `[image/png, 12 kB]`, or its address."""
+        return f"[{told_of(self.url)}]"
+
+    @classmethod
+    def read(cls, source: str | PathLike[str] | bytes, detail: Literal["auto", "low", "high"] | None = None) -> Image:
+        """The image in a file, or in bytes, as a `data:` URL, its type told by its content.
+
+        Raises OSError, or ValueError for what is no PNG, JPEG, GIF or WebP, or more than 50 MB.
+        """
+        data, name = bytes_of(source)
+        media_type = image_type(data)
+        if media_type is None:
+            shown = repr(str(source)) if name else "What was given"
+            raise ValueError(f"{shown} is not an image that models read; use a PNG, JPEG, GIF or WebP file")
+        return cls(data_url(media_type, data), detail)
+
+    def checked(self) -> Image:
+        """The picture as a provider takes it from a tool, its type told by its content.
+
+        Raises ValueError, which says what is wrong: a provider would refuse the whole conversation for it.
+        """
+        right = checked_url(self.url, MOST_IMAGE_BYTES, image_type, "models read PNG, JPEG, GIF and WebP")
+        return self if right == self.url else replace(self, url=right)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A PDF, a recording or a text in a prompt or a tool's result: an `https:` or `data:` URL, and what it is called.
+
+    `File.read` makes one of a file. Raises ValueError for what is no URL.
+    """
+
+    url: str = field(repr=False)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.url, str) and SCHEME.match(self.url)):
+            raise ValueError(
+                f"A file is an https: or data: URL; for one on disk, File.read(path). Got {self.url!r:.99}."
+            )
+        name = "".join(filter(str.isprintable, self.name))[-_MOST_NAME_CHARS:]
+        object.__setattr__(self, "name", name)
+
+    def __str__(self) -> str:
+        """What stands for the file in a text: `[report.pdf, application/pdf, 12 kB]`, or its address."""
+        return f"[{', '.join(filter(None, (self.name, told_of(self.url))))}]"
+
+    @classmethod
+    def read(cls, source: str | PathLike[str] | bytes, name: str = "") -> File:
+        """A file, or bytes, as a `data:` URL, its type told by its content; an office document's by its name, too.
+
+        Raises OSError, or ValueError for what no model reads, a picture (`Image.read`), and more than 50 MB.
+        """
+        data, own_name = bytes_of(source)
+        shown = repr(str(source)) if own_name else "What was given"
+        media_type = file_type(data, name or own_name)
+        if media_type is None:
+            picture = "; a picture is read by Image.read" if image_type(data) else ""
+            raise ValueError(f"{shown} is not a file that models read: {READ}{picture}")
+        return cls(data_url(media_type, data), name or own_name)
+
+    @property
+    def media_type(self) -> str:
+        """What kind of file it is, such as `application/pdf`; empty where only its address is known."""
+        return media_type_of(self.url)
+
+    @property
+    def data(self) -> bytes | None:
+        """What is in the file; None where only its address is known, or its data are none."""
+        import binascii
+        from urllib.parse import unquote_to_bytes
+
+        head, comma, rest = self.url.partition(",")
+        if not (comma and head[:5].lower() == "data:"):
+            return None
+        try:
+            return binascii.a2b_base64(rest) if head.lower().endswith(";base64") else unquote_to_bytes(rest)
+        except ValueError:
+            return None
+
+    @property
+    def sound(self) -> str:
+        """The format of a recording, such as `wav`; empty for what is none."""
+        kind, _, name = self.media_type.partition("/")
+        return _FORMATS.get(name, name) if kind == "audio" else ""
+
+    @property
+    def file_name(self) -> str:
+        """What it is called, or a name that says no more than its kind."""
+        return self.name or f"file{ENDINGS.get(self.media_type, '')}"
+
+    @property
+    def words(self) -> str | None:
+        """What a text says, with its name; None for any other file."""
+        data = self.data if TEXTS.fullmatch(self.media_type) else None
+        if data is None:
+            return None
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return None
+        return quoted_file(self.name, text)
+
+    def checked(self) -> File:
+        """The file as a provider takes it from a tool, its type told by its content.
+
+        Raises ValueError, which says what is wrong: a provider would refuse the whole conversation for it.
+        """
+        right = checked_url(
+            self.url, MOST_RETURNED_BYTES, lambda data: file_type(data, self.name), f"models read {READ}"
+        )
+        return self if right == self.url else replace(self, url=right)
+
+
+def quoted_file(name: str, text: str) -> str:
+    """The text of a file as it stands among other words."""
+    called = f"the file {name}" if name else "a file"
+    return f"[What follows is {called}.]\n{text.strip()}\n[Here ends {called}.]"
+
+
+def worded(part: str | Image | File | PathLike[str]) -> str | Image | File:
+    """A part of what is said: for a path what is in the file, for a file that is a text its words.
+
+    Raises OSError, or ValueError for a file that no model reads.
+    """
+    if isinstance(part, PathLike):
+        return part_of(part)
+    words = part.words if isinstance(part, File) else None
+    return part if words is None else words
+
+
+def word_of(part: str | Image | File) -> str:
+    """What stands for a part where there are only words: the text itself, else what it is; no data and no address."""
+    if isinstance(part, str):
+        return part
+    return "[image]" if isinstance(part, Image) else f"[{' '.join(filter(None, ('file', part.name)))}]"
+
+
+def images_in(parts: Iterable[object]) -> tuple[Image, ...]:
+    """The pictures among the parts."""
+    return tuple([part for part in parts if isinstance(part, Image)])
+
+
+def files_in(parts: Iterable[object]) -> tuple[File, ...]:
+    """The files among the parts."""
+    return tuple([part for part in parts if isinstance(part, File)])
+
+
+def part_of(source: str | PathLike[str] | bytes) -> str | Image | File:
+    """What a file is in a prompt: an image, a PDF, a recording, or the words of a text. Raises OSError, ValueError."""
+    data, name = bytes_of(source)
+    return Image.read(data) if image_type(data) else worded(File.read(source if name else data))

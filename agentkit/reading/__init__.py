@@ -1,0 +1,1 @@
+"""What does a file say that is no text? One module a format."""

@@ -1,0 +1,383 @@
+"""What does a model read of the PDFs, recordings and texts in a prompt, and of those that tools return?"""
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai.types.chat.chat_completion_content_part_param import ChatCompletionContentPartParam
+from openai.types.responses.response_function_call_output_item_param import ResponseFunctionCallOutputItemParam
+from openai.types.responses.response_input_content_param import ResponseInputContentParam
+from pydantic import TypeAdapter
+
+from agentkit import Agent, ConfigError, Image, Limits, RunResult, Session, tool
+from agentkit.decisions import Label
+from agentkit.llm.client import LLM
+from agentkit.mcp import MCPServer
+from agentkit.mcp.serving import ToolServer
+from agentkit.memory.cassettes.forms import message_form
+from agentkit.messages import ToolMessage, UserMessage
+from agentkit.parts import File, quoted_file
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay
+
+WAV = b"RIFF\n\0\0\nWAVEfmt " + bytes(16)
+TALK = File.read(WAV, "talk.wav")
+PNG = Image("data:image/png;base64,iVBORw0KGgo=")
+TYPES = {
+    "chat": TypeAdapter(ChatCompletionContentPartParam),
+    "responses": TypeAdapter(ResponseInputContentParam),
+    "result": TypeAdapter(ResponseFunctionCallOutputItemParam),
+}
+AS_TEXT = ("PDFs are sent as their text",)
+
+
+@pytest.fixture
+def report(pdf):
+    """A PDF of two pages."""
+    return File.read(pdf("Revenue rose by 4%.", "Costs fell."), "report.pdf")
+
+
+def llm_of(server, protocol="chat", **options):
+    """A client of the server by a protocol."""
+    return LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol=protocol, **options)
+
+
+def sent(request):
+    """The messages or items of a request."""
+    return request.json.get("messages") or request.json["input"]
+
+
+def reader(*tools, llm, **options):
+    """An agent that reads what these tools return."""
+    return Agent("reader", tools=tools, llm=llm, **options)
+
+
+def returning(value, name="fetch"):
+    """A tool that returns a value."""
+
+    def fetch() -> Any:
+        return value
+
+    return tool(fetch, name=name)
+
+
+def test_a_pdf_in_the_form_of_each_protocol(report):
+    """A PDF goes as it is, with its name, in the form that each protocol of OpenAI's has for it."""
+    forms = {
+        "chat": {"type": "file", "file": {"filename": "report.pdf", "file_data": report.url}},
+        "responses": {"type": "input_file", "filename": "report.pdf", "file_data": report.url},
+    }
+    for protocol, form in forms.items():
+        with FakeServer("Up 4%.") as server:
+            assert reader(llm=llm_of(server, protocol))(["Summarise this.", report]) == "Up 4%."
+            assert sent(server.requests[0])[-1]["content"][1] == form
+            TYPES[protocol].validate_python(form, strict=True)
+
+
+@pytest.mark.parametrize(("name", "data", "form"), [("a.wav", WAV, "wav"), ("a.mp3", b"ID3\x04", "mp3")])
+def test_a_recording_is_heard(name, data, form):
+    """A recording goes as base64 with its format."""
+    with FakeServer("Hello.") as server:
+        reader(llm=llm_of(server))(["What is said?", File.read(data, name)])
+        part = sent(server.requests[0])[-1]["content"][1]
+    encoded = base64.b64encode(data).decode()
+    assert part == {"type": "input_audio", "input_audio": {"data": encoded, "format": form}}
+    TYPES["chat"].validate_python(part, strict=True)
+
+
+def test_an_address_is_fetched_by_the_provider():
+    """The address of a file goes in a field of its own over Responses, and where the data would stand over chat."""
+    file = File("https://example.com/report.pdf")
+    for protocol, form in {
+        "responses": {"type": "input_file", "file_url": file.url},
+        "chat": {"type": "file", "file": {"filename": "file", "file_data": file.url}},
+    }.items():
+        with FakeServer("Done.") as server:
+            reader(llm=llm_of(server, protocol))(["Summarise.", file])
+            assert sent(server.requests[0])[-1]["content"][1] == form
+
+
+def test_paths_and_texts_in_a_prompt(report, tmp_path):
+    """A path stands for what is in the file, and a file that is a text is its words with its name."""
+    for name, data in {"report.pdf": report.data, "dot.gif": b"GIF89a", "notes.md": b"# Notes\n"}.items():
+        (tmp_path / name).write_bytes(data)
+    llm = ScriptedLLM("One.", "Two.", "Three.")
+    helper = reader(llm=llm)
+    helper(["Read these.", *(tmp_path / name for name in ("report.pdf", "dot.gif", "notes.md"))])
+    helper(tmp_path / "report.pdf")
+    helper(File.read(b"a,b\n1,2\n", "table.csv"))
+    prompts = [message.content for message in llm.requests[2].messages if isinstance(message, UserMessage)]
+    assert prompts == [
+        ("Read these.", report, Image.read(b"GIF89a"), quoted_file("notes.md", "# Notes")),
+        (report,),
+        (quoted_file("table.csv", "a,b\n1,2"),),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ([Path("nothing.pdf")], "The file 'nothing.pdf' of the prompt cannot be read: No such file"),
+        ([Path("data.zip")], "'data.zip' is not a file that models read"),
+        ([b"%PDF-"], "a File, the Path of one"),
+    ],
+)
+def test_what_cannot_be_read_is_told_before_anything_is_sent(prompt, said, tmp_path, monkeypatch):
+    """A file that is not there, or that no model reads, is a ConfigError that names it."""
+    (tmp_path / "data.zip").write_bytes(b"PK\x03\x04")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=said):
+        reader(llm=ScriptedLLM())(prompt)
+
+
+# what a tool returns, what the model is told of it
+RETURNED = {
+    "a recording": (TALK, "[file 1: talk.wav, audio/wav, 33 bytes]"),
+    "a dictionary": ({"n": 1, "talk": TALK}, '{"n": 1, "talk": "[file 1: talk.wav, audio/wav, 33 bytes]"}'),
+    "beside a picture": ([PNG, TALK], '["[image 1: image/png, 9 bytes]", "[file 1: talk.wav, audio/wav, 33 bytes]"]'),
+    "another type": (File("data:application/zip;base64,UEsDBA==", "a.zip"), "[a.zip, application/zip, 6 bytes: not"),
+    "an address with a secret": (
+        File("https://example.com/a.pdf?sig=sk-abcdefghij0123456789abcdefghij"),
+        "not shown, a secret is in its address",
+    ),
+    "too many": ([TALK] * 6, "not shown, it is one of more than 5"),
+    "a text": (File.read(b"Done.", "log.txt"), quoted_file("log.txt", "Done.")),
+    "a text in a list": ([File.read(b"Done.")], '["[What follows is a file.]\\nDone.\\n[Here ends a file.]"]'),
+}
+
+
+@pytest.mark.parametrize(("value", "told"), RETURNED.values(), ids=RETURNED)
+def test_what_a_tool_returns_is_told_and_shown(value, told):
+    """The text of a result says which files are beside it, or why one is not; a file that is a text is told."""
+    result = returning(value).invoke({})
+    assert told in result.content
+    count = len(result.files)
+    assert count == (5 if isinstance(value, list) and len(value) == 6 else told.count("[file 1"))
+    assert result.beside == (*result.images, *result.files)
+
+
+def test_the_pdf_of_a_tool_over_both_protocols(report):
+    """Over Responses it is a part of the result; over chat it follows behind the results, as nobody's words."""
+    for protocol in ("chat", "responses"):
+        with FakeServer(call("fetch"), "Up 4%.") as server:
+            assert reader(returning(report), llm=llm_of(server, protocol))("Read it.") == "Up 4%."
+            entries = sent(server.requests[1])
+        if protocol == "responses":
+            assert entries[-1]["output"][1]["file_data"] == report.url
+            for part in entries[-1]["output"]:
+                TYPES["result"].validate_python(part, strict=True)
+        else:
+            assert entries[-2]["content"].startswith("[file 1: report.pdf, application/pdf")
+            assert "No user said this" in entries[-1]["content"][0]["text"]
+            assert entries[-1]["content"][1]["file"]["file_data"] == report.url
+
+
+# how servers refuse a file in a message
+REFUSED = {
+    "OpenAI": (400, "Invalid value: 'file'. Supported values are: 'text' and 'image_url'."),
+    "DeepSeek": (400, ".messages[1]: file must have a file_id or file_data"),
+    "Ollama": (400, "invalid message format"),
+    "vLLM": (400, "Unknown part type: file"),
+    "gateway": (422, "Unsupported chat content part type: 'file'"),
+    "OpenRouter": (404, "No endpoints found that support file input"),
+    "LM Studio": (400, "'content' objects must have a 'type' field that is either 'text' or 'image_url'"),
+    "llama.cpp": (400, "unsupported content[].type"),
+    "Groq": (400, "messages[1].content must be a string"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize(("status", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_model_that_takes_no_pdf_reads_its_text(report, protocol, status, said):
+    """Where a PDF is refused the text of its pages goes in its place, from then on at once, and `describe` says so."""
+    with FakeServer(fail(status, said), "Up 4%.", "Still.") as server:
+        llm = llm_of(server, protocol)
+        helper = reader(llm=llm)
+        assert helper(["Summarise.", report]) == "Up 4%."
+        assert helper(["And this?", report]) == "Still."
+        bodies = [sent(request) for request in server.requests[1:]]
+    text = bodies[0][-1]["content"][1]["text"]
+    assert text == quoted_file("report.pdf", "[Page 1]\nRevenue rose by 4%.\n\n[Page 2]\nCosts fell.")
+    assert "JVBER" not in json.dumps(bodies)
+    assert llm.describe().adjustments == AS_TEXT
+
+
+@pytest.mark.parametrize("way", ["arun", "astream"])
+def test_the_text_of_a_pdf_is_read_beside_the_event_loop(report, pdf, way):
+    """While a PDF is read in another process, what else runs in the loop goes on."""
+    other = File.read(pdf("Another one."), "other.pdf")
+
+    async def ask(helper, prompt):
+        if way == "arun":
+            return (await helper.arun(prompt)).output
+        return [event async for event in helper.astream(prompt)][-1].result.output
+
+    async def both(helper):
+        beats = 0
+        answers = []
+        for file in (report, other):
+            asked = asyncio.create_task(ask(helper, ["Read.", file]))
+            while not asked.done():
+                await asyncio.sleep(0.001)
+                beats += 1
+            answers.append(asked.result())
+        return answers, beats
+
+    with FakeServer(fail(400, "Unknown part type: file"), "One.", "Two.") as server:
+        answers, beats = asyncio.run(both(reader(llm=llm_of(server))))
+    assert answers == ["One.", "Two."]
+    assert beats > 20
+
+
+def test_a_pdf_without_text_cannot_be_told(pdf):
+    """A PDF of pictures, which the model does not take, ends the run with what to do; of a tool it is told in words."""
+    blank, said = File.read(pdf(""), "scan.pdf"), "Unknown part type: file"
+    with FakeServer(fail(400, said)) as server:
+        result = reader(llm=llm_of(server)).run(["Summarise.", blank])
+        assert (result.status, len(server.requests)) == ("failed", 1)
+    for words in (said, "holds no text", "agentkit-tools[pdf]"):
+        assert words in str(result.error)
+    with FakeServer(call("fetch"), fail(400, said), "A scan.") as server:
+        assert reader(returning(blank), llm=llm_of(server))("Read it.") == "A scan."
+        assert "was given the text alone" in json.dumps(server.requests[2].json)
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "advice"),
+    [
+        (TALK, "Model does not support audio input", "a model that hears"),
+        (TALK, "Invalid value: 'input_audio'. Supported values are: 'input_text'", "a model that hears"),
+        (File("https://example.com/a.pdf"), "Missing required parameter: 'file_id'", "a PDF that is given itself"),
+        (File.read(b"PK\x03\x04", "a.docx"), "Invalid file data: only PDF", "a PDF that is given itself"),
+    ],
+)
+def test_a_file_that_is_refused_says_what_to_do(file, said, advice):
+    """What a user wants to be read or heard is never left out in silence: the error says what would be taken."""
+    with FakeServer(fail(400, said)) as server:
+        llm = llm_of(server)
+        result = reader(llm=llm).run(["What is this?", file])
+    assert result.status == "failed"
+    assert said in str(result.error)
+    assert advice in str(result.error)
+    assert llm.describe().adjustments == ()
+
+
+def test_another_refusal_speaks_of_no_file(report):
+    """An error that has nothing to do with a file is left as it is."""
+    with FakeServer(fail(400, "temperature must be at most 2")) as server:
+        result = reader(llm=llm_of(server)).run(["Summarise.", report])
+    assert "File.read" not in str(result.error)
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_a_recording_of_a_tool_that_is_refused_is_told_in_words(protocol):
+    """Words stand for the recordings of tools where a model does not hear, and the conversation goes on."""
+    said = "Invalid value: 'input_audio'. Supported values are: 'input_text', 'input_image' and 'input_file'."
+    with FakeServer(call("fetch"), fail(400, said), "Words.") as server:
+        llm = llm_of(server, protocol)
+        assert reader(returning(TALK), llm=llm)("Listen.") == "Words."
+        assert "[A file, not shown" in json.dumps(server.requests[2].json)
+    assert llm.describe().adjustments == ("files in the results of tools are told in words",)
+
+
+def test_pictures_and_files_are_refused_apart(report):
+    """A server that takes pictures and no PDFs goes on being shown the pictures."""
+    with FakeServer(call("fetch"), fail(400, "Unknown part type: file"), "Seen.") as server:
+        llm = llm_of(server)
+        assert reader(returning([PNG, report]), llm=llm)("Look.") == "Seen."
+        body = json.dumps(server.requests[2].json)
+    assert llm.describe().adjustments == AS_TEXT
+    assert PNG.url in body
+    assert "Revenue rose by 4%." in body
+
+
+def test_a_model_without_tool_calling_reads(report):
+    """Told in text, the result of a tool has its files beside it."""
+    with FakeServer("<TOOL: fetch></TOOL>", "Up 4%.") as server:
+        llm = LLM(base_url=server.base_url, model="any", tool_calling="text")
+        assert reader(returning(report), llm=llm)("Read it.") == "Up 4%."
+        assert server.requests[1].json["messages"][-1]["content"][1]["file"]["file_data"] == report.url
+
+
+def test_files_are_kept_and_told_in_a_session(report, tmp_path):
+    """A session keeps files as they are, also as JSON; its text names them, and a later run sends them again."""
+    path, llm = tmp_path / "talk.db", ScriptedLLM(call("fetch"), "Heard.")
+    first = reader(returning(TALK), llm=llm, session=Session.open(path)).run(["Compare with", report])
+    again = reader(llm=ScriptedLLM("Yes."), session=Session.open(path))
+    again("Again?")
+    kept = again.llm.requests[0].messages
+    assert kept[0] == UserMessage(("Compare with", report))
+    assert kept[2].files == (TALK,)
+    assert RunResult.from_json(first.to_json()).messages == first.messages
+    Session.open(path).export(tmp_path / "talk.jsonl")
+    copied = Session.restore(tmp_path / "talk.jsonl", tmp_path / "copied.db", "copied")
+    assert copied.messages == Session.open(path).messages
+    assert "to reader: Compare with [file report.pdf]" in copied.show()
+    assert "JVBER" not in copied.show()
+
+
+def test_history_keeps_files_both_ways(report):
+    """A history of plain dictionaries has the files in the chat format, and is read as it was."""
+    helper = reader(returning(report), llm=ScriptedLLM(call("fetch"), "Done."))
+    helper(["Compare with", report, TALK])
+    history = helper.history
+    assert [part["type"] for part in history[0]["content"]] == ["text", "file", "input_audio"]
+    assert history[2]["content"][1]["file"]["filename"] == "report.pdf"
+    other = reader(llm=ScriptedLLM("Yes."))
+    other.history = json.loads(json.dumps(history))
+    other("Again?")
+    assert other.llm.requests[0].messages[0].content[1] == report
+    assert other.llm.requests[0].messages[2].files == (report,)
+
+
+def test_a_replayed_run_reads_what_was_recorded(report, pdf, tmp_path):
+    """A run is replayed with the files that were recorded, and another file is another question."""
+    path = tmp_path / "run.cassette"
+    with record(path):
+        reader(returning(report), llm=ScriptedLLM(call("fetch"), "Up 4%."))("Read.")
+    with replay(path):
+        assert reader(returning(TALK), llm=ScriptedLLM("Never said."))("Read.") == "Up 4%."
+    told = [ToolMessage("a", "fetch", "[file 1]", files=(file,)) for file in (report, TALK)]
+    assert message_form(told[0]) != message_form(told[1])
+
+
+def test_files_pass_over_mcp(report):
+    """Our tools give an MCP client their files, those of a server's tools are read, and stay untrusted."""
+    for file in (report, File.read(WAV)):
+        server = ToolServer([returning(file)]).protocol_server()
+        with MCPServer(server, level="safe") as remote:
+            llm = ScriptedLLM(call("fetch"), "Read.")
+            result = reader(remote, llm=llm).run("Read.")
+            assert llm.requests[1].messages[-1].files == (file,)
+        assert result.tool_calls[0].result.labels == {Label.UNTRUSTED}
+
+
+def test_another_file_is_another_result():
+    """A tool that returns ever new files of one size repeats nothing; one that returns the same one does."""
+
+    def run(files):
+        rest = iter(files)
+
+        def fetch() -> File:
+            """Fetch a file."""
+            return next(rest)
+
+        llm = ScriptedLLM(*[call("fetch")] * 6, "Done.")
+        return reader(fetch, llm=llm).run("Watch.", limits=Limits(repeated_calls=3))
+
+    new = run([File.read(WAV + bytes([number])) for number in range(6)])
+    assert (new.status, "[Note" in str(new.messages)) == ("done", False)
+    assert "[Note" in str(run([TALK] * 6).messages)
+
+
+def test_an_answer_is_extracted_from_a_pdf(report, tmp_path):
+    """`extract` takes files and paths, too."""
+    path = tmp_path / "report.pdf"
+    path.write_bytes(report.data)
+    with FakeServer("4", "4") as server:
+        for given in (report, path):
+            assert llm_of(server).extract(["The rise?", given], int) == 4
+        assert sent(server.requests[0])[-1]["content"][1]["file"]["file_data"] == report.url
+        assert sent(server.requests[1])[-1]["content"][1] == sent(server.requests[0])[-1]["content"][1]
