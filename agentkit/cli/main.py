@@ -30,6 +30,7 @@ from agentkit.cli.settings.config import config, init
 from agentkit.cli.tools import tools
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
+_LEAST_COLUMNS = 51
 _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
     (ConfigError, USAGE),
     (LimitExceeded, LIMIT),
@@ -130,7 +131,7 @@ for command in (
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. The answer goes to stdout, everything else to stderr."""
     try:
-        return int(cli.main(args=arguments, prog_name="agentkit", standalone_mode=False) or 0)
+        return int(cli.main(args=arguments, prog_name="agentkit", standalone_mode=False, terminal_width=_narrow()) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return USAGE
@@ -148,6 +149,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except AgentKitError as error:
         _tell(error)
         return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def _narrow() -> int | None:
+    """The width of help on a terminal that is too narrow for what click makes at least; None elsewhere."""
+    from shutil import get_terminal_size
+
+    columns = get_terminal_size().columns
+    return columns - 1 if columns <= _LEAST_COLUMNS else None
 
 
 def _tell(error: Exception) -> None:

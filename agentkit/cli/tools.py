@@ -23,7 +23,7 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES)
+@click.group(epilog=_EXAMPLES, short_help="See the tools, and use one without a model.")
 def tools() -> None:
     """See the tools, and use one without a model."""
 

@@ -65,6 +65,14 @@ def test_help_and_version_exit_with_0(arguments, capsys):
     assert "agentkit" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("columns", [30, 51, 52, 80])
+def test_help_fits_the_terminal(columns, command, monkeypatch):
+    """Help is broken between words at the terminal's width, also where that is narrow."""
+    monkeypatch.setenv("COLUMNS", f"{columns}")
+    lines = command("eval", "--help")[0].partition("Examples:")[0].splitlines()
+    assert max(map(len, lines)) < columns
+
+
 def test_what_is_piped_in_is_asked(command):
     """Without words, a pipe is read for the question; where nothing is piped in, the help is shown."""
     with FakeServer("It is 4.") as server:
