@@ -73,6 +73,9 @@ class Judge(Protocol):
     def visit(self, node: Node, scope: Scope) -> Value:
         """Judge a statement; returns what it prints."""
 
+    def meant(self, node: Node) -> Node:
+        """The statement itself, or the one that stands for it."""
+
     def substitution(self, node: Node, scope: Scope) -> Value:
         """Judge a substitution; returns its text."""
 
@@ -149,12 +152,16 @@ def branch(judge: Judge, node: Node, scope: Scope) -> Value:
     return Value(UNKNOWN, value.origins)
 
 
-def chain(judge: Judge, node: Node, scope: Scope) -> Value:
-    """Commands joined by && and ||: all but the first may not happen."""
+def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None) -> Value:
+    """Commands joined by && and ||: all but the first may not happen.
+
+    `last` stands for the last of them with the redirections and the pipeline that the parser has put around the chain.
+    """
     operands, operators = _operands(node)
-    printed = [judge.visit(operands[0], scope)]
+    statements = [*operands[:-1], last or operands[-1]]
+    printed = [judge.visit(statements[0], scope)]
     before, failures = scope.fork(), scope.failed
-    for operand, operator in zip(operands[1:], operators, strict=True):
+    for operand, statement, operator in zip(operands[1:], statements[1:], operators, strict=True):
         leaves = operator == "||" and source(operand).split()[0] in {"exit", "return", "break", "continue"}
         if operator == "&&" or leaves:
             failures |= frozenset() if leaves else scope.failed
@@ -162,7 +169,7 @@ def chain(judge: Judge, node: Node, scope: Scope) -> Value:
         else:
             scope.merge(before)
             scope.may_be_in(failures)
-        printed.append(judge.visit(operand, scope))
+        printed.append(judge.visit(statement, scope))
         if leaves:
             before.failed = failures = scope.failed = frozenset()
     before.failed = frozenset()
@@ -172,6 +179,18 @@ def chain(judge: Judge, node: Node, scope: Scope) -> Value:
     scope.merge(before)
     scope.failed = certain
     return Value(UNKNOWN, Value.joined(printed).origins)
+
+
+def leading(node: Node) -> Node | None:
+    """The chain that stands first in a pipeline or under redirections; of it they take the last command alone."""
+    while node.type in {"pipeline", "redirected_statement"}:
+        node = next(child for child in node.children if child.is_named)
+    return node if node.type == "list" else None
+
+
+def last_of(node: Node) -> Node:
+    """The last command of a chain."""
+    return _operands(node)[0][-1]
 
 
 def _operands(node: Node) -> tuple[list[Node], list[str]]:

@@ -83,6 +83,7 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
 
 
 def _body(judge: Judge, body: Node, scope: Scope, extra: list[Word]) -> Value:
+    body = judge.meant(body)
     if body.type in _REDIRECTS:
         return judge.words(extra, scope) if extra else scope.stdin or ANYTHING
     return _command(judge, body, scope, extra) if body.type == "command" else judge.visit(body, scope)

@@ -47,6 +47,7 @@ class Walk:
         self._found: list[Decision] = []
         self._folders: set[str | None] = {scope.cwd}
         self._calls: list[str] = []
+        self._instead: dict[int, Node] = {}
 
     def findings(self) -> list[Decision]:
         """All decisions on the parts, in the order of the text."""
@@ -98,12 +99,28 @@ class Walk:
         try:
             if self._exhausted():
                 return ANYTHING
+            chained = control.leading(node)
+            if chained is not None and chained.id != node.id and chained.id not in self._instead:
+                return self._chained(chained, node, scope)
+            node = self.meant(node)
             return _STATEMENTS.get(node.type, _strange)(self, node, scope)
         except OverflowError:
             self.add(ask("large-expansion", source(node), "Its braces expand to very many words.", "Use a loop."))
             return ANYTHING
         finally:
             self._depth -= 1
+
+    def _chained(self, chained: Node, around: Node, scope: Scope) -> Value:
+        """Judge a chain whose last command alone has what the parser has put around all of it."""
+        self._instead[chained.id] = control.last_of(chained)
+        try:
+            return control.chain(self, chained, scope, around)
+        finally:
+            del self._instead[chained.id]
+
+    def meant(self, node: Node) -> Node:
+        """The statement itself, or the one that stands for it."""
+        return self._instead.get(node.id, node)
 
     def substitution(self, node: Node, scope: Scope) -> Value:
         """Judge $(...), `...`, <(...) or >(...); returns the text that takes its place."""
