@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
 DEFAULT_MODEL = "gpt-5.4-mini"
 """Used when nobody names a model. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
+
+DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
+"""The same at Anthropic. `AGENTKIT_MODEL` or `ANTHROPIC_MODEL` override it."""
 
 DEFAULT_AZURE_API_VERSION = "2024-02-01"
 
@@ -39,6 +46,19 @@ _SHORT = 8
 def environment() -> Mapping[str, str]:
     """The environment as it is now, without blanks around values, and without variables that are empty then."""
     return {name: value.strip() for name, value in os.environ.items() if value.strip()}
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether colours may be written: to a terminal, unless `NO_COLOR` is set; anywhere when `FORCE_COLOR` is."""
+    variables = environment()
+    if "NO_COLOR" in variables:
+        return False
+    return "FORCE_COLOR" in variables or is_terminal(stream)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person reads it, at a terminal that can do more than print."""
+    return stream is not None and stream.isatty() and environment().get("TERM") != "dumb"
 
 
 def empty_variables() -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def hidden(text: str) -> str:
 
 def one_line(text: str, most_chars: int = MOST_LINE_CHARS) -> str:
     """A text without secrets on one line, cut, with what has no shape made visible."""
-    line = visible(" ".join(hidden(text).split()))
+    line = visible(" ".join(hidden(text).split())[: most_chars + 1])
     return line if len(line) <= most_chars else f"{line[: most_chars - 1]}…"
 
 

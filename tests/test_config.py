@@ -117,3 +117,29 @@ def test_secret_values_are_told_longest_first(monkeypatch):
     monkeypatch.setenv("SHOP_TOKEN", "swordfish-77-and-more")
     found = [value for value in config.secret_values() if value.startswith("swordfish")]
     assert found == ["swordfish-77-and-more", "swordfish-77"]
+
+
+class Terminal:
+    """A stream that a person reads."""
+
+    def isatty(self):
+        """It is a terminal."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb", "FORCE_COLOR": "1"}, True)],
+)
+def test_a_terminal_has_colour(variables, coloured, monkeypatch):
+    """Colours are for terminals that can show them, unless NO_COLOR is set; FORCE_COLOR is for all."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert config.has_colour(Terminal()) is coloured
+
+
+def test_no_stream_is_no_terminal():
+    """A process may have no stream at all."""
+    assert not config.is_terminal(None)

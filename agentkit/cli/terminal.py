@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from agentkit.config import environment
+from agentkit.config import has_colour, is_terminal
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -27,19 +27,6 @@ _ADVICE = (
     ("ToolError", "To see the tools and what they take: agentkit tools list"),
     ("OSError", "Check that the file, the disk or the pipe is still there, may be used and has room."),
 )
-
-
-def has_colour(stream: TextIO) -> bool:
-    """Whether colours may be written: to a terminal, unless `NO_COLOR` is set; anywhere when `FORCE_COLOR` is."""
-    variables = environment()
-    if "NO_COLOR" in variables:
-        return False
-    return "FORCE_COLOR" in variables or is_terminal(stream)
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person reads it, at a terminal that can do more than print."""
-    return stream is not None and stream.isatty() and environment().get("TERM") != "dumb"
 
 
 def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:

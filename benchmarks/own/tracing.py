@@ -20,7 +20,7 @@ from typing import Any
 
 from agentkit import LLM, Agent, Limits, Tool
 from agentkit.testing import FakeServer, ScriptedLLM, call
-from agentkit.tracing import JSONLines, OpenTelemetry
+from agentkit.tracing import Console, JSONLines, OpenTelemetry
 from benchmarks.own.times import both, microseconds
 
 ITERATIONS, RUNS = 20, 25
@@ -59,6 +59,7 @@ def kinds_in(folder: Path) -> Kinds:
     kinds = {
         "nobody": list,
         "a function that does nothing": lambda: [_ignore],
+        "lines for a person": lambda: [Console((folder / "lines").open("a", encoding="utf-8"))],
         "JSON lines": lambda: [JSONLines(folder / "trace.jsonl")],
         "JSON lines with content": lambda: [JSONLines(folder / "trace.jsonl", content=True)],
         "OpenTelemetry without an SDK": lambda: [OpenTelemetry()],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.cli.terminal import fitted, halves, has_colour, is_terminal, tell_error
+from agentkit.cli.terminal import fitted, halves, tell_error
 from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, ToolError, UnknownTool
 
 
@@ -68,24 +68,6 @@ class Terminal:
     def isatty(self):
         """It is a terminal."""
         return True
-
-
-@pytest.mark.parametrize(
-    ("variables", "coloured"),
-    [({}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb", "FORCE_COLOR": "1"}, True)],
-)
-def test_a_terminal_has_colour(variables, coloured, monkeypatch):
-    """Colours are for terminals that can show them, unless NO_COLOR is set; FORCE_COLOR is for all."""
-    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert has_colour(Terminal()) is coloured
-
-
-def test_no_stream_is_no_terminal():
-    """A process may have no stream at all."""
-    assert not is_terminal(None)
 
 
 @pytest.mark.parametrize(

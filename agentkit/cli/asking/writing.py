@@ -160,6 +160,6 @@ def _who_answered(result: RunResult[str], llm: LLM) -> str:
 
 def error_stream() -> StatusLine:
     """The status line of this process: on stderr, when that is a terminal."""
-    from agentkit.cli.terminal import is_terminal
+    from agentkit.config import is_terminal
 
     return StatusLine(sys.stderr if is_terminal(sys.stderr) else None)

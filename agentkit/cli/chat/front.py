@@ -15,7 +15,8 @@ from agentkit.cli.chat.deciding import Decider
 from agentkit.cli.chat.keyboard import Keyboard, seen
 from agentkit.cli.chat.showing.screen import ChatScreen
 from agentkit.cli.display import json_line, run_document
-from agentkit.cli.terminal import has_colour, tell
+from agentkit.cli.terminal import tell
+from agentkit.config import has_colour
 from agentkit.events import Event, RequestStarted, TextDelta
 from agentkit.safety.approval import Approver
 

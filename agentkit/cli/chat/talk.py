@@ -16,8 +16,8 @@ import click
 
 from agentkit.cli.exit_codes import ANSWERED
 from agentkit.cli.settings.layers import Settings
-from agentkit.cli.terminal import has_colour, is_terminal, tell, tell_error
-from agentkit.config import state_folder
+from agentkit.cli.terminal import tell, tell_error
+from agentkit.config import has_colour, is_terminal, state_folder
 from agentkit.errors import AgentKitError
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from agentkit.cli.display import clean, json_text
-from agentkit.cli.terminal import fitted, halves, is_terminal, shown_word, tell
+from agentkit.cli.terminal import fitted, halves, shown_word, tell
+from agentkit.config import is_terminal
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.reporting.comparing import Comparison
 from agentkit.evals.reporting.report import Report

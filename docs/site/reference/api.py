@@ -54,7 +54,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
     ),
     "Tracing": (
-        *("agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
+        *("agentkit.tracing.Console", "agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
         *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.Surrounding"),
         *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
     ),

@@ -1,0 +1,316 @@
+"""Can a person read what runs do, while they do it, whatever models and tools say?"""
+
+import asyncio
+import io
+import logging
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agentkit import Agent, Approval, ConfigError, core_tools, tool
+from agentkit.events import RunLeft
+from agentkit.llm.client import LLM
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
+from agentkit.tracing import Console
+from agentkit.usage import Limits, Price
+
+KEY = "sk-abcdefghij0123456789ABCDEFG"
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e\u200b\x9b\r"
+
+
+def told(stream):
+    """The lines of a console, without figures that differ each time."""
+    return [re.sub(r"in \d[\d.]* m?s", "in TIME", line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_run_is_told_line_by_line(make_agent):
+    """Prompt, requests, tokens, texts, calls with decision and rule, results, and what all took, each have a line."""
+    stream = io.StringIO()
+    make_agent(listeners=[Console(stream)]).run("How much is 6*7?")
+    tokens = "10 tokens in, 5 out"
+    assert told(stream) == [
+        "[1] helper  begins: How much is 6*7?",
+        "[1] helper  request 1 to scripted:scripted",
+        f"[1] helper  scripted answers in TIME, {tokens}",
+        "[1] helper  says: Let me see.",
+        '[1] helper  calculator #1: expression="6*7" → allow, by safety-level',
+        '[1] helper  fail #2: reason="[redacted: API key]" → allow, by safety-level',
+        "[1] helper  calculator #1 ok in TIME: 42",
+        "[1] helper  fail #2 failed in TIME: ValueError: [redacted: API key]",
+        "[1] helper  request 2 to scripted:scripted",
+        f"[1] helper  scripted answers in TIME, {tokens}",
+        "[1] helper  refused #3 → deny, by no-refused",
+        "[1] helper  refused #3 denied in TIME: Nobody may do this.",
+        "[1] helper  request 3 to scripted:scripted",
+        f"[1] helper  scripted answers in TIME, {tokens}",
+        "[1] helper  says: It is 42.",
+        "[1] helper  done in TIME, 3 requests, 3 tool calls, 30 tokens in, 15 out",
+    ]
+
+
+def test_lines_come_as_it_happens():
+    """A line is there before what it tells of is over."""
+    stream = io.StringIO()
+    seen = []
+
+    def look(_request):
+        seen.append(stream.getvalue().splitlines()[-1])
+        return "Done."
+
+    Agent("helper", llm=ScriptedLLM(look), listeners=[Console(stream)]).run("go")
+    assert seen == ["[1] helper  request 1 to scripted:scripted"]
+
+
+@tool
+def show(text: str) -> str:
+    """Show a text."""
+    return text
+
+
+def test_nothing_hostile_reaches_the_terminal():
+    """Whatever model, tool, user and names say, no control character and no change of direction is written."""
+    stream = io.StringIO()
+    llm = ScriptedLLM(
+        say(f"says {HOSTILE}\nmore", call("show", text=HOSTILE), call(f"no{HOSTILE}such", x=HOSTILE)),
+        f"Done {HOSTILE}",
+        model=f"m{HOSTILE}",
+    )
+    Agent("helper", [show], llm=llm, listeners=[Console(stream)]).run(f"go {HOSTILE}")
+    written = stream.getvalue()
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u202e]", written)
+    assert r"\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}" in written
+    assert all(line.startswith("[1] helper  ") for line in written.splitlines())
+
+
+def test_no_secret_is_told(monkeypatch):
+    """Keys are hidden in prompts, arguments, results and answers, also where only a name tells of them."""
+    monkeypatch.setenv("SHOP_PASSWORD", "correct-horse-battery")
+    stream = io.StringIO()
+    llm = ScriptedLLM(say(f"the key is {KEY}", call("log_in", password="tulip-9-tulip")), "correct-horse-battery")
+
+    @tool
+    def log_in(password: str) -> dict[str, str]:
+        """Log in."""
+        return {"user": "ann", "password": password, "key": KEY}
+
+    Agent("helper", [log_in], llm=llm, listeners=[Console(stream, max_chars=1_000)]).run(f"use {KEY}")
+    written = stream.getvalue()
+    assert not [secret for secret in (KEY, "tulip-9-tulip", "correct-horse-battery") if secret in written]
+    assert written.count("[redacted") >= 4
+
+
+def test_long_texts_are_cut():
+    """A long text is cut, after what is secret in it is hidden."""
+    stream = io.StringIO()
+    llm = ScriptedLLM("word " * 1_000)
+    Agent("helper", llm=llm, listeners=[Console(stream, max_chars=20)]).run("x" * 18 + f" {KEY}")
+    lines = told(stream)
+    assert lines[0] == f"[1] helper  begins: {'x' * 18} …"
+    assert "[1] helper  says: word word word word…" in lines
+
+
+def test_nothing_of_what_was_said(make_agent):
+    """Without content it is told what was done, and nothing of what was said."""
+    stream = io.StringIO()
+    make_agent(listeners=[Console(stream, content=False)]).run("How much is 6*7?")
+    lines = told(stream)
+    assert lines[0] == "[1] helper  begins"
+    assert "[1] helper  calculator #1 → allow, by safety-level" in lines
+    assert "[1] helper  calculator #1 ok in TIME" in lines
+    assert not [word for word in ("6*7", "see", "42") if word in stream.getvalue()]
+
+
+def test_agents_that_are_tools_are_indented():
+    """The run of an agent that is a tool is indented, has its own number, and its tokens are told with the call."""
+    stream = io.StringIO()
+    console = Console(stream)
+    leaf = Agent("leaf", llm=ScriptedLLM("2"), listeners=[console])
+    middle = Agent("middle", [leaf.as_tool()], llm=ScriptedLLM(call("leaf", request="1+1"), "2"), listeners=[console])
+    Agent("top", [middle.as_tool()], llm=ScriptedLLM(call("middle", request="1+1"), "2"), listeners=[console]).run("go")
+    starts = list(dict.fromkeys(re.match(r"( *\[\d\] \w+)", line)[1] for line in told(stream)))
+    assert starts == ["[1] top", "  [2] middle", "    [3] leaf"]
+    assert "[1] top  middle #1 ok in TIME, 30 tokens in, 15 out: 2" in told(stream)
+
+
+def test_an_agent_whose_outer_run_is_not_told():
+    """A run within another one that nobody tells of is indented all the same."""
+    stream = io.StringIO()
+    inner = Agent("inner", llm=ScriptedLLM("2"), listeners=[Console(stream)])
+    Agent("outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1"), "2")).run("go")
+    assert told(stream)[0] == "  [1] inner  begins: 1+1"
+
+
+def test_runs_at_once_are_told_apart():
+    """Runs that go on at the same time, in threads or tasks, have numbers of their own, and no line is torn."""
+    stream = io.StringIO()
+    console = Console(stream)
+    together = threading.Barrier(4)
+
+    def wait(_request):
+        together.wait(20)
+        return "Done."
+
+    def run(number):
+        Agent(f"agent{number}", llm=ScriptedLLM(wait), listeners=[console]).run(f"go {number}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))
+    lines = told(stream)
+    assert len(lines) == 5 * 4
+    pairs = {re.match(r"\[(\d)\] agent(\d)  ", line).groups() for line in lines}
+    assert len(pairs) == len({number for number, _ in pairs}) == 4
+
+
+def test_awaited_and_streamed_runs_are_told_alike(drive, make_agent):
+    """However a run is driven, the same is told of it."""
+    alike = set()
+    for way in ("run", "arun", "stream", "astream"):
+        stream = io.StringIO()
+        drive(make_agent(listeners=[Console(stream)]), way)
+        alike.add("\n".join(sorted(told(stream))))
+    assert len(alike) == 1
+
+
+def test_failures_and_limits():
+    """An error of the provider, a limit that is met and a run that is left are told in words."""
+    stream = io.StringIO()
+    console = Console(stream)
+    with FakeServer(fail(401, "bad key")) as server:
+        llm = LLM(base_url=server.base_url, model="m", max_retries=0)
+        with pytest.raises(Exception, match="bad key"):
+            Agent("helper", llm=llm, listeners=[console])("go")
+    calls = ScriptedLLM(call("calculator", expression="1"), repeat=True)
+    Agent("helper", core_tools, llm=calls, max_iterations=1, listeners=[console]).run("go")
+    lines = told(stream)
+    assert any("The model gave no answer (Unauthorized): The provider answered 401: bad key" in line for line in lines)
+    assert any(line.startswith("[1] helper  failed in TIME, 0 requests") for line in lines)
+    assert any("Limit reached: iterations: Max tool iterations reached (1)" in line for line in lines)
+    assert any(line.startswith("[2] helper  limit in TIME, 2 requests, 1 tool call") for line in lines)
+
+
+def test_a_run_that_is_left():
+    """A run that nobody listens to any more says so, and its number is not that of a later one."""
+    stream = io.StringIO()
+    agent = Agent("helper", llm=ScriptedLLM("One two three", "Done."), listeners=[Console(stream)])
+    events = agent.stream("go")
+    next(events)
+    events.close()
+    agent.run("again")
+    lines = told(stream)
+    assert "[1] helper  left" in lines
+    assert lines[-1].startswith("[2] helper  done")
+
+
+def test_a_person_who_is_asked():
+    """A call that waits for a person says so with the question, and the answer is told when it comes."""
+    stream = io.StringIO()
+
+    @tool(level="system")
+    def launch() -> str:
+        """Launch."""
+        return "launched"
+
+    llm = ScriptedLLM(call("launch"), "Done.")
+    agent = Agent("helper", [launch], llm=llm, approve=lambda _: Approval.LATER, listeners=[Console(stream)])
+    paused = agent.run("go")
+    assert paused.status == "paused"
+    paused.resume(answers={paused.pending[0].id: True})
+    lines = told(stream)
+    assert any(line.startswith("[1] helper  launch #1 waits for a person: ") for line in lines)
+    assert any(line.startswith("[1] helper  paused in TIME, 1 request") for line in lines)
+    assert any("a person answers once" in line for line in lines)
+    assert any(line.startswith("[2] helper  done in TIME") for line in lines)
+
+
+def test_a_model_that_gave_no_answer():
+    """Where another model answers in the place of the first, it is told which gave no answer, and why."""
+    stream = io.StringIO()
+    with FakeServer(fail(500, "down"), "Hello.") as server:
+        second = LLM(base_url=server.base_url, model="second", max_retries=0)
+        llm = LLM(base_url=server.base_url, model="first", max_retries=0, fallback=second)
+        Agent("helper", llm=llm, listeners=[Console(stream)]).run("go")
+    assert any("no answer from openai:first: The provider answered 500: down" in line for line in told(stream))
+
+
+def test_what_a_run_cost():
+    """Where the price is known the last line has the money."""
+    stream = io.StringIO()
+    with FakeServer("Hello.") as server:
+        llm = LLM(base_url=server.base_url, model="m", price=Price(1_000, 1_000))
+        Agent("helper", llm=llm, limits=Limits(cost=5), listeners=[Console(stream)]).run("go")
+    assert told(stream)[-1].endswith("10 tokens in, 5 out, cost ≈ $0.0150 (given)")
+
+
+class Terminal(io.StringIO):
+    """A stream that a person reads."""
+
+    def isatty(self):
+        """It is a terminal."""
+        return True
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colour_is_for_terminals(make_agent, monkeypatch, variables, coloured):
+    """There is colour on a terminal that shows it, and none where NO_COLOR is set."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal()
+    make_agent(listeners=[Console(stream)]).run("go")
+    assert ("\x1b[31m" in stream.getvalue()) is coloured
+    assert ("\x1b" in stream.getvalue()) is coloured
+
+
+def test_standard_error_is_the_default(make_agent, capsys):
+    """Without a stream the lines go to what is the standard error when they are written."""
+    make_agent("Done.", listeners=[Console()]).run("go")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("[1] helper  begins: go\n")
+
+
+def test_a_stream_that_cannot_write_everything(make_agent, tmp_path):
+    """What the encoding of a stream does not have is written as escapes."""
+    with (tmp_path / "lines").open("w", encoding="ascii") as stream:
+        make_agent("茶 → tea \ud800", listeners=[Console(stream)]).run("go")
+    assert r"says: \u8336 \u2192 tea \u{d800}" in (tmp_path / "lines").read_text("ascii")
+
+
+def test_a_stream_that_fails_ends_no_run(make_agent, caplog):
+    """A stream that is closed ends no run: there is one warning."""
+    broken = io.StringIO()
+    broken.close()
+    with caplog.at_level(logging.WARNING):
+        agent = make_agent("Done.", "Done.", listeners=[Console(broken)])
+        assert agent.run("go").status == agent.run("go").status == "done"
+    assert [record.name for record in caplog.records] == ["agentkit.tracing"]
+    assert "cannot be told on the console" in caplog.text
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, "many"])
+def test_a_number_of_characters_that_cannot_be(most):
+    """How much is shown is a whole number from 1 on."""
+    with pytest.raises(ConfigError, match="max_chars= takes"):
+        Console(io.StringIO(), max_chars=most)
+
+
+def test_an_event_of_no_run():
+    """An event that no run tells has a line, too, and is no error."""
+    stream = io.StringIO()
+    Console(stream)(RunLeft("stopped"))
+    assert told(stream) == ["[1]   left: stopped"]
+
+
+def test_many_tasks():
+    """Runs that are awaited together are told apart."""
+    stream = io.StringIO()
+
+    async def together():
+        agent = Agent("helper", llm=ScriptedLLM("Done.", repeat=True), listeners=[Console(stream)])
+        await asyncio.gather(*(agent.arun(f"go {number}") for number in range(5)))
+
+    asyncio.run(together())
+    assert len({line.partition("]")[0] for line in told(stream)}) == 5
