@@ -47,10 +47,10 @@ class AnswerRules:
     def of_agent(cls, output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
         """The rules of an agent's arguments. Raises ConfigError for what is no type, or no check."""
         if output_type in (None, str):
-            return cls(None, checks_from(checks))
+            return cls(None, _checks_from(checks))
         from agentkit.tooling.output import OutputType
 
-        return cls(OutputType.of(output_type), checks_from(checks))
+        return cls(OutputType.of(output_type), _checks_from(checks))
 
     @property
     def schema(self) -> OutputSchema | None:
@@ -97,7 +97,7 @@ class Growing:
         return (event,)
 
 
-def checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]:
+def _checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]:
     """Functions as checks. Raises ConfigError for one whose parameter does not say what it looks at."""
     if not isinstance(functions, Iterable):
         raise ConfigError(f"checks= takes a list of functions. Got {functions!r:.200}.")

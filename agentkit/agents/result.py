@@ -181,7 +181,7 @@ class RunResult(Generic[T]):
         told: dict[str, object] = {"output": self.value, "status": self.status, "iterations": self.iterations}
         told["tool_calls"] = [used.call.name for used in self.tool_calls]
         told |= {name: getattr(self, name) for name in ("limit", "pending", "error") if getattr(self, name)}
-        told["tokens"] = self.usage.input_tokens + self.usage.output_tokens
+        told["tokens"] = self.usage.total_tokens
         return f"RunResult({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     @property

@@ -113,7 +113,7 @@ def _new_messages(
     own = [call.id for call in calls_in(said)]
     clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
     new: Sequence[Message] = said[entered:]
-    new = with_new_ids(_with_new_handles(new, clashing), clashing) if clashing else new
+    new = _with_new_ids(_with_new_handles(new, clashing), clashing) if clashing else new
     return new, {call_id: clashing.get(call_id, call_id) for call_id in own}
 
 
@@ -178,7 +178,7 @@ def _first(waiting: Mapping[str, str]) -> str:
     return f"the call {call_id!r} of {tool!r}"
 
 
-def with_new_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:
+def _with_new_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:
     """The messages with the ids of tool calls, and of their results, that `ids` maps to others."""
 
     def renamed(message: Message) -> Message:

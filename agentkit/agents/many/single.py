@@ -168,7 +168,7 @@ class Single:
         if self.result is None:
             return Outcome(self._failed(Cancelled("The run was stopped from outside.")), must_wait=False)
         self.milestones = list(self.result.milestones)
-        result = led_by(Continuing(self.agent, self.session), self.result)
+        result = _led_by(Continuing(self.agent, self.session), self.result)
         return Outcome(result, must_wait=result.status == "limit" and self.share.refusal is not None)
 
     def _failed(self, error: Exception) -> RunResult[Any]:
@@ -195,15 +195,15 @@ class Continuing(Lead):
 
     def run(self, resumption: Resumption) -> RunResult[Any]:
         """Go on, blocking."""
-        return led_by(self, result_in(list(self._agent.events(resumption, session=self._session))))
+        return _led_by(self, result_in(list(self._agent.events(resumption, session=self._session))))
 
     async def arun(self, resumption: Resumption) -> RunResult[Any]:
         """Go on, awaiting."""
         events = self._agent.aevents(resumption, session=self._session)
-        return led_by(self, result_in([event async for event in events]))
+        return _led_by(self, result_in([event async for event in events]))
 
 
-def led_by(lead: Lead, result: RunResult[Any]) -> RunResult[Any]:
+def _led_by(lead: Lead, result: RunResult[Any]) -> RunResult[Any]:
     """The result, to go on with `lead`."""
     result = replace(result, lead=lead)
     if isinstance(result.error, RunError):

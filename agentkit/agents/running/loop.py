@@ -133,7 +133,7 @@ class Loop:
         batch = Batch(self.plan, self.asking.bench(), self.run, self.budget, self.repeats)
         yield from batch.use()
         if self.progress.steps:
-            yield from self.end("paused")
+            yield from self._end("paused")
         elif batch.limit is not None:
             yield from self._land(batch.limit)
         elif batch.lead is not None:
@@ -170,7 +170,7 @@ class Loop:
         self.error = LimitExceeded(limit.reason)
         if not self.progress.is_answered and self.budget.seconds_left > 0:
             yield from self._answer_last(limit)
-        yield from self.end("limit")
+        yield from self._end("limit")
 
     def _answer_last(self, limit: LimitReached) -> Steps:
         """Have the model answer from what it has found, without tools; nobody mends what is wrong with the answer."""
@@ -195,7 +195,7 @@ class Loop:
             return
         refusal = yield from self._checked_output()
         if refusal is None:
-            yield from self.end("done")
+            yield from self._end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
             why = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
             self._withhold()
@@ -259,9 +259,9 @@ class Loop:
             yield from self._land(LimitReached("seconds", str(error)))
             return
         self.error = error
-        yield from self.end("failed")
+        yield from self._end("failed")
 
-    def end(self, status: RunStatus) -> Steps:
+    def _end(self, status: RunStatus) -> Steps:
         """End the run."""
         changes = self.plan.bench.workspace.record.diff
         yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))

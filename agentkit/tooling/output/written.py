@@ -59,7 +59,7 @@ def _scanned(text: str) -> Written:
         start, place = match.end() - 1, match.end()
         if not _MEANT.match(text, start):
             continue
-        place = _closing(text, start)
+        place = closing(text, start) or len(text)
         # Decoded by itself, because an error counts the lines of all that is before it.
         piece = text[start:place]
         try:
@@ -83,11 +83,11 @@ def _fault(text: str, error: ValueError | RecursionError, start: int) -> str:
     return "A number in the JSON has too many digits."
 
 
-def _closing(text: str, start: int) -> int:
-    """The place behind the bracket that closes the one at `start`, or the end of the text."""
+def closing(text: str, start: int) -> int | None:
+    """The place behind the bracket that closes the one at `start` in what looks like JSON; None where none does."""
     depth = 0
     for match in _BRACKETS.finditer(text, start):
         depth += (match.group() in "[{") - (match.group() in "]}")
         if depth == 0:
             return match.end()
-    return len(text)
+    return None

@@ -48,7 +48,7 @@ class Offer:
 
     def __init__(self, question: Question, spec: ToolSpec) -> None:
         self.question, self.spec = question, spec
-        self.schemas = schemas_of(spec)
+        self.schemas = _schemas_of(spec)
         self.required: Sequence[str] = spec.parameters.get("required") or ()
         self.kinds = kinds_of(spec)
         self.options = [str(option) for schema in self.schemas.values() for option in schema.get("enum") or ()]
@@ -184,7 +184,7 @@ def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapp
     return question.ideas - told - ideas(words(" ".join(texts))) - _ASKING - ideas(GREETINGS)
 
 
-def schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:
+def _schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:
     """The plain schema of each parameter."""
     properties: Mapping[str, Any] = spec.parameters.get("properties") or {}
     return {name: plain_schema(schema, spec.parameters) for name, schema in properties.items()}
@@ -197,7 +197,7 @@ def kinds_of(spec: ToolSpec) -> dict[str, Kind]:
     """
     about = _ideas_in(spec.name, spec.description)
     kinds: dict[str, Kind] = {}
-    for name, schema in schemas_of(spec).items():
+    for name, schema in _schemas_of(spec).items():
         parts = {*words(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)), str(schema.get("format"))}
         kind = next((kind for kind, names in _NAMES.items() if not parts.isdisjoint(names.split())), None)
         if kind is Kind.TEXT and not about.isdisjoint({"save", "send"}):

@@ -27,6 +27,7 @@ from agentkit.llm.providers.offline.words import (
     words,
 )
 from agentkit.slotted import dataclass
+from agentkit.tooling.output.written import closing
 
 
 class Shape(StrEnum):
@@ -212,20 +213,10 @@ def _json_at(text: str, start: int) -> Span | None:
     except (ValueError, RecursionError):
         if not _JSON_START.match(text, start):
             return None
-        closed = _closing(text, start)
+        closed = closing(text, start)
         end = closed or len(text)
         return Span(Shape.JSON, text[start:end], start, end, sure=closed is not None)
     return Span(Shape.JSON, text[start:end], start, end)
-
-
-def _closing(text: str, start: int) -> int | None:
-    """The place behind the bracket that closes the one at `start`, or None."""
-    depth = 0
-    for match in _BRACKETS.finditer(text, start):
-        depth += (match.group() in "[{") - (match.group() in "]}")
-        if depth == 0:
-            return match.end()
-    return None
 
 
 def _addresses(text: str) -> Iterator[Span]:
@@ -331,7 +322,6 @@ _QUOTES = tuple(
     )
 )
 _JSON_START = re.compile(r"""\{\s*(?:["'}]|\w+\s*:)|\[\s*(?:["'\[\]{]|-?\d+\s*[,\]]|(?:true|false|null)\b)""")
-_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 _URL = re.compile(
     r"\b(?:https?|ftp|file)://[^\s\0<>\"]+|(?<![\w@./])(?:www\.)?(?:[\w-]{1,63}\.){1,8}(?:com|org|net|edu|gov|info)\b(?:/[^\s\0]*)?",
