@@ -46,7 +46,7 @@ class TerminalApprover:
             target.write(f"\n{_fitted(f'{request}', target)}\n")
             target.flush()
             forget_typed(source)
-            target.write(f"{_choices(request)} ")
+            target.write(f"{_fitted(_choices(request), target)} ")
             target.flush()
             said = ANSWERS.get(source.readline().strip().lower(), Approval.NO)
         return said if is_offered(said, request) else Approval.NO

@@ -88,6 +88,9 @@ def test_a_narrow_terminal_breaks_no_word(terminal):
     TerminalApprover(read, screen)(replace(REQUEST, arguments={"command": "one two " * 9}, decision=reason))
     assert "\nThis must be asked for: What\nit would do cannot be taken\nback by anybody.\n" in screen.getvalue()
     assert "one two " * 8 in screen.getvalue()
+    assert screen.getvalue().endswith(
+        "\n[y] once  [r] exactly this\ncall, until the run ends  [a]\nthe same, always  [N] no: "
+    )
 
 
 def test_choices_say_what_calls_are_like_it(terminal):
