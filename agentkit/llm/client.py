@@ -46,10 +46,11 @@ class LLM(Configured):
     """A client for one model at one provider.
 
     Which provider, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
-    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL. `describe()` says what was chosen and why.
+    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL; `ANTHROPIC_API_KEY`. `describe()` says what was chosen and
+    why.
 
     Args:
-        provider: `openai`, `azure`, `offline`, or a service such as `ollama`, `groq`, `openrouter`.
+        provider: `openai`, `azure`, `anthropic`, `offline`, or a service such as `ollama`, `groq`, `openrouter`.
         model: The model's name, for Azure the deployment's; `ollama:qwen3` names the provider too. Fallbacks may follow
             it: `openai:gpt-5.4-mini | ollama:qwen3`.
         api_key: The provider's key; otherwise its own variable is read.
@@ -57,7 +58,7 @@ class LLM(Configured):
         azure_api_version: A date, or `v1` for the v1 style; default `2024-02-01`.
         base_url: An OpenAI-compatible server, which may need no key.
         azure_token_provider: A function that gives an Entra ID token, instead of a key.
-        protocol: `responses` or `chat`, when the choice made for the provider is not right.
+        protocol: `responses`, `chat` or `messages`, when the choice made for the provider is not right.
         tool_calling: `native`: as the server does it; `text`: written as text, for models that cannot call tools;
             `auto`: as text once the server refuses tools.
         timeout_seconds: How long to wait for an answer, or for the next piece of one; connecting takes at most 10.

@@ -77,6 +77,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
     (("AGENTKIT_BASE_URL",), lambda _: "openai"),
     (("OPENAI_API_KEY",), lambda _: "openai"),
     (("OPENAI_BASE_URL",), lambda _: "openai"),
+    (("ANTHROPIC_API_KEY",), lambda _: "anthropic"),
 )
 
 _VARIABLES = (
@@ -217,7 +218,7 @@ def _nothing_found(values: Values) -> str:
         return _no_service(model)
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
-        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key. "
+        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key; or ANTHROPIC_API_KEY. "
         f"{_offline_way()}"
     )
 
@@ -226,7 +227,8 @@ def _no_service(model: str) -> str:
     name = model.partition(":")[0]
     return (
         f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}). Known: "
-        f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=."
+        f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=, "
+        "for one that speaks Anthropic's protocol='messages' too."
     )
 
 

@@ -58,7 +58,7 @@ class RemoteModel(RemoteEmbedding):
         """The connection, made when it is first needed: it loads the HTTP library."""
         from agentkit.llm.transport import Transport
 
-        return Transport(self._endpoint, self._timeout_seconds, self._max_retries)
+        return Transport(self._endpoint, self._timeout_seconds, self._max_retries, self._wire.headers)
 
     @property
     def adjustments(self) -> tuple[str, ...]:

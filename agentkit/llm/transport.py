@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlencode
@@ -57,12 +57,17 @@ _ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PR
 
 
 class Transport:
-    """The connection to one endpoint: made when first used, kept alive, shared by threads, one per event loop."""
+    """The connection to one endpoint: made when first used, kept alive, shared by threads, one per event loop.
 
-    def __init__(self, endpoint: Endpoint, timeout_seconds: float, max_retries: int) -> None:
+    `headers` are the protocol's, sent with every request.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.where = f"{endpoint.provider} at {endpoint.shown_url}"
         self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
-        self.max_retries, self._endpoint = max_retries, endpoint
+        self.max_retries, self._endpoint, self._always = max_retries, endpoint, _HEADERS | dict(headers or {})
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | Lent | None = None
@@ -196,7 +201,7 @@ class Transport:
 
     def _headers(self, key: str | None) -> dict[str, str]:
         """The key where the endpoint wants it, and nothing that the server does not need."""
-        endpoint, headers = self._endpoint, dict(_HEADERS)
+        endpoint, headers = self._endpoint, dict(self._always)
         bearer = f"Bearer {key}" if key else ""
         if key and endpoint.key_header and not endpoint.token_provider:
             headers[endpoint.key_header], bearer = key, ""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from agentkit.slotted import dataclass
 from agentkit.testing import chat_shapes, responses_shapes
 from agentkit.testing.embedding.shapes import PATH
+from agentkit.testing.messages import shapes as messages_shapes
 from agentkit.testing.recorded import RecordedRequest
 from agentkit.testing.replies import Answer, Raw, Reply, fail
 from agentkit.testing.script import ScriptError, with_call_ids
@@ -43,6 +44,9 @@ _PROTOCOLS = {
     "/responses": _Protocol(
         responses_shapes.response, responses_shapes.events, responses_shapes.is_delta, "event: {type}\n", ()
     ),
+    "/messages": _Protocol(
+        messages_shapes.message, messages_shapes.events, messages_shapes.is_delta, "event: {type}\n", ()
+    ),
 }
 
 
@@ -60,7 +64,7 @@ class Delivery:
 
 
 def objection(request: RecordedRequest) -> Reply | None:
-    """What any OpenAI server says to a request that asks no model for anything; None when it does."""
+    """What any server says to a request that asks no model for anything; None when it does."""
     if request.method != "POST" or not request.path.endswith((*_PROTOCOLS, PATH)):
         return fail(404, f"Unknown request URL: {request.method} {request.path}", code="unknown_url")
     if not isinstance(request.json, dict):

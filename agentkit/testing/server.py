@@ -24,8 +24,8 @@ class FakeServer:
 
     A line is a text, `call(...)` or a list of them, `say(...)`, an `AssistantMessage`, a `Response`; one of
     `refuse`, `filtered`, `fail`, `raw`, `slow`, `cut`, `drop`; or a function from the `RecordedRequest` to a line.
-    Any of them is served over Chat Completions or Responses, as JSON or streamed, whichever the request asks for,
-    also on Azure's paths. With `repeat` the last line is said for ever, which is what a load test needs.
+    Any of them is served over Chat Completions, Responses or Anthropic's Messages, as JSON or streamed, as it is asked
+    for, also on Azure's paths. With `repeat` the last line is said for ever, which is what a load test needs.
 
         with FakeServer(call("calculator", expression="2+2"), "It is 4.") as server:
             llm = LLM(base_url=server.base_url, model="any")

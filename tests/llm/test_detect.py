@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from agentkit.config import DEFAULT_MODEL, Secret
+from agentkit.config import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL, Secret
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.llm.detect import PROVIDERS, detect
 from agentkit.llm.endpoint import Wishes
@@ -13,6 +13,7 @@ from agentkit.llm.endpoint import Wishes
 OPENAI = {"OPENAI_API_KEY": "sk-openai"}
 AZURE = {"AZURE_OPENAI_API_KEY": "azure-key", "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"}
 TOKEN = {"AZURE_OPENAI_AD_TOKEN": "token", "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"}
+ANTHROPIC = {"ANTHROPIC_API_KEY": "sk-ant"}
 LOCAL = "http://127.0.0.1:9/v1"
 
 
@@ -145,12 +146,57 @@ CHOICES = {
     ),
     "a prefix without a model": ({"model": "openai:"}, OPENAI, "openai", DEFAULT_MODEL, "model="),
     "offline": ({"provider": "offline"}, AZURE | OPENAI, "offline", "needle3", "provider="),
+    "anthropic's key": ({}, ANTHROPIC, "anthropic", DEFAULT_ANTHROPIC_MODEL, "ANTHROPIC_API_KEY"),
+    # Behind all others: that a key is there for another program must not take anybody's requests elsewhere.
+    "anthropic's key beside openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
+    "anthropic's key beside a server": (
+        {},
+        ANTHROPIC | {"OPENAI_BASE_URL": LOCAL},
+        "openai",
+        DEFAULT_MODEL,
+        "OPENAI_BASE_URL",
+    ),
+    "anthropic's key beside azure's pair": (
+        {},
+        ANTHROPIC | AZURE,
+        "azure",
+        DEFAULT_MODEL,
+        "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT",
+    ),
+    "anthropic by name": (
+        {"provider": "anthropic"},
+        ANTHROPIC | OPENAI,
+        "anthropic",
+        DEFAULT_ANTHROPIC_MODEL,
+        "provider=",
+    ),
+    "a model of anthropic's": (
+        {"model": "anthropic:claude-opus-5-5"},
+        ANTHROPIC | OPENAI,
+        "anthropic",
+        "claude-opus-5-5",
+        "model=",
+    ),
+    "anthropic's model": (
+        {},
+        ANTHROPIC | {"ANTHROPIC_MODEL": "claude-opus-5-5"},
+        "anthropic",
+        "claude-opus-5-5",
+        "ANTHROPIC_API_KEY",
+    ),
+    "our model before anthropic's": (
+        {},
+        ANTHROPIC | {"ANTHROPIC_MODEL": "claude-opus-5-5", "AGENTKIT_MODEL": "anthropic:claude-x"},
+        "anthropic",
+        "claude-x",
+        "AGENTKIT_MODEL",
+    ),
 }
 
 
 @pytest.mark.parametrize(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
 def test_what_decides(arguments, variables, provider, model, decider):
-    """Arguments decide first, then AGENTKIT_PROVIDER, then Azure's pair, then OpenAI's key or a base URL."""
+    """Arguments decide first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or a base URL, and Anthropic's key."""
     endpoint, decided_by, _ = detect(Wishes(**arguments), variables)
     assert (endpoint.provider, endpoint.model, decided_by) == (provider, model, decider)
 
@@ -160,12 +206,18 @@ FAILURES = {
     "nothing": (
         {},
         {},
-        ["No API key found", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT", "offline"],
+        [
+            "No API key found",
+            "OPENAI_API_KEY",
+            "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT",
+            "ANTHROPIC_API_KEY",
+            "offline",
+        ],
     ),
     "a provider that is none": (
-        {"model": "anthropic:claude-x"},
+        {"model": "bedrock:claude-x"},
         {},
-        ["No provider here is called 'anthropic'", "ollama", "base_url="],
+        ["No provider here is called 'bedrock'", "ollama", "base_url="],
     ),
     "a provider for a model": (
         {"model": "groq"},
@@ -197,6 +249,7 @@ FAILURES = {
         AZURE,
         ["No API key found", "OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "offline"],
     ),
+    "anthropic without a key": ({"model": "anthropic:m"}, OPENAI, ["No API key found", "ANTHROPIC_API_KEY"]),
     "a service without a key": ({"model": "groq:m"}, OPENAI, ["No API key found", "GROQ_API_KEY"]),
     "an unknown provider": (
         {"provider": "bogus"},
@@ -313,6 +366,11 @@ IGNORED = {
     ),
     "a variable that says the same": ({"provider": "offline"}, {"AGENTKIT_PROVIDER": "offline"}, ()),
     "what names another but counts": ({"provider": "ollama", "model": "mistral:7b", "api_key": Secret("k")}, {}, ()),
+    "a key of anthropic's": (
+        {},
+        OPENAI | ANTHROPIC | {"ANTHROPIC_BASE_URL": LOCAL},
+        ("ANTHROPIC_API_KEY (names anthropic; OPENAI_API_KEY decides first)",),
+    ),
     "a second address": (
         {"provider": "azure", "azure_endpoint": "https://x", "base_url": LOCAL, "api_key": Secret("k")},
         {},

@@ -88,7 +88,7 @@ def test_a_key_that_is_none_is_refused():
 
 def test_an_unknown_protocol_is_refused():
     """There are two wire protocols; any other is refused."""
-    with pytest.raises(ConfigError, match="'responses' or 'chat', not 'soap'"):
+    with pytest.raises(ConfigError, match="'responses', 'chat' or 'messages', not 'soap'"):
         Endpoint(provider="openai", model="m", protocol="soap")
 
 

@@ -70,6 +70,7 @@ def listed():
         ("azure", "gpt-4o-mini-2024-07-18"),
         ("gemini", "gemini-2.5-pro"),
         ("groq", "llama-3.3-70b-versatile"),
+        ("anthropic", "claude-haiku-5-5"),
         ("openrouter", "anthropic/claude-sonnet-4.5"),
         ("https://api.groq.com", "llama-3.3-70b-versatile"),
     ],

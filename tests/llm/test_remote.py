@@ -842,13 +842,18 @@ def test_every_word_for_a_filter_is_known(ask_whole, reason):
     assert caught.value.code == "content_filter"
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_a_server_that_always_streams_is_understood(ask_whole, protocol):
     """A server that streams its answer although it was asked for a whole one is understood."""
     chunks = [chunk(content="Hel"), chunk("stop", content="lo"), END_LINE]
     items = [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}]
     events = [{"type": "response.completed", "response": {"output": items}}]
-    with FakeServer(raw(*(chunks if protocol == "chat" else events))) as server:
+    blocks = [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+    ]
+    with FakeServer(raw(*{"chat": chunks, "responses": events, "messages": blocks}[protocol])) as server:
         assert ask_whole(connect(server, protocol=protocol)).text == "Hello"
 
 
@@ -864,16 +869,16 @@ def test_refusals_and_filters_are_errors(ask, protocol):
     assert (refusal.value.code, filtering.value.code) == ("refusal", "content_filter")
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_streams_cut_short_are_errors(ask_streamed, protocol):
     """A stream that ends before the server said so is an error, with the length of what came."""
     with FakeServer(cut("one two three")) as server, pytest.raises(BadResponse, match="cut short after 13 characters"):
         ask_streamed(connect(server, protocol=protocol))
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_everything_that_a_model_can_say(ask, protocol):
-    """Text, reasoning, tool calls, usage and the end of an answer are the same in both protocols."""
+    """Text, reasoning, tool calls, usage and the end of an answer are the same in every protocol."""
     usage = Usage(9, 4, 2, 1, requests=1)
     said = say("Let me see", call("f", city="Paris"), call("g"), reasoning="Hm", usage=usage, model="m-1")
     with FakeServer(said, say("Cut", finish_reason="length"), say("Free", usage=None)) as server:
@@ -888,10 +893,10 @@ def test_everything_that_a_model_can_say(ask, protocol):
 
 def parts_of(request, protocol):
     """The messages or items of a recorded request."""
-    return request.json["messages" if protocol == "chat" else "input"]
+    return request.json["input" if protocol == "responses" else "messages"]
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_a_conversation_goes_back_as_it_came(ask, protocol):
     """What a model said, and what came of its tool calls, is sent back in the shape of the protocol."""
     with FakeServer(call("weather", city="Paris"), "Sunny") as server:
@@ -902,6 +907,11 @@ def test_a_conversation_goes_back_as_it_came(ask, protocol):
         answer = ask(llm, [question, asked.message, ToolMessage(wish.id, "weather", "sun")], tools=[WEATHER])
         sent = parts_of(server.requests[1], protocol)
     assert answer.text == "Sunny"
+    if protocol == "messages":
+        (block,), (result,) = sent[1]["content"], sent[2]["content"]
+        assert (block["type"], block["id"], block["input"]) == ("tool_use", wish.id, {"city": "Paris"})
+        assert (result["type"], result["tool_use_id"], result["content"]) == ("tool_result", wish.id, "sun")
+        return
     assert sent[0] == {"role": "user", "content": "Weather?"}
     if protocol == "chat":
         assert sent[1]["tool_calls"][0]["function"] == {"name": "weather", "arguments": PARIS}

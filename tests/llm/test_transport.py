@@ -163,7 +163,7 @@ def test_a_dropped_connection_is_tried_again(ask):
 
 
 @pytest.mark.parametrize("line", [drop(), drop("one two three", after=1)], ids=["silently", "in the middle"])
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_a_dropped_connection_is_an_error(ask, line, protocol):
     """A connection that breaks before the answer is whole is Unreachable."""
     with FakeServer(line) as server, pytest.raises(Unreachable, match=r"The connection to openai at .* broke"):
@@ -335,20 +335,25 @@ def test_an_awaited_stream_can_be_cancelled():
         assert asyncio.run(cancel_and_ask(connect(server))) == "Hello"
 
 
+def key_in(asked):
+    """The header that has the key, if there is one."""
+    return asked.headers.get("x-api-key") or asked.headers.get("authorization")
+
+
 def echo(asked):
     """All that was sent, in an error."""
-    return fail(418, f"You sent {asked.headers} and {asked.query}", code=asked.headers.get("authorization"))
+    return fail(418, f"You sent {asked.headers} and {asked.query}", code=key_in(asked))
 
 
 def echo_inside(asked):
     """All that was sent, in an error inside a success."""
-    error = {"error": {"message": f"You sent {asked.headers}", "param": asked.headers["authorization"]}}
+    error = {"error": {"message": f"You sent {asked.headers}", "param": key_in(asked)}}
     return raw(error) if asked.json.get("stream") else raw(json.dumps(error), content_type="application/json")
 
 
 def echo_as_page(asked):
     """All that was sent, in a page."""
-    return raw(f"<p>{asked.headers['authorization']}</p>", content_type="text/html")
+    return raw(f"<p>{key_in(asked)}</p>", content_type="text/html")
 
 
 def everything_in(error):
@@ -360,7 +365,7 @@ def everything_in(error):
 
 
 @pytest.mark.parametrize("line", [echo, echo_inside, echo_as_page])
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_a_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
     """No error shows the key, nor anything that hangs on to the error, though the server quotes it."""
     with FakeServer(line) as server, pytest.raises(ModelError) as caught:

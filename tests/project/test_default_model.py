@@ -4,10 +4,11 @@ import ast
 import importlib.util
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from agentkit.config import DEFAULT_MODEL
+from agentkit.config import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL
 
 RETIRING = ("Announced shutdown date", "Not a supported model")
 NOTICES = '''
@@ -36,6 +37,15 @@ def test_default_model_is_not_about_to_be_shut_down():
     package = Path(importlib.util.find_spec("openai").origin).parent
     source = (package / "types" / "shared" / "chat_model.py").read_text("utf-8")
     assert DEFAULT_MODEL not in retiring_models(source)
+
+
+def test_default_model_of_anthropic_is_served():
+    """Anthropic's default model is one that the installed anthropic package knows, and announces no end of."""
+    from anthropic.resources.messages.messages import DEPRECATED_MODELS
+    from anthropic.types import ModelParam
+
+    assert DEFAULT_ANTHROPIC_MODEL in get_args(get_args(ModelParam)[0])
+    assert DEFAULT_ANTHROPIC_MODEL not in DEPRECATED_MODELS
 
 
 @pytest.mark.parametrize(

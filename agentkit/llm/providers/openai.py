@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from agentkit.config import DEFAULT_MODEL
+from agentkit.config import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL
 from agentkit.errors import ConfigError, NoProvider
-from agentkit.llm.endpoint import Endpoint, read_url
+from agentkit.llm.endpoint import Endpoint, Protocol, read_url
 from agentkit.llm.sources import Sources
 from agentkit.slotted import dataclass
 
 _OPENAI_URL = "https://api.openai.com/v1"
+_MESSAGES_KEY_HEADER = "x-api-key"
+"""Where the key is sent in Anthropic's protocol; other services that speak it too take it where they take it always."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service known by name: where it is, and the variables that hold its key and URL.
+    """A service known by name: where it is, and the variables that hold its key, URL and model.
 
-    Without `key_variable` it is a local server that needs no key.
+    Without `key_variable` it is a local server that needs no key. Without `model` one must be named.
     """
 
     base_url: str
     key_variable: str = ""
     url_variable: str = ""
+    model_variable: str = ""
+    model: str = ""
+    protocol: Protocol = "chat"
+    key_header: str | None = None
 
 
 SERVICES: Mapping[str, Service] = {
+    "anthropic": Service(
+        "https://api.anthropic.com/v1",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_MODEL",
+        DEFAULT_ANTHROPIC_MODEL,
+        protocol="messages",
+        key_header=_MESSAGES_KEY_HEADER,
+    ),
     "deepseek": Service("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     "gemini": Service("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
     "groq": Service("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
@@ -46,6 +62,7 @@ def openai_endpoint(sources: Sources) -> Endpoint:
     base_url, query = read_url(sources.value("base_url=", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL") or _OPENAI_URL)
     api_key = sources.secret("api_key=", "OPENAI_API_KEY")
     is_own = is_openai(base_url)
+    protocol: Protocol = sources.value("protocol=") or ("responses" if is_own else "chat")
     if is_own and api_key is None:
         raise NoProvider(
             "No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=. Other ways: "
@@ -54,9 +71,10 @@ def openai_endpoint(sources: Sources) -> Endpoint:
     return Endpoint(
         provider="openai",
         model=sources.value("model=", "AGENTKIT_MODEL", "OPENAI_MODEL") or DEFAULT_MODEL,
-        base_url=base_url,
-        protocol=sources.value("protocol=") or ("responses" if is_own else "chat"),
+        base_url=based(base_url, protocol),
+        protocol=protocol,
         api_key=api_key,
+        key_header=_MESSAGES_KEY_HEADER if protocol == "messages" else None,
         query=query,
         headers=sources.value("headers=") or {},
         strict=is_own,
@@ -70,7 +88,7 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
     Raises NoProvider when its key is missing, ConfigError without a model's name or when the base URL is none.
     """
     service = SERVICES[name]
-    model = sources.value("model=", "AGENTKIT_MODEL")
+    model = sources.value("model=", "AGENTKIT_MODEL", service.model_variable) or service.model
     if not model:
         raise ConfigError(f"{name} needs a model's name: pass model='{name}:MODEL' or set AGENTKIT_MODEL.")
     own_url = sources.value("base_url=", service.url_variable)
@@ -78,15 +96,23 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
     if service.key_variable and not own_url and api_key is None:
         raise NoProvider(f"No API key found: {name} API key required. Set {service.key_variable} or pass api_key=.")
     base_url, query = read_url(own_url or service.base_url)
+    protocol: Protocol = sources.value("protocol=") or service.protocol
     return Endpoint(
         provider=name,
         model=model,
-        base_url=base_url,
-        protocol=sources.value("protocol=") or "chat",
+        base_url=based(base_url, protocol),
+        protocol=protocol,
         api_key=api_key,
+        key_header=service.key_header if protocol == service.protocol else None,
         query=query,
         headers=sources.value("headers=") or {},
     )
+
+
+def based(base_url: str, protocol: Protocol) -> str:
+    """The base URL; in Anthropic's protocol, where it is written without its version, that is added."""
+    is_bare = protocol == "messages" and not re.search(r"/v\d+\w*$", base_url)
+    return f"{base_url}/v1" if is_bare else base_url
 
 
 def is_openai(base_url: str) -> bool:

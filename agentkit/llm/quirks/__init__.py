@@ -18,9 +18,15 @@ from agentkit.llm.quirks.adjustments import (
     rename,
     without_inside,
 )
+from agentkit.llm.quirks.messages import MANUAL_THINKING, learnt_of, shortened
 from agentkit.llm.quirks.shown import no_files, no_named_files, no_pictures
 
-ESSENTIAL = frozenset({"model", "messages", "input", "instructions", "tools", "stream", "response_format", "text"})
+ESSENTIAL = frozenset(
+    {
+        *("model", "messages", "input", "instructions", "system", "tools", "stream"),
+        *("response_format", "text", "output_config"),
+    }
+)
 """Without these a request is no longer the one that was asked for, so they are never left out."""
 
 LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
@@ -32,6 +38,7 @@ _OURS = {"store", "include", "stream_options", "reasoning_effort"}
 _ESSENTIAL_FIELDS = {
     *("role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"),
     *("function", "text", "image_url", "file", "filename", "file_data", "file_url", "input_audio"),
+    *("input", "source", "tool_use_id"),
 }
 
 _ENTRY_FIELD = (
@@ -143,6 +150,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str, str, Adjustment], ...] = (
     (re.compile(r"^(gpt-[5-9]|o\d)"), "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
     (re.compile(r"^(gpt-5\.[6-9]|gpt-[6-9])"), "chat", "tools", put_beside_tools("reasoning_effort", "none")),
     (re.compile(r"^(gpt-[34]|chatgpt)"), "responses", "include", drop("include")),
+    (re.compile(r"^claude-(3|\w+-4-([0-5]\b|20))"), "messages", "thinking", MANUAL_THINKING),
 )
 
 
@@ -168,7 +176,7 @@ def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustm
     """
     lessons = _LESSONS_BY_STATUS.get(error.status or 0, ())
     if error.is_too_long:
-        return None
+        return shortened(body, str(error), chosen)
     refusal = Refusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
     return next(filter(None, (lesson(refusal) for lesson in lessons)), None)
 
@@ -238,7 +246,8 @@ def _no_parameter(refusal: Refusal) -> Adjustment | None:
 
 
 _LESSONS = (
-    *(_demanded, no_named_files, no_pictures, no_files, _other_limit, _no_effort, _no_strict, _no_field, _no_parameter),
+    *(learnt_of, _demanded, no_named_files, no_pictures, no_files, _other_limit, _no_effort, _no_strict),
+    *(_no_field, _no_parameter),
     _no_field_of_this_name,
 )
 _LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (no_named_files, no_pictures)}

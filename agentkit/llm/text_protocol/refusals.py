@@ -16,7 +16,7 @@ _STATUSES = {400, 404, 405, 422, 500, 501}
 _CALLING = r"(?:tools?|functions?)[ _-]?(?:use|usage|calls?|calling)"
 _QUOTE = r"[`'\"]?"
 _TOOLS = rf"{_QUOTE}(?:{_CALLING}|tools)\b{_QUOTE}(?: (?:param(?:eter)?|field|argument)s?)?"
-_SCHEMA = rf"{_QUOTE}(?:response[ _]format|json[ _]?schema|structured[ _]outputs?|text\.format)\b{_QUOTE}"
+_SCHEMA = rf"{_QUOTE}(?:(?:response|output)[ _]format|json[ _]?schema|structured[ _]outputs?|text\.format)\b{_QUOTE}"
 _IS_REFUSED = (
     r"(?:is|are|was) (?:(?:currently |yet )?(?:not|un)[ -]?(?:yet |currently )?"
     r"(?:supported|enabled|available|allowed|permitted|implemented)|enabled only)"
@@ -40,7 +40,9 @@ _NO_SCHEMA = re.compile(
     rf"|response_format(?:\.type)?{_QUOTE}[^:.]{{0,40}} (?:is|are) unavailable|{_SCHEMA} is unavailable"
     rf"|response_format(?:\.type)?{_QUOTE} (?:type )?(?:must be|should be|value is not)"
     rf"|{_UNKNOWN}{_SCHEMA}(?![\[.])"
-    r"|no endpoints found that (?:support|can handle) (?:the requested parameters|structured outputs?|response_format)",
+    r"|no endpoints found that (?:support|can handle) (?:the requested parameters|structured outputs?|response_format)"
+    # Anthropic, of schemas that it cannot make a grammar of, too
+    r"|\boutput_config(?:\.format\b|: extra inputs)|compiled grammar|grammar compilation|schema is too complex",
     re.IGNORECASE,
 )
 _NOT_BOTH = re.compile(

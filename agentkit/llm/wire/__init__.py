@@ -38,10 +38,14 @@ class StreamReader(Protocol):
 
 
 class Wire(Protocol):
-    """A wire protocol. `streaming` is what a body says besides when the answer shall come in pieces."""
+    """A wire protocol. `streaming` is what a body says besides when the answer shall come in pieces.
+
+    `headers` are sent with every request.
+    """
 
     name: str
     path: str
+    headers: Mapping[str, str]
     streaming: Mapping[str, Any]
 
     def encode(self, request: Request, model: str, *, strict: bool, before: Written | None = None) -> dict[str, Any]:
@@ -58,9 +62,12 @@ class Wire(Protocol):
 
 
 def wire_named(name: str) -> Wire:
-    """The protocol called `responses` or `chat`."""
+    """The protocol called `responses`, `chat` or `messages`."""
     from agentkit.llm.wire.chat import ChatCompletions
     from agentkit.llm.wire.responses import Responses
 
-    wires: dict[str, Wire] = {"chat": ChatCompletions(), "responses": Responses()}
-    return wires[name]
+    if name == "messages":
+        from agentkit.llm.wire.messages import Messages
+
+        return Messages()
+    return Responses() if name == "responses" else ChatCompletions()

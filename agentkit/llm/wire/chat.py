@@ -29,6 +29,7 @@ class ChatCompletions:
 
     name = "chat"
     path = "/chat/completions"
+    headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
     def encode(self, request: Request, model: str, *, strict: bool, before: Written | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How is what real servers send read, whatever its shape? Tolerant readers that both protocols share (pure)."""
+"""How is what real servers send read, whatever its shape? Tolerant readers that all protocols share (pure)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _THOUGHTS = ("thinking", "reasoning", "summary", "content", "text")
 _COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens", "cache_read_input_tokens")
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
-_REASONING = ("reasoning_tokens",)
+_REASONING = ("reasoning_tokens", "thinking_tokens")
 """What servers call the parts of these counts, which stand among the details or beside the counts themselves."""
 
 _MOST_TOKENS = 10**12

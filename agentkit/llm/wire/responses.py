@@ -39,6 +39,7 @@ class Responses:
 
     name = "responses"
     path = "/responses"
+    headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True}
 
     def encode(self, request: Request, model: str, *, strict: bool, before: Written | None = None) -> dict[str, Any]:

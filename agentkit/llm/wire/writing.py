@@ -16,13 +16,16 @@ OVERHEAD_BYTES = 1_000
 
 
 class Entry(dict[str, Any]):
-    """An entry of a body, with itself as JSON. It never changes: what would change it makes another dictionary."""
+    """An entry of a body, with itself as JSON. It never changes: what would change it makes another dictionary.
+
+    `json` is given by who has put it together already.
+    """
 
     __slots__ = ("json",)
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
+    def __init__(self, fields: Mapping[str, Any], json: bytes | None = None) -> None:
         super().__init__(fields)
-        self.json = _json(fields)
+        self.json = _json(fields) if json is None else json
 
 
 class Written:

@@ -21,6 +21,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "OPENAI_ORG_ID": "The organization that OpenAI charges; no other server is told it.",
         "OPENAI_PROJECT_ID": "The project that OpenAI charges; no other server is told it.",
         "OPENAI_MODEL": "The model, when `AGENTKIT_MODEL` is not set.",
+        "ANTHROPIC_MODEL": "The model at Anthropic, when `AGENTKIT_MODEL` is not set.",
         "AZURE_OPENAI_API_KEY": "The key of Azure OpenAI.",
         "AZURE_OPENAI_AD_TOKEN": "A token of Entra ID, in place of the key.",
         "AZURE_OPENAI_ENDPOINT": "Where the resource of Azure OpenAI is, such as `https://NAME.openai.azure.com`.",
@@ -51,7 +52,9 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """What each variable says; `page` fails when the code reads one that is not here, or no longer reads one that is."""
 
-_OURS = re.compile(r"(AGENTKIT|OPENAI|AZURE_OPENAI)_[A-Z_]*[A-Z]|(NO|FORCE)_COLOR|XDG_[A-Z_]+|(LOCAL)?APPDATA")
+_OURS = re.compile(
+    r"(AGENTKIT|OPENAI|AZURE_OPENAI|ANTHROPIC)_[A-Z_]*[A-Z]|(NO|FORCE)_COLOR|XDG_[A-Z_]+|(LOCAL)?APPDATA"
+)
 
 
 def page() -> str:

@@ -80,3 +80,57 @@ def test_a_service_needs_a_model():
 def test_our_model_counts_for_a_service():
     """AGENTKIT_MODEL names the model of a service too; OPENAI_MODEL does not."""
     assert service_endpoint("vllm", Sources({"AGENTKIT_MODEL": "m", "OPENAI_MODEL": "n"})).model == "m"
+
+
+# the provider and what else is said; where it is, its protocol and the header of its key
+MESSAGES = {
+    "anthropic itself": ("anthropic", {}, "https://api.anthropic.com/v1", "messages", "x-api-key"),
+    "anthropic, as its own package writes it": (
+        "anthropic",
+        {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"},
+        "https://api.anthropic.com/v1",
+        "messages",
+        "x-api-key",
+    ),
+    "a gateway": (
+        "anthropic",
+        {"base_url=": "http://own.example/anthropic/"},
+        "http://own.example/anthropic/v1",
+        "messages",
+        "x-api-key",
+    ),
+    "an address that was pasted": (
+        "anthropic",
+        {"base_url=": "http://own.example/v1/messages"},
+        "http://own.example/v1",
+        "messages",
+        "x-api-key",
+    ),
+    "anthropic's answer to openai": (
+        "anthropic",
+        {"protocol=": "chat"},
+        "https://api.anthropic.com/v1",
+        "chat",
+        None,
+    ),
+    "a local server": (
+        "ollama",
+        {"protocol=": "messages", "OLLAMA_BASE_URL": "http://gpu.example:11434"},
+        "http://gpu.example:11434/v1",
+        "messages",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "values", "url", "protocol", "header"), MESSAGES.values(), ids=MESSAGES)
+def test_anthropic_s_protocol_has_its_own_address_and_header(name, values, url, protocol, header):
+    """Anthropic is asked over Messages, below /v1 whether that is written or not, its key in a header of its own."""
+    endpoint = service_endpoint(name, Sources(KEY | {"model=": "m"} | values))
+    assert (endpoint.base_url, endpoint.protocol, endpoint.key_header) == (url, protocol, header)
+
+
+def test_any_server_may_speak_anthropic_s_protocol():
+    """A server at a base URL is asked over Messages when that is said, with its key where this protocol has it."""
+    endpoint = openai_endpoint(Sources(KEY | {"base_url=": "http://own.example", "protocol=": "messages"}))
+    assert (endpoint.base_url, endpoint.key_header, endpoint.strict) == ("http://own.example/v1", "x-api-key", False)

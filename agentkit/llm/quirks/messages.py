@@ -1,0 +1,210 @@
+"""What do servers and models refuse that speak the Messages protocol, and what is sent instead? (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from agentkit.llm.quirks.adjustments import Adjustment, Body, Refusal, drop, without
+from agentkit.llm.wire.messages.settings import LIMIT_NAMES, MAX_TOKENS, budgeted
+
+_SAMPLING = ("top_p", "top_k", "temperature")
+_NO_SAMPLING = re.compile(r"(?i)deprecated|only be set to|cannot both be|not permitted|not support|when thinking")
+_NO_FORCE = re.compile(r"(?i)tool_choice.{0,60} (?:not supported|forces tool use)")
+_KIND = r"(?:thinking\.|\"type\": ?\")(?:type\.)?(adaptive|enabled|disabled|between_tools)\b"
+_OTHER_KIND = re.compile(rf"(?i)(?:use|send)\b.{{0,40}}?{_KIND}")
+_NO_ADAPTIVE = re.compile(
+    r"(?i)adaptive.{0,40} not supported|not support.{0,20} adaptive|\badaptive\b.{0,90}expected tags"
+)
+_NO_EFFORT = re.compile(r"(?i)effort\b.{0,60}(?:not support|not permitted)|not support.{0,20} effort")
+_MOST_TOKENS = re.compile(r"max_tokens: \d+ > (\d+)")
+_STRANGE_THOUGHTS = re.compile(
+    r"(?i)`?signature`? in `?thinking`? block|bound to a different|thinking\.signature"
+    r"|thinking.{0,40} blocks .{0,60}cannot be modified"
+)
+_MISSING_THOUGHTS = re.compile(
+    r"(?i)expected `?thinking`? or `?redacted_thinking`?,? but found|must start with a thinking"
+)
+_BUDGETS = {"low": 2_048, "medium": 8_192}
+_BUDGET_TOKENS = 16_000
+"""How much is thought at most where a model wants a number, by the effort that was wished for."""
+
+_SHORT_TOKENS = 4_096
+_THOUGHTS = ("thinking", "redacted_thinking")
+
+
+def learnt_of(refusal: Refusal) -> Adjustment | None:
+    """What to change after a refusal of what only this protocol has, or names so; None when it is about none of it."""
+    return next(filter(None, (lesson(refusal) for lesson in _LESSONS)), None)
+
+
+def shortened(body: Body, text: str, chosen: Collection[str]) -> Adjustment | None:
+    """What to change where a request was too long with the answer, for which it was we who reserved so much."""
+    is_ours = body.get("max_tokens", 0) >= MAX_TOKENS and LIMIT_NAMES.isdisjoint(chosen)
+    if not (is_ours and re.search(r"max_tokens|completion|output", text)):
+        return None
+    return Adjustment(
+        f"max_tokens is {_SHORT_TOKENS} where the conversation is long",
+        lambda sent: _limited(sent, _SHORT_TOKENS),
+        is_lasting=False,
+    )
+
+
+def _with_manual_thinking(body: Body) -> Body:
+    """The body with a budget of thoughts in the place of an effort."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "adaptive":
+        return body
+    effort = body.get("output_config", {}).get("effort", "")
+    budget = {"type": "enabled", "budget_tokens": _BUDGETS.get(effort, _BUDGET_TOKENS)}
+    return budgeted({**_without_effort(body), "thinking": budget})
+
+
+MANUAL_THINKING = Adjustment("thinking has a budget of tokens, and no effort", _with_manual_thinking)
+
+
+def _unforced(body: Body) -> Body:
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict) or choice.get("type") not in {"any", "tool"}:
+        return body
+    return {**body, "tool_choice": without({**choice, "type": "auto"}, "name")}
+
+
+_UNFORCED = Adjustment("no call of a tool is forced", _unforced)
+
+
+def _no_force(refusal: Refusal) -> Adjustment | None:
+    """Some models refuse to be made to call a tool, all of them while they think."""
+    is_forced = _unforced(refusal.body) != refusal.body
+    return _UNFORCED if is_forced and _NO_FORCE.search(refusal.text) else None
+
+
+def _other_thinking(refusal: Refusal) -> Adjustment | None:
+    """Each generation of models has ways of thinking that others refuse; the refusal says which one it is."""
+    thinking = refusal.body.get("thinking")
+    if not isinstance(thinking, dict) or "thinking" not in refusal.text:
+        return None
+    if _NO_ADAPTIVE.search(refusal.text) and thinking.get("type") == "adaptive":
+        return MANUAL_THINKING
+    found = _OTHER_KIND.search(refusal.text)
+    if found is None or found[1] == thinking.get("type") or found[1] == "enabled":
+        return None
+    refused, kind = thinking.get("type"), found[1]
+    if refused == "disabled" and kind == "adaptive":  # what cannot be switched off is not asked for
+        return drop("thinking")
+
+    def apply(body: Body) -> Body:
+        said = body.get("thinking")
+        if not isinstance(said, dict) or said.get("type") != refused:
+            return body
+        return {**body, "thinking": {"type": kind, **({"display": said["display"]} if "display" in said else {})}}
+
+    return Adjustment(f"thinking is {kind} and not {refused}", apply)
+
+
+def _no_display(refusal: Refusal) -> Adjustment | None:
+    """What is thought comes as the server shows it."""
+    is_about = "thinking" in refusal.text and "display" in refusal.text and refusal.is_unsupported
+
+    def apply(body: Body) -> Body:
+        return {**body, "thinking": without(body["thinking"], "display")} if "thinking" in body else body
+
+    has_display = "display" in (refusal.body.get("thinking") or ())
+    return Adjustment("thinking is shown as the server shows it", apply) if is_about and has_display else None
+
+
+def _without_effort(body: Body) -> Body:
+    kept = without(body.get("output_config", {}), "effort")
+    return without(body, "output_config") | ({"output_config": kept} if kept else {})
+
+
+def _no_effort(refusal: Refusal) -> Adjustment | None:
+    has_effort = "effort" in refusal.body.get("output_config", {})
+    return Adjustment("effort is left out", _without_effort) if has_effort and _NO_EFFORT.search(refusal.text) else None
+
+
+def _no_sampling(refusal: Refusal) -> Adjustment | None:
+    """Newer models take no temperature, others only one of these, or none while they think."""
+    named = (name for name in _SAMPLING if name in refusal.body and re.search(rf"\b{name}\b", refusal.text))
+    found = next(named, None)
+    return drop(found) if found and _NO_SAMPLING.search(refusal.text) else None
+
+
+def _limited(body: Body, most: int) -> Body:
+    if body.get("max_tokens", 0) <= most:
+        return body
+    limited = {**body, "max_tokens": most}
+    return budgeted(limited) if "budget_tokens" in (body.get("thinking") or {}) else limited
+
+
+def _lower_limit(refusal: Refusal) -> Adjustment | None:
+    """An answer may be no longer than what the model can write at all, whoever has said that it may."""
+    found = _MOST_TOKENS.search(refusal.text)
+    if found is None:
+        return None
+    most = int(found[1])
+    return Adjustment(f"max_tokens is at most {most}", lambda body: _limited(body, most))
+
+
+def _without_blocks(body: Body) -> Body:
+    """The body without the thoughts in its messages."""
+    turns = []
+    for turn in body["messages"]:
+        blocks = turn["content"] if isinstance(turn.get("content"), list) else []
+        kept = [block for block in blocks if block.get("type") not in _THOUGHTS]
+        if len(kept) == len(blocks):
+            turns.append(turn)
+        elif kept:
+            turns.append({**turn, "content": kept})
+    return {**body, "messages": turns}
+
+
+def _no_thoughts(refusal: Refusal) -> Adjustment | None:
+    """Thoughts are bound to a conversation that was shortened since, or goes on under another order."""
+    if "messages" not in refusal.body or not _STRANGE_THOUGHTS.search(refusal.text):
+        return None
+    name = "the thoughts of earlier answers are not sent back"
+    return Adjustment(name, _without_blocks, is_lasting=False)
+
+
+def _no_thinking_now(refusal: Refusal) -> Adjustment | None:
+    """Where thoughts are demanded that a history from elsewhere has not, there are none in this answer either."""
+    is_about = "thinking" in refusal.body and _MISSING_THOUGHTS.search(refusal.text)
+    if not is_about:
+        return None
+    return Adjustment("there is no thinking", lambda body: without(body, "thinking"), is_lasting=False)
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    nested = {name: _unmarked(value[name]) for name in ("content",) if isinstance(value.get(name), list)}
+    return {name: entry for name, entry in value.items() if name != "cache_control"} | nested
+
+
+def _without_marks(body: Body) -> Body:
+    parts = {name: _unmarked(body[name]) for name in ("system", "tools", "messages") if name in body}
+    return without(body, "cache_control") | parts
+
+
+def _no_marks(refusal: Refusal) -> Adjustment | None:
+    is_about = "cache_control" in refusal.text and refusal.is_unsupported
+    return Adjustment("nothing is marked for the cache", _without_marks) if is_about else None
+
+
+_LESSONS = (
+    *(
+        _no_force,
+        _other_thinking,
+        _no_display,
+        _no_effort,
+        _no_sampling,
+        _lower_limit,
+        _no_thoughts,
+        _no_thinking_now,
+        _no_marks,
+    ),
+)

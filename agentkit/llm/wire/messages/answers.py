@@ -1,0 +1,249 @@
+"""How are the answers of this protocol read, whole and streamed? Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import BadResponse
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.wire import reading
+from agentkit.llm.wire.failures import cut_short, declined, failure, raise_error_inside
+from agentkit.llm.wire.messages.blocks import BLOCKS, encode_answer, is_call, said_in
+from agentkit.messages import FinishReason, Response, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from agentkit.events import Event
+    from agentkit.usage import Usage
+
+_CUT = {"max_tokens", "model_context_window_exceeded", "pause_turn"}
+"""What is said of an answer that is not whole; a turn pauses where a tool of the server's own takes long."""
+
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The status that each type of error has where there is one: in the middle of a stream there is none."""
+
+_INPUT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def decode_answer(data: Mapping[str, Any]) -> Response:
+    """The response in a whole body. Raises ModelError when there is none."""
+    _raise_error_in(data)
+    content = data.get("content")
+    if isinstance(content, str):  # some servers shorten it as a request may
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise BadResponse(f"The answer has no content: {str(data)[:200]}")
+    return _response(data, reading.dictionaries(content))
+
+
+def _raise_error_in(data: Mapping[str, Any]) -> None:
+    """Raise the error that a body or event is."""
+    error = reading.dictionary(data.get("error"))
+    if data.get("type") == "error" and error:
+        raise failure(data, status=_STATUSES.get(reading.word(error.get("type"))))
+    raise_error_inside(data)
+
+
+def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response:
+    reason = reading.word(data.get("stop_reason"))
+    if reason == "refusal":
+        raise declined(_explained(data))
+    calls = [_read_call(block) for block in blocks if is_call(block)]
+    message = reading.assistant_message(said_in(blocks), calls, _reasoning(blocks), {})
+    if encode_answer(message) != [_without_blanks(block) for block in blocks]:  # there is more than the message says
+        message = replace(message, extra=reading.well_formed_json({BLOCKS: tuple(blocks)}))
+    finish: FinishReason = "length" if reason in _CUT else "tool_calls" if message.tool_calls else "stop"
+    usage = _usage(reading.dictionary(data.get("usage")))
+    return Response(message, finish, usage, reading.word(data.get("model")), reading.well_formed_json(data))
+
+
+def _without_blanks(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if value is not None}
+
+
+def _explained(data: Mapping[str, Any]) -> str:
+    """Why a model declines to answer, as far as it is said."""
+    details = reading.dictionary(data.get("stop_details"))
+    category = reading.word(details.get("category"))
+    return reading.word(details.get("explanation")) or (f"for {category}" if category else "no reason was given")
+
+
+def _read_call(block: Mapping[str, Any]) -> ToolCall:
+    arguments = reading.arguments_text(block.get("input"))
+    return ToolCall(reading.word(block.get("id")), reading.word(block.get("name")), arguments)
+
+
+def _reasoning(blocks: Iterable[Mapping[str, Any]]) -> str:
+    thoughts = (reading.text_of(block.get("thinking")) for block in blocks if block.get("type") == "thinking")
+    return "\n".join(filter(None, thoughts))
+
+
+def _usage(figures: dict[str, Any]) -> Usage:
+    """The figures, in which the input is counted without what was read from the cache or written to it."""
+    counts = [figures[name] for name in _INPUT_COUNTS if isinstance(figures.get(name), int)]
+    whole = {"input_tokens": sum(counts)} if counts else {}
+    return reading.usage_of({**figures, **whole}, ("input_tokens", "output_tokens"), ("", "output_tokens_details"))
+
+
+class _Block:
+    """A block of an answer that arrives in pieces, each a kind of its own."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = dict(fields)
+        self._pieces: dict[str, reading.Pieces] = {}
+        for name in ("text", "thinking"):
+            if isinstance(self._fields.get(name), str):
+                self.add(name, self._fields[name])
+
+    @property
+    def kind(self) -> str:
+        """What type of block it is."""
+        return reading.word(self._fields.get("type"))
+
+    @property
+    def name(self) -> str:
+        """Which tool it calls."""
+        return reading.word(self._fields.get("name"))
+
+    def add(self, name: str, piece: str) -> str:
+        """Take in the next piece of a field; what of it can be shown."""
+        return self._pieces.setdefault(name, reading.Pieces()).add(piece)
+
+    def set(self, name: str, value: object) -> None:
+        """Take in a field that comes whole."""
+        self._fields[name] = value
+
+    def append(self, name: str, value: object) -> None:
+        """Take in an entry of a field that is a list."""
+        self._fields[name] = [*(self._fields.get(name) or ()), value]
+
+    def whole(self) -> dict[str, Any]:
+        """The block. What a call is made with may be no JSON where the answer was cut."""
+        fields = self._fields | {name: str(pieces) for name, pieces in self._pieces.items()}
+        if arguments := fields.pop("partial_json", ""):
+            parsed = reading.json_or_text(arguments)
+            fields["input"] = parsed if isinstance(parsed, dict) else arguments
+        return fields
+
+
+class MessagesReader:
+    """Collects the events of one streamed response. Those of unknown types, pings among them, are passed over."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: list[_Block] = []
+        self._by_index: dict[object, _Block] = {}
+        self._calls: dict[int, int] = {}
+        self._has_begun = self._has_stopped = False
+        self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
+            "message_start": self._begin,
+            "content_block_start": self._begin_block,
+            "content_block_delta": self._feed_block,
+            "message_delta": self._feed_message,
+            "message_stop": self._stop,
+        }
+        self._deltas: dict[str, Callable[[_Block, Mapping[str, Any]], Event | None]] = {
+            "text_delta": self._feed_text,
+            "thinking_delta": self._feed_thinking,
+            "input_json_delta": self._feed_arguments,
+            "signature_delta": self._feed_signature,
+            "citations_delta": self._feed_citation,
+        }
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow."""
+        return self._has_stopped
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer is complete: what says why it ended brings the token counts too."""
+        return self._has_stopped or bool(self._message.get("stop_reason"))
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
+        """The events in the next chunk. Raises ModelError when it is an error."""
+        feed = self._feeds.get(reading.word(chunk.get("type")))
+        if feed is None:
+            _raise_error_in(chunk)
+            return ()
+        event = feed(chunk)
+        return () if event is None else (event,)
+
+    def _begin(self, chunk: Mapping[str, Any]) -> Event | None:
+        self._has_begun = True
+        self._merge(reading.dictionary(chunk.get("message")))
+        return None
+
+    def _merge(self, fields: Mapping[str, Any]) -> None:
+        """Take in what is said of the message; token counts are sums, of which the last one known counts."""
+        self._message |= {name: value for name, value in fields.items() if name not in {"content", "usage"}}
+        usage = reading.dictionary(fields.get("usage"))
+        self._usage |= {name: value for name, value in usage.items() if value is not None}
+
+    def _begin_block(self, chunk: Mapping[str, Any]) -> Event | None:
+        block = self._by_index[chunk.get("index")] = _Block(reading.dictionary(chunk.get("content_block")))
+        self._blocks.append(block)
+        if block.kind != "tool_use":
+            said = block.whole().get(block.kind)
+            return _DELTAS[block.kind](said) if said and block.kind in _DELTAS else None
+        self._calls[id(block)] = len(self._calls)
+        return ToolCallDelta(self._calls[id(block)], block.name, "")
+
+    def _feed_block(self, chunk: Mapping[str, Any]) -> Event | None:
+        delta = reading.dictionary(chunk.get("delta"))
+        feed, block = self._deltas.get(reading.word(delta.get("type"))), self._by_index.get(chunk.get("index"))
+        return feed(block, delta) if feed and block else None
+
+    def _feed_text(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        text = block.add("text", reading.text_of(delta.get("text")))
+        return TextDelta(text) if text else None
+
+    def _feed_thinking(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        text = block.add("thinking", reading.text_of(delta.get("thinking")))
+        return ReasoningDelta(text) if text else None
+
+    def _feed_arguments(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        text, number = block.add("partial_json", reading.text_of(delta.get("partial_json"))), self._calls.get(id(block))
+        return ToolCallDelta(number, "", text) if text and number is not None else None
+
+    def _feed_signature(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        block.set("signature", delta.get("signature"))
+        return None
+
+    def _feed_citation(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        block.append("citations", delta.get("citation"))
+        return None
+
+    def _feed_message(self, chunk: Mapping[str, Any]) -> Event | None:
+        self._merge({**reading.dictionary(chunk.get("delta")), "usage": chunk.get("usage")})
+        return None
+
+    def _stop(self, _: Mapping[str, Any]) -> Event | None:
+        self._has_stopped = True
+        return None
+
+    def finish(self, *, closed: bool) -> Response:
+        """The whole response. Raises BadResponse when the stream was cut short, Rejected on a refusal."""
+        blocks = [block.whole() for block in self._blocks]
+        if not (self.is_answered or (closed and blocks)):
+            raise cut_short(len(said_in(blocks)))
+        if not (self._has_begun or blocks):
+            raise BadResponse("The stream ended without an answer. Try again.")
+        return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
+
+
+_DELTAS: dict[str, Callable[[str], Event]] = {"text": TextDelta, "thinking": ReasoningDelta}

@@ -1,0 +1,1 @@
+"""How does a fake server speak Anthropic's Messages protocol?"""
