@@ -311,8 +311,9 @@ def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     free += [word for kind, word, _ in arguments if kind == "write"]
+    lost = bool(free) and (free[-1].text.startswith("/dev/") or files.fleeting(free[-1], scope))
     for word in free[:-1]:
-        away = free[-1].text.startswith("/dev/") or _is_outside(word, scope)
+        away = not files.fleeting(word, scope) and (lost or _is_outside(word, scope))
         yield from files.delete(word, scope, "moves away") if away else files.write(word, scope)
     for word in free[-1:]:
         yield from files.write(word, scope)

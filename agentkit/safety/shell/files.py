@@ -11,7 +11,7 @@ from itertools import islice
 
 from agentkit.decisions import Decision
 from agentkit.safety import paths
-from agentkit.safety.shell.scope import HOME, PATTERN, TAME, UNKNOWN, Scope, Word, ask, deny, writes
+from agentkit.safety.shell.scope import HOME, PATTERN, TAME, UNKNOWN, Scope, Word, ask, deny, reads, writes
 
 _SECRET_SAMPLES = (
     *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ"),
@@ -30,6 +30,7 @@ _SECRET_NAMES = (
 _PROTECTED_PARTS = (".git", ".github", "workflows", ".vscode", ".idea", ".husky", ".bashrc", ".zshrc", ".profile")
 _SYSTEM = re.compile(r"/(etc|usr|bin|sbin|lib\w*|boot|dev|proc|sys|var|opt|srv|run|snap|System|Library)(/|$)")
 _TEMPORARY = re.compile(r"/(var/)?tmp/(?![*?.\[])[^/]+")
+_SCRATCH = re.compile(r"/(var/)?tmp(/|\Z)")
 _SINKS = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+)$")
 _ENDLESS = re.compile(r"/dev/(zero|u?random|full)$")
 _CONNECTION = re.compile(r"/dev/(tcp|udp)/")
@@ -128,10 +129,27 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
         yield ask("endless", word.source, "It reads a device that never ends.", "Limit it, as in head -c 16.")
     elif _DEVICE.match(path) and not _SINKS.match(path):
         yield from _device(word)
-    elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or (listing and _LISTABLE.match(path))):
+    elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or _is_told(path, scope, listing=listing)):
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
     elif scope.exposed and not listing:
         yield from _reached(word, path, scope)
+
+
+def _is_told(path: str, scope: Scope, *, listing: bool) -> bool:
+    """Whether nothing of the host's is seen there: names above all, or what this command itself has put there."""
+    return bool(listing and _LISTABLE.match(path)) or (_is_fleeting(path, scope) and (listing or path in scope.written))
+
+
+def _is_fleeting(path: str, scope: Scope) -> bool:
+    """Whether a path lies in a sandbox's own folder, empty before the command and gone after it."""
+    own = scope.contained and bool(_SCRATCH.match(path)) and not paths.inside(scope.workspace, path)
+    return own and not paths.protected(path)
+
+
+def fleeting(word: Word, scope: Scope) -> bool:
+    """Whether a word names what is gone after the command."""
+    path = resolve(word.text, scope)
+    return path is not None and not paths.inside(path, scope.workspace) and _is_fleeting(path, scope)
 
 
 def outside(word: Word, scope: Scope, *, written: bool = False) -> Iterator[Decision]:
@@ -178,6 +196,8 @@ def write(word: Word, scope: Scope) -> Iterator[Decision]:
         yield _secret_written(word, reason, within=within)
     elif within:
         yield from _write_within(word, path, scope)
+    elif _is_fleeting(path, scope):
+        yield reads(word.source)
     else:
         yield from _write_outside(word, path)
 
@@ -219,6 +239,8 @@ def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision
         yield from _delete_unknown(word, what)
     elif paths.inside(path, scope.workspace):
         yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
+    elif path in scope.written and _is_fleeting(path, scope):
+        yield reads(word.source)
     elif _TEMPORARY.match(path):
         yield ask("delete", word.source, f"It {what} temporary files outside the workspace.", egress=True)
     else:
