@@ -29,13 +29,13 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.messages import Content, Image, ToolCall
+from agentkit.messages import ToolCall
 from agentkit.redaction import redact_data, written_redactor
 from agentkit.tracing.endings import Ending, ending_in, text_of
 from agentkit.tracing.listening import ModelRequest, Origin, Work, origin
 from agentkit.tracing.silence import Silence
 from agentkit.usage import shown_cost
-from agentkit.wording import answer_in, count_text, milestone_words, one_line, seconds_text, tokens_text
+from agentkit.wording import answer_in, content_text, count_text, milestone_words, one_line, seconds_text, tokens_text
 
 _INDENT = "  "
 _MOST_NAME_CHARS, _MOST_DEPTH = 40, 10
@@ -240,13 +240,8 @@ def _arguments(call: ToolCall) -> str:
     return text
 
 
-def _prompt(content: Content) -> str:
-    pieces = (content,) if isinstance(content, str) else content
-    return " ".join("[image]" if isinstance(piece, Image) else piece for piece in pieces)
-
-
 _LINES: Mapping[type[Event], Callable[[Any, _Run], _Line]] = {
-    RunStarted: lambda event, _: _Line("begins", _prompt(event.prompt)),
+    RunStarted: lambda event, _: _Line("begins", content_text(event.prompt)),
     RequestFailed: lambda event, _: _Line(*milestone_words(event), "bad"),
     LimitReached: lambda event, _: _Line(*milestone_words(event), "bad"),
     HandedOff: lambda event, _: _Line(*milestone_words(event)),
