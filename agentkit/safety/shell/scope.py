@@ -222,7 +222,7 @@ def runs(evidence: str, scope: Scope) -> Decision:
     if scope.contained:
         why = "It runs the workspace's own code inside the sandbox."
         return Decision(Verdict.ALLOW, "shell.runs", why, evidence, level=SafetyLevel.SYSTEM, egress=scope.network)
-    return ask("uncontained", evidence, "It runs code of the workspace, and no sandbox would confine it.")
+    return ask("uncontained", evidence, "It runs code of the workspace, and no sandbox would confine it.", egress=True)
 
 
 def connects(evidence: str, scope: Scope) -> Decision:

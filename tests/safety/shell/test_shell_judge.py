@@ -204,6 +204,7 @@ def test_code_could_send_where_the_network_was_granted(command):
     """What runs code of the workspace could carry data out as soon as it has the network; without it, it could not."""
     assert (judge(command).verdict, judge(command).egress) == (Verdict.ALLOW, False)
     assert (judge(command, network=True).verdict, judge(command, network=True).egress) == (Verdict.ALLOW, True)
+    assert (judge(command, contained=False).verdict, judge(command, contained=False).egress) == (Verdict.ASK, True)
     assert not judge("cat README.md", network=True).egress
 
 
