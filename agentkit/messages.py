@@ -257,6 +257,23 @@ class Response:
         return next((each.tariff for each in self.usage.by_tariff if each.requests > in_vain.get(each.tariff, 0)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class VectorsAsked:
+    """A model is to make vectors of texts; `settings` are sent as they are."""
+
+    texts: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsMade:
+    """A vector of each text, in their order, by the model `model`."""
+
+    vectors: Sequence[list[float]] = field(repr=False)
+    model: str = ""
+    usage: Usage = NO_USAGE
+
+
 def calls_in(messages: Iterable[Message]) -> Iterator[ToolCall]:
     """The tool calls in a conversation, in order."""
     for message in messages:

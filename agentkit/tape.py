@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError
 from agentkit.events import Approved, Event, Milestone, ResponseReceived, TextDelta, streamed
-from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, VectorsAsked, VectorsMade
 from agentkit.slotted import dataclass
 from agentkit.usage import Charge
 
@@ -29,13 +29,13 @@ class PersonAsked:
     decision: Decision
 
 
-Question = Request | ToolCall | PersonAsked
+Question = Request | ToolCall | PersonAsked | VectorsAsked
 """What only the world can answer: a model, a tool, a person."""
 
-Answer = Response | ModelError | ToolResult | Approved
+Answer = Response | ModelError | ToolResult | Approved | VectorsMade
 """What came of a question. A ModelError was raised, and is raised again."""
 
-_Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved)
+_Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved | VectorsMade)
 
 
 class Account(Protocol):

@@ -30,7 +30,9 @@ def test_a_run_is_told_line_by_line(make_agent):
     stream = io.StringIO()
     make_agent(listeners=[Console(stream)]).run("How much is 6*7?")
     tokens = "10 tokens in, 5 out"
-    assert told(stream) == [
+    lines = told(stream)
+    lines[6:8] = sorted(lines[6:8])  # which call is over first is not told
+    assert lines == [
         "[1] helper  begins: How much is 6*7?",
         "[1] helper  request 1 to scripted:scripted",
         f"[1] helper  scripted answers in TIME, {tokens}",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from agentkit.errors import ConfigError, ReplayError
+from agentkit.errors import ConfigError
 from agentkit.llm.embedding.batches import checked, checked_settings
 from agentkit.llm.embedding.vectors import Embeddings
-from agentkit.tape import is_replaying
+from agentkit.messages import VectorsAsked, VectorsMade
+from agentkit.tape import ataped, taped
 
 if TYPE_CHECKING:
     from agentkit.llm.endpoint import Endpoint
@@ -43,32 +44,39 @@ class Embedding:
 
         They are asked for in as many requests as the server's bounds need. `dimensions` is how many numbers each has,
         where the model knows several lengths; `settings` are sent as they are. The list knows what it took: `usage`,
-        `cost`. Raises ModelError, ConfigError for what is no text and for an LLM that makes none, and ReplayError in a
-        replay: vectors are not recorded.
+        `cost`. Raises ModelError, and ConfigError for what is no text and for an LLM that makes none.
         """
-        known = checked(texts)
-        said = self._said_of_vectors(dimensions, settings)
-        return self._embedder().embed(known, said)
+        asked = self._vectors_asked(texts, dimensions, settings)
+        return _embeddings(taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))))
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Like `embed`, awaiting."""
-        known = checked(texts)
-        said = self._said_of_vectors(dimensions, settings)
-        return await self._embedder().aembed(known, said)
+        asked = self._vectors_asked(texts, dimensions, settings)
 
-    def _said_of_vectors(self, dimensions: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+        async def make() -> VectorsMade:
+            return _made(await self._embedder().aembed(asked.texts, asked.settings))
+
+        return _embeddings(await ataped(asked, make))
+
+    def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
         own = {name: value for name, value in self._settings.items() if name not in _OF_ANSWERS}
-        return checked_settings(dimensions, {**own, **settings})
+        return VectorsAsked(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
 
     def _embedder(self) -> Embedder:
         """What makes the vectors. Raises ConfigError where nothing does, or more than one model would."""
-        if is_replaying():
-            raise ReplayError("A recording has no vectors. Make them before the replay begins, or by a function.")
         if self._fallbacks:
             raise ConfigError(
                 "An LLM with fallbacks makes no vectors: those of two models cannot be compared. Name one model."
             )
         return embedder(self._provider, self._endpoint.provider)
+
+
+def _made(embeddings: Embeddings) -> VectorsMade:
+    return VectorsMade(embeddings, embeddings.model, embeddings.usage)
+
+
+def _embeddings(made: VectorsMade) -> Embeddings:
+    return Embeddings(made.vectors, made.model, made.usage)
 
 
 def embedder(provider: Provider, name: str = "") -> Embedder:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from array import array
+import struct
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +21,7 @@ Vector = list[float]
 PATH = "/embeddings"
 
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
-_MOST_SHOWN_CHARS = 60
+_MOST_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
 
 
 class Embeddings(list[Vector]):
@@ -102,7 +101,7 @@ def _vector(given: object) -> Vector:
     """A vector in an answer: 32-bit floats in base64, or a list of numbers. Raises BadResponse."""
     try:
         numbers = _unpacked(given) if isinstance(given, str) else list(_numbers(given))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, struct.error):
         numbers = []
     if not numbers or not math.isfinite(sum(numbers)):
         raise BadResponse("The server gave a vector that is none: it is no list of finite numbers. Try another model.")
@@ -110,11 +109,8 @@ def _vector(given: object) -> Vector:
 
 
 def _unpacked(text: str) -> Vector:
-    packed = array("f")
-    packed.frombytes(b64decode(text, validate=True))
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return packed.tolist()
+    packed = b64decode(text, validate=True)
+    return list(struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed))
 
 
 def _numbers(given: object) -> Iterator[float]:

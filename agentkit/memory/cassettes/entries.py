@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +16,21 @@ from agentkit.events import Approved, Milestone, ResponseReceived, ToolCallFinis
 from agentkit.memory.cassettes.forms import Form, message_form, question_form, request_form
 from agentkit.memory.cassettes.numbering import Numbered, Numbers
 from agentkit.memory.codec import Data, decode, decode_message, decode_part, decode_seconds, encode, encode_part
-from agentkit.messages import Message, Missed, OutputSchema, Request, Response, ToolCall, ToolResult, ToolSpec
+from agentkit.messages import (
+    Message,
+    Missed,
+    OutputSchema,
+    Request,
+    Response,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    VectorsAsked,
+    VectorsMade,
+)
 from agentkit.slotted import dataclass
 from agentkit.tape import Answer, PersonAsked, Question
-from agentkit.usage import Charge
+from agentkit.usage import Charge, Usage
 
 _MOST_VALUE_CHARS = 100_000
 _MOST_QUESTIONS = 10**12
@@ -85,6 +97,8 @@ def encode_question(question: Question, numbers: Numbers) -> Data:
         return {"ask": "person", "call": encode_part(question.call), "decision": encode_part(question.decision)}
     if isinstance(question, ToolCall):
         return {"ask": "tool", "call": encode_part(question)}
+    if isinstance(question, VectorsAsked):
+        return {"ask": "vectors", "texts": list(question.texts), "settings": encode_part(question.settings)}
     data: Data = {"ask": "model"}
     if question.instruction:
         data["instruction"] = numbers.one(question.instruction)
@@ -109,6 +123,9 @@ def encode_answer(answer: Answer, numbers: Numbers) -> Data:
             return {"answer": encode_part(answer), **_encode_value(answer)}
         case Approved():
             return {"answer": encode(answer)}
+        case VectorsMade(vectors, model, usage):
+            packed = [_packed(vector) for vector in vectors]
+            return {"answer": {"vectors": packed, "model": model, "usage": encode_part(usage)}}
         case error:
             fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
             told = {name: value for name, value in fields.items() if value is not None}
@@ -159,6 +176,8 @@ class Reader:
             question = decode_part(ToolCall, data["call"])
         elif data["ask"] == "person":
             question = PersonAsked(decode_part(ToolCall, data["call"]), decode_part(Decision, data["decision"]))
+        elif data["ask"] == "vectors":
+            question = VectorsAsked(tuple(map(str, data["texts"])), dict(data["settings"]))
         else:
             raise SessionError(f"The cassette asks {data['ask']!r:.80}; a newer version of agentkit may know it.")
         answer = self._answer(data, question)
@@ -206,6 +225,9 @@ class Reader:
             return decode_part(Response, answer)
         if isinstance(question, PersonAsked):
             return decode_part(Approved, answer)
+        if isinstance(question, VectorsAsked):
+            vectors = [_unpacked(packed) for packed in answer["vectors"]]
+            return VectorsMade(vectors, str(answer["model"]), decode_part(Usage, answer["usage"]))
         result = decode_part(ToolResult, answer)
         return replace(result, value=_decode_value(data, result.content))
 
@@ -239,6 +261,17 @@ def _milestone_of(asking: RecordedAnswer) -> Milestone:
     if isinstance(asking.answer, ToolResult) and isinstance(asking.question, ToolCall):
         return ToolCallFinished(asking.question, asking.answer)
     raise SessionError("A cassette is damaged: a run tells of an answer that is neither a response nor a result.")
+
+
+def _packed(vector: Sequence[float]) -> str:
+    """The numbers of a vector, of 32 bits each, in words that look like no secret."""
+    return struct.pack(f"<{len(vector)}f", *vector).hex(" ", 4)
+
+
+def _unpacked(text: str) -> list[float]:
+    """The vector of such a text. Raises ValueError for another."""
+    packed = bytes.fromhex(text)
+    return list(struct.unpack(f"<{len(packed) // 4}f", packed[: len(packed) // 4 * 4]))
 
 
 def _encode_value(result: ToolResult) -> Data:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import unified_diff
 from typing import Any
 
-from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, arguments_of
+from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, VectorsAsked, arguments_of
 from agentkit.parts import File, Image
 from agentkit.redaction import MARK
 from agentkit.slotted import dataclass
@@ -64,6 +64,8 @@ def question_form(question: Question) -> Form:
             return request_form(question, [message_form(message) for message in question.messages])
         case PersonAsked(call, decision):
             return Form("person", _text({"may": call.name, "arguments": arguments_of(call), "rule": decision.rule}))
+        case VectorsAsked(texts, settings):
+            return Form("vectors", _text({"vectors of": len(texts), "settings": settings}), texts)
         case call:
             return Form("tool", _text({"call": call.name, "arguments": arguments_of(call)}))
 

@@ -14,7 +14,7 @@ from agentkit.errors import ReplayError
 from agentkit.memory.cassettes.entries import RecordedAnswer, TimeUp
 from agentkit.memory.cassettes.file import is_before, read_cassette
 from agentkit.memory.cassettes.forms import Form, difference, message_form, question_form, request_form
-from agentkit.messages import Message, Request, ToolCall, ToolResult
+from agentkit.messages import Message, Request, ToolCall, ToolResult, VectorsAsked
 from agentkit.redaction import redact
 from agentkit.tape import Account, Answer, Asked, Part, Question, Tape, Watch
 from agentkit.usage import Charge
@@ -23,6 +23,7 @@ _ASKS: Mapping[str, str] = {
     "model": "the model is asked",
     "tool": "a tool is called",
     "person": "a person is asked about a call",
+    "vectors": "a model is asked for vectors",
 }
 _MOST_FORMS = 20_000
 _REMEDY = "If the program was changed on purpose, record the cassette again; with pytest: pytest --record=all"
@@ -157,7 +158,7 @@ def _is_alike(asking: RecordedAnswer, form: Form, call: str | None) -> bool:
 
 def _call_id(question: Question) -> str | None:
     """The id of the call that a question is about: calls that are made at the same time may be alike otherwise."""
-    if isinstance(question, Request):
+    if isinstance(question, Request | VectorsAsked):
         return None
     return question.id if isinstance(question, ToolCall) else question.call.id
 

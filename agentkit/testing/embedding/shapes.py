@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
+import struct
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -47,7 +46,4 @@ def _answer(texts: list[str], length: int, request: RecordedRequest) -> Mapping[
 
 
 def _packed(vector: list[float]) -> str:
-    numbers = array("f", vector)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return b64encode(numbers.tobytes()).decode()
+    return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from agentkit.errors import ConfigError, NoProvider, ReplayError
+from agentkit.errors import ConfigError, NoProvider, Rejected, ReplayError
 from agentkit.llm.client import LLM
-from agentkit.testing import FakeServer, ScriptedLLM, record, replay
+from agentkit.testing import FakeServer, ScriptedLLM, fail, record, replay
 
 
 def embed(llm, texts, **settings):
@@ -100,13 +100,36 @@ def test_no_fallbacks(embed):
         embed(llm, ["x"])
 
 
-def test_not_in_a_replay(embed, tmp_path):
-    """Vectors are not recorded, and a replay asks nobody."""
+def test_vectors_are_recorded(embed, tmp_path):
+    """Vectors are recorded and given again, without model, network and key; other texts are told as a difference."""
+    secret = ["a cup of tea", "the key is sk-abcdefghij0123456789ABCDEFG"]
     with FakeServer() as server, record(tmp_path / "cassette.jsonl"):
-        llm = connect(server)
-        assert len(embed(llm, ["x"])) == 1
-    with replay(tmp_path / "cassette.jsonl"), pytest.raises(ReplayError, match="no vectors"):
-        embed(llm, ["x"])
+        made = embed(connect(server), ["a cup of tea", "rockets"], dimensions=8)
+        hidden = connect(server).embed(secret)
+    with replay(tmp_path / "cassette.jsonl"):
+        again = embed(LLM(), ["a cup of tea", "rockets"], dimensions=8)
+        assert LLM().embed(secret) == hidden
+    assert "sk-abc" not in (tmp_path / "cassette.jsonl").read_text("utf-8")
+    assert (again, again.usage, again.model) == (made, made.usage, "m")
+    with (
+        pytest.raises(ReplayError, match="asked for vectors as it is now") as raised,
+        replay(tmp_path / "cassette.jsonl"),
+    ):
+        embed(LLM(), ["a cup of tea", "trains"], dimensions=8)
+    assert "-rockets\n+trains" in str(raised.value)
+
+
+def test_refusals_are_recorded(embed, tmp_path):
+    """A refusal is recorded, too, and raised again."""
+    with (
+        FakeServer(embeddings=[fail(404, "no such model")]) as server,
+        record(tmp_path / "cassette.jsonl"),
+        pytest.raises(Rejected) as first,
+    ):
+        embed(connect(server), ["x"])
+    with replay(tmp_path / "cassette.jsonl"), pytest.raises(Rejected) as second:
+        embed(LLM(), ["x"])
+    assert str(first.value) == str(second.value)
 
 
 def test_an_llm_without_provider(embed, tmp_path):

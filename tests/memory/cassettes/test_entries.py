@@ -19,6 +19,8 @@ from agentkit.messages import (
     ToolResult,
     ToolSpec,
     UserMessage,
+    VectorsAsked,
+    VectorsMade,
 )
 from agentkit.tape import PersonAsked
 from agentkit.usage import Charge, Usage
@@ -52,11 +54,15 @@ def back(question, answer, **more):
         (Request((UserMessage("Hi."),)), Response(AssistantMessage("Hi."))),
         (CALL, ToolResult("add", "ok", "1", seconds=0.1, labels=frozenset({Label.PRIVATE}), decision=DECISION)),
         (PersonAsked(CALL, DECISION), Approved("c1", "once", arguments='{"a": 2}')),
+        (
+            VectorsAsked(("a", "b"), {"dimensions": 2}),
+            VectorsMade([[0.5, -1.0], [0.0, 2.0]], "m", Usage(2, requests=1)),
+        ),
     ],
-    ids=["request", "short request", "tool", "person"],
+    ids=["request", "short request", "tool", "person", "vectors"],
 )
 def test_question_and_answer_come_back(question, answer):
-    """A request, a tool call and what a person was asked come back with their answers."""
+    """A request, a tool call and what a person was asked come back with their answers, and vectors with their texts."""
     asking = back(question, answer, inside=3, live=True)
     assert (asking.question, asking.answer) == (question, answer)
     assert (asking.number, asking.at, asking.seconds, asking.inside) == (1, 12.5, 0.5, 3)
@@ -166,6 +172,8 @@ def test_a_milestone_can_stand_alone():
         {"ask": "tool", "call": 3},
         {"ask": "tool", **HEAD, "call": {"id": "c", "name": "n", "arguments": ""}},
         {"ask": "person", "call": {"id": "c", "name": "n", "arguments": ""}, "decision": {"verdict": "maybe"}},
+        {"ask": "vectors", **HEAD, "texts": ["a"], "settings": {}, "answer": {"vectors": ["much"]}},
+        {"ask": "vectors", **HEAD, "texts": ["a"], "settings": 3, "answer": {"vectors": []}},
         {"run": "r", "at": 1, "event": "response_received", "of": 5},
         {"run": "r", "at": "noon", "event": "run_resumed"},
         {"event": "run_resumed"},
