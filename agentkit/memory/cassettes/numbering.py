@@ -44,11 +44,11 @@ class Numbers:
 
     def _begun(self, now: tuple[object, ...]) -> tuple[int, list[_Span]]:
         """How much of the row was an earlier row, which is left to this one, and the numbers of that."""
-        for earlier in reversed(self._rows):
-            count = len(earlier[0])
-            if earlier[0] == now[:count]:
-                self._rows.remove(earlier)
-                return count, earlier[1]
+        for place, (earlier, spans) in reversed([*enumerate(self._rows)]):
+            count = len(earlier)
+            if count and earlier == now[:count]:
+                del self._rows[place]  # this very one: another that is equal keeps its own spans
+                return count, spans
         return 0, []
 
     def one(self, thing: object) -> Any:

@@ -50,6 +50,15 @@ def test_conversations_side_by_side_stay_short():
     assert len(json.dumps(numbers.row(rows[0]))) < 200
 
 
+def test_conversations_that_are_equal_do_not_grow_into_each_other():
+    """Of two conversations that are equal only the one grows that goes on."""
+    numbers, numbered = Numbers(), Numbered()
+    a, b, c = texts("a", "b", "c")
+    for row in ([a], [a, b], [a], [a, b], [a, b, c], [a, b]):
+        found = numbered.row(json.loads(json.dumps(numbers.row(row))))
+        assert [numbered[number]["content"] for number in found] == [message.content for message in row]
+
+
 def test_single_texts_and_schemas_have_numbers_too():
     """An instruction or a schema is written once, like a message, also when it has a number of its own."""
     numbers, numbered = Numbers(), Numbered()
