@@ -99,6 +99,10 @@ class QuickAgent:
         """What all calls have spent."""
         return self._agent.usage
 
+    def stop(self) -> None:
+        """End what is being answered, from any thread: the call raises Cancelled at its next event."""
+        self._agent.stop()
+
     def reset(self) -> None:
         """Forget the conversation."""
         self._agent.reset()

@@ -32,7 +32,7 @@ class Hearing:
     def __init__(self, listeners: Sequence[Listener], loop: Loop, session: Session) -> None:
         self._listeners, self._loop, self._session = listeners, loop, session
         self._parent = LINEAGE.get().context.run
-        self._is_over = False
+        self.is_over = False
 
     def origin(self) -> Origin:
         """Where what happens in the run just now comes from."""
@@ -41,7 +41,7 @@ class Hearing:
 
     def tell(self, event: Event, *, is_last: bool = False) -> None:
         """Let the listeners hear an event."""
-        self._is_over = is_last
+        self.is_over = is_last
         if self._listeners:
             tell(tuple(self._listeners), event, self.origin())
 
@@ -51,7 +51,7 @@ class Hearing:
         try:
             yield
         except BaseException as error:
-            if not self._is_over:
+            if not self.is_over:
                 self.tell(RunLeft("" if isinstance(error, GeneratorExit) else in_words(error)), is_last=True)
             raise
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, TypedDict, Unpack
 
 from agentkit import tape
@@ -24,7 +25,7 @@ from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
 from agentkit.agents.settings import Prompt
 from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
-from agentkit.errors import RunError, SessionError, ToolError
+from agentkit.errors import Cancelled, RunError, SessionError, ToolError
 from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
 from agentkit.llm.client import LLM
 from agentkit.memory.progress import Progress
@@ -66,6 +67,7 @@ class Runner(Lead):
     _grants: Grants
     _usage: Usage
     _lock: threading.Lock
+    _stops: int = 0
     _llm: LLM | None
     _model: str | None
     _session: Session | str | None
@@ -128,18 +130,6 @@ class Runner(Lead):
         other = copy.copy(self)
         other.listeners, other.session = list(self.listeners), session
         return other
-
-    @property
-    def holds_back(self) -> bool:
-        """Whether an answer of this agent, or of one that may take over, is typed or checked before it may be seen."""
-        staff = [self, *team.reachable(self.leads)]
-        rules = [each.answer_rules for each in staff if isinstance(each, Runner)]
-        return any(each.output is not None or each.of("output") for each in rules)
-
-    def text_of(self, result: RunResult[Any]) -> str:
-        """The answer of a run as text: as it was checked when the run is done, else as far as it came."""
-        output = "" if result.value is None else result.value
-        return self._answers.encode(output) if result.status == "done" else str(output)
 
     def __getstate__(self) -> dict[str, Any]:
         """What it was made with, and the conversation.
@@ -222,6 +212,7 @@ class Runner(Lead):
                     for each in growing.with_partial_output(event) if streaming else (event,):
                         if self._hear(each, run, hearing):
                             yield each
+                    _refuse_stopped(loop, hearing)
         finally:
             run.close()
 
@@ -235,6 +226,7 @@ class Runner(Lead):
                         for each in growing.with_partial_output(event) if streaming else (event,):
                             if self._hear(each, run, hearing):
                                 yield each
+                        _refuse_stopped(loop, hearing)
         finally:
             run.close()
 
@@ -247,7 +239,8 @@ class Runner(Lead):
                 "Let an agent higher up do the work."
             )
         prompt, run = task.prompt, task.opened()
-        context = RunContext(task.context, self.name, run.id, kept_name(task.session))
+        stopping = partial(self._is_stopping, self._stops, lineage.context.stopping)
+        context = RunContext(task.context, self.name, run.id, kept_name(task.session), stopping=stopping)
         if isinstance(prompt, Resumption):
             with _left_on_error(run):
                 record = run.progress.record
@@ -264,6 +257,9 @@ class Runner(Lead):
             lineage.note(labels_of(run.history))
             loop = Loop(plan, run, self._budget(task.limits, lineage), self)
             return run, loop, loop.begin(prompt)
+
+    def _is_stopping(self, stops: int, above: Callable[[], bool]) -> bool:
+        return self._stops != stops or above()
 
     def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
         chosen = limits or self.limits
@@ -302,6 +298,12 @@ class Runner(Lead):
         if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent
+
+
+def _refuse_stopped(loop: Loop, hearing: Hearing) -> None:
+    """Raise Cancelled in a run that was stopped and is not over."""
+    if loop.plan.context.is_stopped and not hearing.is_over:
+        raise Cancelled("The run was stopped. What was done is kept, and agent.resume() goes on with it.")
 
 
 @dataclass(frozen=True, slots=True)

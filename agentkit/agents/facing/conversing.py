@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mappi
 from contextlib import aclosing, closing
 from typing import Any, TypeVar
 
-from agentkit.agents import settings
+from agentkit.agents import settings, team
 from agentkit.agents.facing.spoken import Spoken
-from agentkit.agents.result import Resumption, RunFinished
+from agentkit.agents.result import Resumption, RunFinished, RunResult
 from agentkit.agents.runner import Runner
 from agentkit.agents.settings import Prompt, checked_listener
 from agentkit.agents.words.explaining import explained, no_such
@@ -60,6 +60,18 @@ class Conversing(Runner):
         """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
         return cost_of(self._usage)
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether an answer of this agent, or of one that may take over, is typed or checked before it may be seen."""
+        staff = [self, *team.reachable(self.leads)]
+        rules = [each.answer_rules for each in staff if isinstance(each, Conversing)]
+        return any(each.output is not None or each.of("output") for each in rules)
+
+    def text_of(self, result: RunResult[Any]) -> str:
+        """The answer of a run as text: as it was checked when the run is done, else as far as it came."""
+        output = "" if result.value is None else result.value
+        return self._answers.encode(output) if result.status == "done" else str(output)
+
     def stream_text(
         self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
     ) -> Generator[str, None, None]:
@@ -88,6 +100,15 @@ class Conversing(Runner):
         if isinstance(event, RunFinished):
             return spoken.rest(self.text_of(event.result.raise_for_status()))
         return spoken.piece(event)
+
+    def stop(self) -> None:
+        """End all runs of this object that are going on, from any thread; each raises Cancelled where it was begun.
+
+        A run ends at its next event: a delta, an answer, the result of a tool call; so do those of agents that its
+        tools have set to work. A tool that takes long may look at `RunContext.is_stopped`. What was done is kept, and
+        `resume` goes on with it.
+        """
+        vars(self)["_stops"] = self._stops + 1
 
     def reset(self) -> None:
         """Forget the conversation; a stored one is kept, and begins anew."""

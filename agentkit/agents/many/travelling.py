@@ -16,6 +16,7 @@ from agentkit.agents.running.plan import LINEAGE, Lineage
 from agentkit.errors import ConfigError
 from agentkit.memory.session import Session
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.context import RunContext
 from agentkit.tooling.functions.signature import WITHOUT_MAIN
 from agentkit.usage import Charge, Limits
 
@@ -50,7 +51,8 @@ class Report:
 def packed(agent: Runner) -> bytes:
     """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
     above = LINEAGE.get()
-    lineage = replace(above, budget=None, approve=None, found=None, context=replace(above.context, messages=()))
+    context = RunContext(above.context.value, run=above.context.run)
+    lineage = replace(above, budget=None, approve=None, found=None, context=context)
     # Where nothing is kept, each run has a conversation of its own, so that nobody there needs this one.
     sent = agent if agent.session.store is not None else agent.within(Session())
     try:

@@ -29,7 +29,6 @@ from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
 from agentkit.tape import is_replaying
 from agentkit.tooling.arguments import copied
-from agentkit.tooling.functions.context import RunContext
 from agentkit.tooling.functions.signature import instance_of
 from agentkit.tooling.result import failure
 
@@ -180,8 +179,7 @@ class Batch:
         """Run the calls; what was finished is entered also when the rest is cut off."""
         is_dry = self.bench.workspace.dry_run
         known = self.bench.above | labels_of(read)
-        approve, own = self.plan.approve, self.plan.context
-        context = RunContext(own.value, own.agent, own.run, own.session, "", read)
+        approve, context = self.plan.approve, self.plan.context.called("", read)
         lineage = Lineage(self.budget, self.bench.policies, approve, dry_run=is_dry, read=known, context=context)
         question = UseTools(calls, {}, self.budget.seconds_left, lineage)
         postponed: list[ToolCallPostponed] = []

@@ -27,7 +27,7 @@ from agentkit.messages import ToolResult
 from agentkit.safety.approval import Approver
 from agentkit.tape import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.tooling import running
-from agentkit.tooling.functions.context import CONTEXT, RunContext
+from agentkit.tooling.functions.context import CONTEXT
 from agentkit.tooling.functions.signature import is_asynchronous
 
 MOST_THREADS = 32
@@ -238,7 +238,7 @@ def _set_lineage(lineage: Lineage, call: str) -> Budget:
     depth, dry_run = LINEAGE.get().depth + 1, lineage.dry_run
     above = lineage.context
     LINEAGE.set(Lineage(budget, lineage.policies, lineage.approve, depth, dry_run, lineage.read, set(), above))
-    CONTEXT.set(RunContext(above.value, above.agent, above.run, above.session, call, above.messages))
+    CONTEXT.set(above.called(call, above.messages))
     return budget
 
 

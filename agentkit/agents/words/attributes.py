@@ -59,7 +59,7 @@ AGENT: Mapping[str, str] = {
     ),
     **dict.fromkeys(("add_hook", "hooks", "callback_handler", "on_event"), "agent.on(kind, function)"),
     **dict.fromkeys(
-        ("cancel", "interrupt", "cancel_run", "stop"), "leave the loop over agent.stream, or cancel the task"
+        ("cancel", "interrupt", "cancel_run"), "agent.stop(); or leave the loop over agent.stream, or cancel the task"
     ),
     "metrics": "agent.usage, agent.cost",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import field
@@ -17,6 +17,10 @@ from agentkit.tooling.functions.signature import Parameter
 T = TypeVar("T")
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext(Generic[T]):
     """What a run tells its tools, and the function that writes its instruction.
@@ -24,7 +28,8 @@ class RunContext(Generic[T]):
     A tool gets it as the parameter with this annotation: `RunContext[Shop]` where the run is given a `Shop`. No model
     is asked for it. `value` is what the run was given as `context=`. `agent` is the name of the agent that leads, `run`
     the run's id, `session` the name of a conversation that is kept, `call` the id of the tool call; each is empty where
-    there is none. `messages` are what the model had read when it called, the call itself among them.
+    there is none. `messages` are what the model had read when it called, the call itself among them. `stopping` says
+    whether the run was stopped.
     """
 
     value: T
@@ -33,6 +38,16 @@ class RunContext(Generic[T]):
     session: str = ""
     call: str = ""
     messages: Sequence[Message] = field(default=(), repr=False)
+    stopping: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nobody waits any more for what the tool gives: one that takes long may look, and end."""
+        return self.stopping()
+
+    def called(self, call: str, messages: Sequence[Message]) -> RunContext[T]:
+        """The same of a tool call: its id, and what the model had read."""
+        return RunContext(self.value, self.agent, self.run, self.session, call, messages, self.stopping)
 
 
 NO_RUN: RunContext[Any] = RunContext(None)

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from agentkit import Agent, ModelError, RunError, agent, tool
+from agentkit import Agent, ModelError, RunError, tool
+from agentkit.agents.default import QuickAgent
 from agentkit.errors import Unreachable
 from agentkit.events import TextDelta
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
@@ -95,7 +96,7 @@ def test_leaving_early_cuts_the_run_off():
 
 def test_the_quick_chat_gives_text_as_well():
     """`agent.stream_text` takes what a call takes."""
+    agent = QuickAgent()
     with FakeServer("Hello there, you.") as server:
         pieces = list(agent.stream_text("Hi", base_url=server.base_url, model="any"))
-    agent.reset()
     assert "".join(pieces) == "Hello there, you."
