@@ -76,6 +76,12 @@ class Judge(Protocol):
     def meant(self, node: Node) -> Node:
         """The statement itself, or the one that stands for it."""
 
+    def itself(self, node: Node, scope: Scope) -> Value:
+        """Judge a statement, whatever stands for it."""
+
+    def around(self, node: Node, body: Node, part: Node, scope: Scope) -> Value:
+        """Judge the statements of `body`, where what the parser has put around all of it is around `part` alone."""
+
     def substitution(self, node: Node, scope: Scope) -> Value:
         """Judge a substitution; returns its text."""
 
@@ -158,6 +164,7 @@ def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None) -> V
     `last` stands for the last of them with the redirections and the pipeline that the parser has put around the chain.
     """
     operands, operators = _operands(node)
+    operators += ["&&"] * (len(operands) - 1 - len(operators))  # where it cannot be read
     statements = [*operands[:-1], last or operands[-1]]
     printed = [judge.visit(statements[0], scope)]
     before, failures = scope.fork(), scope.failed
@@ -169,7 +176,7 @@ def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None) -> V
         else:
             scope.merge(before)
             scope.may_be_in(failures)
-        printed.append(judge.visit(statement, scope))
+        printed.append((judge.itself if statement is last else judge.visit)(statement, scope))
         if leaves:
             before.failed = failures = scope.failed = frozenset()
     before.failed = frozenset()
@@ -182,15 +189,17 @@ def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None) -> V
 
 
 def leading(node: Node) -> Node | None:
-    """The chain that stands first in a pipeline or under redirections; of it they take the last command alone."""
+    """The chain that the parser has put first in a pipeline, under redirections, though its last command alone is."""
     while node.type in {"pipeline", "redirected_statement"}:
         node = next(child for child in node.children if child.is_named)
     return node if node.type == "list" else None
 
 
 def last_of(node: Node) -> Node:
-    """The last command of a chain."""
-    return _operands(node)[0][-1]
+    """The command of a chain, a pipeline or a negation that has the redirections behind it."""
+    while node.type in {"list", "pipeline", "negated_command"}:
+        node = [child for child in node.children if child.is_named and child.type != "comment"][-1]
+    return node
 
 
 def _operands(node: Node) -> tuple[list[Node], list[str]]:
@@ -345,6 +354,9 @@ def _at_once(node: Node, end: Node) -> bool:
 
 def pipeline(judge: Judge, node: Node, scope: Scope) -> Value:
     """Each stage reads what the one before prints."""
+    chained = leading(node)
+    if chained is not None and judge.meant(chained) is chained:
+        return judge.around(node, chained, _operands(chained)[0][-1], scope)
     return piped(judge, [child for child in node.children if child.is_named], scope, scope.stdin)
 
 

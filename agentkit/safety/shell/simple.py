@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentkit.decisions import Decision
 from agentkit.safety.shell import files, launchers
-from agentkit.safety.shell.control import WORDS, Judge, piped, substituted
+from agentkit.safety.shell.control import WORDS, Judge, last_of, piped, substituted
 from agentkit.safety.shell.scope import (
     A_NAME,
     ANYTHING,
@@ -69,6 +69,10 @@ def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word]) -> Value
 
 def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
     """A statement with redirections; words that follow a target belong to the command."""
+    body = judge.meant(node.children[0])
+    part = last_of(body)
+    if part.id != body.id:
+        return judge.around(node, body, part, scope)
     inner = replace(scope, variables=scope.variables)
     extra: list[Word] = []
     following: list[Node] = []
@@ -77,16 +81,18 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
             words, after = _redirect(judge, child, inner)
             extra += words
             following += after
-    printed = _body(judge, node.children[0], inner, extra)
+    printed = _body(judge, body, inner, extra)
     scope.adopt(inner)
     return _followed(judge, following, scope, printed)
 
 
 def _body(judge: Judge, body: Node, scope: Scope, extra: list[Word]) -> Value:
-    body = judge.meant(body)
     if body.type in _REDIRECTS:
         return judge.words(extra, scope) if extra else scope.stdin or ANYTHING
-    return _command(judge, body, scope, extra) if body.type == "command" else judge.visit(body, scope)
+    if body.type == "command":
+        return _command(judge, body, scope, extra)
+    printed = judge.itself(body, scope)
+    return judge.words(extra, scope) if extra else printed
 
 
 def _followed(judge: Judge, following: list[Node], scope: Scope, printed: Value) -> Value:

@@ -99,28 +99,32 @@ class Walk:
         try:
             if self._exhausted():
                 return ANYTHING
-            chained = control.leading(node)
-            if chained is not None and chained.id != node.id and chained.id not in self._instead:
-                return self._chained(chained, node, scope)
-            node = self.meant(node)
-            return _STATEMENTS.get(node.type, _strange)(self, node, scope)
+            return self.itself(self.meant(node), scope)
         except OverflowError:
             self.add(ask("large-expansion", source(node), "Its braces expand to very many words.", "Use a loop."))
             return ANYTHING
         finally:
             self._depth -= 1
 
-    def _chained(self, chained: Node, around: Node, scope: Scope) -> Value:
-        """Judge a chain whose last command alone has what the parser has put around all of it."""
-        self._instead[chained.id] = control.last_of(chained)
-        try:
-            return control.chain(self, chained, scope, around)
-        finally:
-            del self._instead[chained.id]
-
     def meant(self, node: Node) -> Node:
         """The statement itself, or the one that stands for it."""
         return self._instead.get(node.id, node)
+
+    def itself(self, node: Node, scope: Scope) -> Value:
+        """Judge a statement, whatever stands for it."""
+        return _STATEMENTS.get(node.type, _strange)(self, node, scope)
+
+    def around(self, node: Node, body: Node, part: Node, scope: Scope) -> Value:
+        """Judge the statements of `body`, where what the parser has put around all of it is around `part` alone."""
+        before = dict(self._instead)
+        try:
+            if node.type == "pipeline":
+                self._instead[body.id] = part
+                return control.chain(self, body, scope, node)
+            self._instead |= {part.id: node, node.children[0].id: part}
+            return self.itself(body, scope)
+        finally:
+            self._instead = before
 
     def substitution(self, node: Node, scope: Scope) -> Value:
         """Judge $(...), `...`, <(...) or >(...); returns the text that takes its place."""
