@@ -199,5 +199,5 @@ def test_what_is_no_message_is_told_before_anything_else(agent, monkeypatch):
     """What is no message is an error of its own, also where no provider is named."""
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(ConfigError, match=r"A prompt is a text, an Image, or a list of these\. Got 3"):
+    with pytest.raises(ConfigError, match=r"A prompt is a text, an Image, a File, .* Got 3"):
         agent(3)
