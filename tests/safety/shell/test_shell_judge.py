@@ -90,6 +90,19 @@ def test_splicing_quotes_into_a_denied_command_never_lets_it_through():
                 assert judge(spelling + space + rest).verdict is not Verdict.ALLOW, spelling + space + rest
 
 
+def test_a_redirection_among_the_words_of_a_denied_command_never_lets_it_through():
+    """A redirection between a command's words, behind whatever stands before the command, leaves it as it was."""
+    redirections = (">x", "2>&1", "2>/dev/null", "<x", "&>x", "<<<x")
+    befores = ("true &&", "!", "true |", "cd src ||", "true 2>&1 | cat &&", "A=1", "true && !")
+    others = {"if", "for", "while", "until", "case", "function", "time", "cd"}  # a pipeline would undo a cd
+    for number, command in enumerate(DENIED):
+        name, space, rest = command.partition(" ")
+        if space and name.isalpha() and name not in others:
+            before, redirection = befores[number % len(befores)], redirections[number % len(redirections)]
+            text = f"{before} {name} {redirection} {rest}"
+            assert judge(text).verdict is not Verdict.ALLOW, text
+
+
 @pytest.mark.parametrize(
     "text",
     [
