@@ -16,7 +16,7 @@ from agentkit.errors import SandboxError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
-from agentkit.sandbox.supervision import Cancellation, ProcessLimits, run_cancellable
+from agentkit.sandbox.supervision import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
 from agentkit.sandbox.view import OWN_SETTINGS
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
@@ -33,7 +33,7 @@ _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approv
 def shell_tool_in(workspace: Workspace, confinement: Confinement = DEFAULT) -> Tool[..., dict[str, Any]]:
     """The tool `run_shell` for one workspace. Who grants it the network makes its results untrusted text."""
     shell = _Shell(workspace, confinement)
-    return Tool(
+    tool = Tool(
         shell.run_shell,
         asynchronous=shell.arun_shell,
         level=SafetyLevel.SYSTEM,
@@ -43,6 +43,11 @@ def shell_tool_in(workspace: Workspace, confinement: Confinement = DEFAULT) -> T
         within=lambda other: shell_tool_in(other, confinement),
         when_denied=told_with("command"),
     )
+    if confinement == DEFAULT:
+        return tool
+    seconds = f"after {confinement.limits.timeout_seconds:g} seconds"
+    network = {"and has no network": "and may use the network"} if confinement.network else {}
+    return _fitting(tool, {"after 30 seconds": seconds, **network})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +161,7 @@ def _only_reads(decision: Decision) -> bool:
 def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> Tool[..., dict[str, Any]]:
     """The tool `run_python` for one way of isolation (auto, required, off) and these limits."""
     python = _Python(sandbox, limits)
-    return Tool(
+    tool = Tool(
         python.run_python,
         asynchronous=python.arun_python,
         level=SafetyLevel.SYSTEM,
@@ -165,6 +170,18 @@ def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMIT
         labels=(),
         when_denied=told_with("code"),
     )
+    if limits == PYTHON_LIMITS:
+        return tool
+    memory = f"{limits.memory_bytes // MEGABYTE:,} MB"
+    return _fitting(tool, {"after 10 seconds": f"after {limits.timeout_seconds:g} seconds", "512 MB": memory})
+
+
+def _fitting(tool: Tool[..., dict[str, Any]], told: Mapping[str, str]) -> Tool[..., dict[str, Any]]:
+    """The tool, whose description tells a model its own limits in the place of the usual ones."""
+    description = tool.description
+    for usual, own in told.items():
+        description = description.replace(usual, own)
+    return tool.described(description)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,20 @@ def test_a_command_that_ran_out_of_time_says_so(tmp_path):
     assert "return_code" not in result
 
 
+def test_descriptions_tell_the_limits_that_hold(tmp_path):
+    """A model is told its own limits and whether there is a network, also when the agent has another workspace."""
+    granted = Confinement(network=True, limits=ProcessLimits(timeout_seconds=600))
+    told = shell_tool_in(Workspace(tmp_path), granted).within(Workspace(tmp_path)).description
+    assert "after 600 seconds" in told
+    assert "may use the network" in told
+    usual = shell_tool_in(Workspace(tmp_path)).description
+    assert "after 30 seconds" in usual
+    assert "has no network" in usual
+    code = python_tool_with(limits=ProcessLimits(timeout_seconds=2.5, memory_bytes=2**30)).description
+    assert "after 2.5 seconds, or when it wants more than 1,024 MB" in code
+    assert "after 10 seconds, or when it wants more than 512 MB" in python_tool.description
+
+
 def test_a_long_output_is_told_as_truncated(tmp_path):
     """When the middle of an output was left out, the status says it."""
     tool = shell_tool_in(Workspace(tmp_path), Confinement(limits=ProcessLimits(output_bytes=100)))
