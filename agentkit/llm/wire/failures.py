@@ -99,6 +99,7 @@ _SPENT = re.compile(
 _WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
 _WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage")
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
+_MAX_SAID_CHARS = 30_000  # of each text of an error: to look through megabytes takes seconds
 
 
 def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
@@ -109,13 +110,13 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     """
     from agentkit.llm.wire.overlong import TOO_LONG, overlong  # so many patterns that only a failure is read by
 
-    details = _details(body)
+    details = _shortened(_details(body))
     codes = [code for code in (_text(details.get(name)) for name in ("code", "type", "status")) if code]
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
     if status is None:
         statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
         status = next((int(code) for code in statuses if re.fullmatch(r"[45]\d\d", code)), None)
-    said = _message(details, body)
+    said = _message(details, body)[:_MAX_SAID_CHARS]
     kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
     if kind is Rejected and status == _FORBIDDEN:
         code = FILTERED
@@ -258,6 +259,11 @@ def _details(body: object) -> Mapping[str, Any]:
     if isinstance(error, dict):
         return error
     return {**body, "message": body.get("message") or error}
+
+
+def _shortened(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same without the ends of texts that nobody would read."""
+    return {name: value[:_MAX_SAID_CHARS] if isinstance(value, str) else value for name, value in details.items()}
 
 
 def _message(details: Mapping[str, Any], body: object) -> str:

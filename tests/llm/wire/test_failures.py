@@ -162,6 +162,14 @@ def test_googles_reasons_count():
     assert type(failure([{"error": {"message": "No", "details": details}}], status=400)) is Unauthorized
 
 
+@pytest.mark.parametrize("field", ["message", "detail", "failed_generation"])
+def test_the_end_of_a_huge_text_is_not_looked_at(field):
+    """What stands behind thirty thousand characters decides nothing, and is not looked through."""
+    error = failure({"error": {field: "x" * 40_000 + " rate limit reached, incorrect api key provided"}})
+    assert type(error) is Rejected
+    assert not error.written
+
+
 def test_long_messages_are_cut():
     """A server that sends pages of text does not fill the log."""
     assert len(str(failure("<p>" * 100_000 + "x" * 10_000, status=500))) < 300
