@@ -188,7 +188,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 @pytest.mark.parametrize(("status", "said"), REFUSED.values(), ids=REFUSED)
 def test_a_model_that_takes_no_pdf_reads_its_text(report, protocol, status, said):
     """Where a PDF is refused the text of its pages goes in its place, from then on at once, and `describe` says so."""
@@ -271,7 +271,7 @@ def test_another_refusal_speaks_of_no_file(report):
     assert "File.read" not in str(result.error)
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_a_recording_of_a_tool_that_is_refused_is_told_in_words(protocol):
     """Words stand for the recordings of tools where a model does not hear, and the conversation goes on."""
     said = "Invalid value: 'input_audio'. Supported values are: 'input_text', 'input_image' and 'input_file'."

@@ -31,7 +31,7 @@ _RESULTS = ("function_call_output", "tool_result")
 
 _NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
 _NO_FILE = "[A file, not shown: this model was given the text alone.]"
-_SOUND, _FILES = "input_audio", ("file", "input_file")
+_SOUND, _FILES = "input_audio", ("file", "input_file", "document")
 _PDF = re.compile(r"data:application/pdf;base64,", re.IGNORECASE)
 _MOST_KEPT = 50
 _READ_SECONDS = 60.0
@@ -123,17 +123,31 @@ def advise(error: Rejected, body: Body) -> None:
 def _parts(body: Body) -> Iterator[Body]:
     """The parts of all messages, or of all items and the results of tools."""
     for entry in body.get("messages") or body.get("input") or ():
-        for name in ("content", "output"):
-            parts = entry.get(name)
-            yield from (part for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ()
+        yield from _parts_in(entry)
+
+
+def _parts_in(entry: Body) -> Iterator[Body]:
+    """The parts of an entry, and of the results among them."""
+    for name in ("content", "output"):
+        parts = entry.get(name)
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                yield part
+                yield from _parts_in(part) if part.get("type") in _RESULTS else ()
 
 
 def _pdf_in(part: Body) -> str:
     """The data: URL of the PDF that a part is; empty for any other part."""
     if part.get("type") not in _FILES:
         return ""
-    url = part.get("file", part).get("file_data")
+    source = part.get("source", {})
+    url = f"data:{source.get('media_type')};base64,{source.get('data')}" if source else _named(part, "file_data")
     return url if isinstance(url, str) and _PDF.match(url) else ""
+
+
+def _named(part: Body, name: str) -> object:
+    """A field of a file, which one protocol has in an object of its own."""
+    return part.get("file", part).get(name)
 
 
 class PagesRead:
@@ -149,15 +163,15 @@ class PagesRead:
         return {**body, name: [self._read(entry) for entry in body[name]]}
 
     def _read(self, entry: Body) -> Body:
-        name = "output" if entry.get("type") == "function_call_output" else "content"
-        parts = entry.get(name)
-        if not isinstance(parts, list) or not any(isinstance(part, dict) and _pdf_in(part) for part in parts):
+        if not any(map(_pdf_in, _parts_in(entry))):
             return entry
-        read, is_result = [], name == "output"
-        for part in parts:
-            if "text" in part and name == "content":
+        name = "output" if entry.get("type") == "function_call_output" else "content"
+        read, is_result = [], entry.get("type") in _RESULTS
+        for part in entry[name]:
+            if "text" in part and entry.get("type") not in _RESULTS:
                 is_result = str(part["text"]).startswith(_OF_RESULTS)
-            read.append(self._worded(part, is_result=is_result))
+            is_nested = isinstance(part, dict) and part.get("type") in _RESULTS
+            read.append(self._read(part) if is_nested else self._worded(part, is_result=is_result))
         return {**entry, name: read}
 
     def _worded(self, part: Body, *, is_result: bool) -> Body:
@@ -173,8 +187,8 @@ class PagesRead:
                 ) from error
             text = _NO_FILE
         else:
-            text = quoted_file(part.get("file", part).get("filename", ""), text)
-        return {"type": "text" if part["type"] == "file" else "input_text", "text": text}
+            text = quoted_file(part.get("title") or str(_named(part, "filename") or ""), text)
+        return {"type": "input_text" if part["type"] == "input_file" else "text", "text": text}
 
     def _text(self, url: str) -> str:
         """What stands on the pages, read in another process. Raises ToolError and MissingExtra."""

@@ -7,7 +7,8 @@ import pytest
 from agentkit.errors import Rejected
 from agentkit.llm import quirks
 from agentkit.llm.client import LLM
-from agentkit.messages import AssistantMessage, Image, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
+from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
+from agentkit.parts import File, Image
 from agentkit.testing import FakeServer, raw, say
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
@@ -290,3 +291,15 @@ def test_a_model_that_cannot_see_is_told_of_pictures(ask):
         assert ask(connect(server), history).text == "Yes"
         sent = server.requests[1].json["messages"][2]["content"][0]["content"]
     assert sent == "Look\n[A picture, not shown: this model was given the text alone.]"
+
+
+@pytest.mark.parametrize("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
+def test_files_in_results_are_told_in_words_where_they_are_refused(ask, text):
+    """A server that takes no documents, or no recordings, is told in words of those in the results of tools."""
+    files = (File("https://x.example/a.pdf"), File("data:audio/wav;base64,UklG"))
+    wish = AssistantMessage("", (ToolCall("a", "f", "{}"),))
+    with FakeServer(refuse(text), "Yes") as server:
+        history = [UserMessage("Hi"), wish, ToolMessage("a", "f", "Look", files=files)]
+        assert ask(connect(server), history).text == "Yes"
+        sent = server.requests[1].json["messages"][2]["content"][0]["content"]
+    assert sent == "\n".join(["Look", *["[A file, not shown: this model was given the text alone.]"] * 2])

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.writing import Entry
-from agentkit.messages import AssistantMessage, Image, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage, parts_of
+from agentkit.parts import File, Image, worded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,9 +97,14 @@ def _joined(role: str, entries: list[Entry]) -> Entry:
 
 
 def _encode_content(content: Content) -> list[dict[str, Any]]:
-    parts = (content,) if isinstance(content, str) else content
-    blocks = (_encode_image(part) if isinstance(part, Image) else _encode_text(part) for part in parts)
+    blocks = (_encode_part(worded(part)) for part in parts_of(content))
     return [block for block in blocks if not _is_blank(block)]
+
+
+def _encode_part(part: str | Image | File) -> dict[str, Any]:
+    if isinstance(part, str):
+        return _encode_text(part)
+    return _encode_image(part) if isinstance(part, Image) else _encode_file(part)
 
 
 def _encode_text(text: str) -> dict[str, Any]:
@@ -106,18 +112,28 @@ def _encode_text(text: str) -> dict[str, Any]:
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
-    """A picture by its address, or its data, which are in base64 here."""
-    if not image.url.startswith("data:"):
-        return {"type": "image", "source": {"type": "url", "url": image.url}}
-    head, _, data = image.url.removeprefix("data:").partition(",")
+    return {"type": "image", "source": _source(image.url)}
+
+
+def _encode_file(file: File) -> dict[str, Any]:
+    """A document. Recordings Anthropic refuses, as others say them; what speaks its protocol may take them."""
+    if file.sound:
+        return {"type": "input_audio", "input_audio": {"data": file.url.partition(",")[2], "format": file.sound}}
+    return {"type": "document", "source": _source(file.url), **({"title": file.name} if file.name else {})}
+
+
+def _source(url: str) -> dict[str, Any]:
+    """What is shown, by its address, or its data, which are in base64 here."""
+    if not url.startswith("data:"):
+        return {"type": "url", "url": url}
+    head, _, data = url.removeprefix("data:").partition(",")
     media_type = head.partition(";")[0].lower()
     if not head.endswith(";base64"):
         from base64 import b64encode
         from urllib.parse import unquote_to_bytes
 
         data = b64encode(unquote_to_bytes(data)).decode("ascii")
-    source = {"type": "base64", "media_type": _MEDIA_TYPES.get(media_type, media_type), "data": data}
-    return {"type": "image", "source": source}
+    return {"type": "base64", "media_type": _MEDIA_TYPES.get(media_type, media_type), "data": data}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:
@@ -131,8 +147,8 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _encode_result(message: ToolMessage) -> dict[str, Any]:
-    """What came of a call; a failure is marked as one. Pictures stand beside the text."""
-    shown: Any = _encode_content(message.shown) if message.images else reading.well_formed(message.content)
+    """What came of a call; a failure is marked as one. Pictures and files stand beside the text."""
+    shown: Any = _encode_content(message.shown) if message.beside else reading.well_formed(message.content)
     content = {"content": shown} if shown else {}
     failed = {"is_error": True} if _tells_failure(message.content) else {}
     return {"type": "tool_result", "tool_use_id": _sendable_id(message.call_id), **content, **failed}

@@ -13,7 +13,6 @@ from agentkit.llm.wire.messages.blocks import BLOCKS, encode_message
 from agentkit.llm.wire.writing import Written, written
 from agentkit.messages import (
     AssistantMessage,
-    Image,
     Request,
     SystemMessage,
     ToolCall,
@@ -21,6 +20,7 @@ from agentkit.messages import (
     UserMessage,
     failure_content,
 )
+from agentkit.parts import File, Image
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
 HIDDEN = {"type": "redacted_thinking", "data": "x"}
@@ -188,6 +188,40 @@ SOURCES = {
 def test_pictures_are_sent_by_address_or_as_data(url, source):
     """A picture is an address or data in base64, its type as the protocol calls it."""
     assert block_of(UserMessage((Image(url),))) == {"type": "image", "source": source}
+
+
+PDF = "data:application/pdf;base64,JVBERi0="
+
+# a file; the block that is sent
+FILES = {
+    "a PDF": (
+        File(PDF, "report.pdf"),
+        {
+            "type": "document",
+            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
+            "title": "report.pdf",
+        },
+    ),
+    "an address": (
+        File("https://x.example/a.pdf"),
+        {"type": "document", "source": {"type": "url", "url": "https://x.example/a.pdf"}},
+    ),
+    "a text": (
+        File("data:text/plain;base64,SGk=", "a.txt"),
+        text("[What follows is the file a.txt.]\nHi\n[Here ends the file a.txt.]"),
+    ),
+    "a recording": (
+        File("data:audio/wav;base64,UklG"),
+        {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "block"), FILES.values(), ids=FILES)
+def test_files_are_documents(file, block):
+    """A file is a document by its address or its data, with its name; a text is its words; in results, too."""
+    assert block_of(UserMessage((file,))) == block
+    assert block_of(ToolMessage("a", "f", "Look", files=(file,)))["content"] == [text("Look"), block]
 
 
 SAYINGS = st.lists(

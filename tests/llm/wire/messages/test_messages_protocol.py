@@ -9,7 +9,8 @@ from agentkit import Agent
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
-from agentkit.messages import AssistantMessage, Image, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
+from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
+from agentkit.parts import File, Image
 from agentkit.testing import FakeServer, call, fail, filtered, raw, refuse, say
 from agentkit.usage import Usage
 
@@ -69,6 +70,25 @@ ASKING = {
                         text("Look"),
                         PICTURE,
                         {"type": "image", "source": {"type": "url", "url": "https://x.example/a.png"}},
+                    ],
+                }
+            ],
+        },
+    ),
+    "a document": (
+        ([UserMessage(("Read", File("data:application/pdf;base64,JVBERi0=", "a.pdf")))], {"max_tokens": 9}),
+        {
+            "max_tokens": 9,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        text("Read"),
+                        {
+                            "type": "document",
+                            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
+                            "title": "a.pdf",
+                        },
                     ],
                 }
             ],
