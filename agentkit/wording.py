@@ -78,6 +78,11 @@ def content_text(content: Content) -> str:
     return " ".join(map(word_of, parts_of(content)))
 
 
+def error_text(error: BaseException) -> str:
+    """What an exception says, behind the name of its class: `ValueError: no such city`."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
 def count_text(count: int, noun: str) -> str:
     """`1 request`, `1,234 requests`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ from agentkit.wording import (
     call_text,
     content_text,
     count_text,
+    error_text,
     milestone_words,
     one_line,
     seconds_text,
@@ -84,6 +85,12 @@ def test_what_happened_on_the_way():
     assert milestone_words(LimitReached("tool_calls", "Enough.")) == ("Limit reached: tool_calls", "Enough.")
     assert milestone_words(HistoryGiven((UserMessage("Hi"),))) == ("Begins with 1 message said before", "")
     assert milestone_words(RunStarted("helper", "Hi")) == ("RunStarted", "")
+
+
+def test_an_error_in_words():
+    """An exception is told with its class, which is all of it where it says nothing."""
+    assert error_text(ValueError("no such city")) == "ValueError: no such city"
+    assert error_text(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
 def test_a_prompt_in_words():

@@ -24,6 +24,7 @@ from agentkit.tracing.listening import (
     surrounded,
     tell,
 )
+from agentkit.wording import error_text
 
 
 class Hearing:
@@ -52,7 +53,7 @@ class Hearing:
             yield
         except BaseException as error:
             if not self.is_over:
-                self.tell(RunLeft("" if isinstance(error, GeneratorExit) else in_words(error)), is_last=True)
+                self.tell(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
             raise
 
     def attached(self, steps: Steps) -> Steps:
@@ -110,8 +111,3 @@ def _after(event: Event, source: Origin) -> Origin:
 def kept_name(session: Session) -> str:
     """The name under which a conversation is kept; empty when it is not."""
     return "" if session.store is None else session.name
-
-
-def in_words(error: BaseException) -> str:
-    """What an exception says, as one line."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit import tape
-from agentkit.agents.hearing import in_words, kept_name, tell_afterwards
+from agentkit.agents.hearing import kept_name, tell_afterwards
 from agentkit.agents.many.single import (
     Job,
     Outcome,
@@ -40,6 +40,7 @@ from agentkit.parts import File, Image
 from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Origin
 from agentkit.usage import Limits, is_whole
+from agentkit.wording import error_text
 
 MOST_LOSSES = 2
 """How often a prompt is handed to an executor that loses it, as its workers die at it."""
@@ -265,7 +266,7 @@ def _done(outcome: Outcome | Exception) -> Future[Any]:
 
 
 def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
-    told = in_words(error)
+    told = error_text(error)
     if not isinstance(error, BrokenExecutor):
         times = "" if losses == 1 else f" {losses} times"
         return f"Nothing came back from the executor{times} ({told})."
