@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
@@ -17,6 +18,8 @@ from agentkit.wording import visible
 
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
+_MOST_HOSTS = 5
+_FOREIGN_HOST = re.compile(r"://((?=[^\s/?#:@\"'<>]{0,99}[^\x00-\x7f])[^\s/?#:@\"'<>]{1,100})")
 
 
 class Approval(StrEnum):
@@ -58,7 +61,9 @@ class ApprovalRequest:
         """The question as a person reads it: what could deceive is made visible, what is long is cut in the middle."""
         lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}"]
         lines += [f"in {_quoted(self.folder)}"] if self.folder else []
-        lines += [f"  {_quoted(name)}: {_quoted(_text(value))}" for name, value in self.arguments.items()]
+        for name, value in self.arguments.items():
+            text = _text(value)
+            lines += [f"  {_quoted(name)}: {_quoted(text)}", *_hosts_in(text)]
         return "\n".join([*lines, f"This must be asked for: {_quoted(self.decision.reason)}"])
 
 
@@ -182,6 +187,18 @@ def _quoted(text: str) -> str:
         gap = f"[… {len(lines) - _MOST_SHOWN_LINES:,} lines are not shown …]"
         text = "\n".join([*lines[: _MOST_SHOWN_LINES - _TAIL_LINES], gap, *lines[-_TAIL_LINES:]])
     return visible(text).replace("\n", "\n  │ ")
+
+
+def _hosts_in(text: str) -> list[str]:
+    """What hosts in a text really are that are not written in plain letters, and so could pass for others."""
+    found = dict.fromkeys(_FOREIGN_HOST.findall(text))
+    if not found:
+        return []
+    from agentkit.safety.addresses import read_url  # which most questions do without
+
+    hosts = [*found][:_MOST_HOSTS]
+    parsed = [(visible(host), read_url(f"https://{host}/")) for host in hosts]
+    return [f"  ! {host}: {url.reason if isinstance(url, Decision) else url.host}" for host, url in parsed]
 
 
 def _like(name: str, value: Any) -> dict[str, Any]:

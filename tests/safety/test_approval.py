@@ -183,6 +183,27 @@ def test_question_of_many_lines_stays_on_a_screen():
     assert "  │ END" in lines
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "https://\u0430\u0440\u0440\u04cf\u0435.com/login",
+            ["  ! \u0430\u0440\u0440\u04cf\u0435.com: xn--80ak6aa92e.com"],
+        ),
+        ("see http://bücher.de:80 twice: https://bücher.de", ["  ! bücher.de: xn--bcher-kva.de"]),
+        (
+            "https://g\u043e\u043egle.com",
+            ["  ! g\u043e\u043egle.com: g\u043e\u043egle.com is no host: it mixes alphabets that look alike."],
+        ),
+        *((text, []) for text in ("https://example.com/é?ü=ö", "đây là tiếng Việt", "a://", "https://" * 9_000 + "a")),
+    ],
+)
+def test_question_tells_which_host_looks_like_another(text, told):
+    """A host that is not written in plain letters is shown as it is looked up, and an ordinary one is not."""
+    question = ApprovalRequest("helper", "post", {"text": text}, ASK)
+    assert [line for line in str(question).split("\n") if line.startswith("  !")] == told
+
+
 def test_question_names_the_folder():
     """Where the call would happen is part of the question."""
     assert "in /srv/project" in str(request(a=1))
