@@ -158,15 +158,16 @@ def branch(judge: Judge, node: Node, scope: Scope) -> Value:
     return Value(UNKNOWN, value.origins)
 
 
-def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None) -> Value:
+def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None, *, begun: bool = False) -> Value:
     """Commands joined by && and ||: all but the first may not happen.
 
     `last` stands for the last of them with the redirections and the pipeline that the parser has put around the chain.
+    The first is already judged when the chain has `begun`.
     """
     operands, operators = _operands(node)
     operators += ["&&"] * (len(operands) - 1 - len(operators))  # where it cannot be read
     statements = [*operands[:-1], last or operands[-1]]
-    printed = [judge.visit(statements[0], scope)]
+    printed = [ANYTHING if begun else judge.visit(statements[0], scope)]
     before, failures = scope.fork(), scope.failed
     for operand, statement, operator in zip(operands[1:], statements[1:], operators, strict=True):
         leaves = operator == "||" and source(operand).split()[0] in {"exit", "return", "break", "continue"}
@@ -361,11 +362,17 @@ def pipeline(judge: Judge, node: Node, scope: Scope) -> Value:
 
 
 def piped(judge: Judge, stages: list[Node], scope: Scope, printed: Value | None) -> Value:
-    """The stages of a pipeline, the first of which reads `printed`; what they print comes from all of them."""
+    """The stages of a pipeline, the first of which reads `printed`; what they print comes from all of them.
+
+    Of a chain that the parser has put at a stage only the first command is one; the others come after the pipeline.
+    """
     origins: frozenset[str] = frozenset()
     for stage in stages:
         inner = scope.fork()
         inner.stdin = printed
-        printed = judge.visit(stage, inner)
+        printed = judge.visit(_operands(stage)[0][0], inner)
         origins = (origins - {A_FILE, PERHAPS_EMPTY}) | printed.origins
+    for stage in stages:
+        if stage.type == "list":
+            printed = chain(judge, stage, scope, begun=True)
     return Value(printed.text if printed else UNKNOWN, origins)
