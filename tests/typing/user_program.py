@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, assert_type
 
 from agentkit import (
@@ -58,6 +59,7 @@ from agentkit import (
 )
 from agentkit.errors import RateLimited
 from agentkit.events import Event, TextDelta, ToolCallFinished
+from agentkit.parts import File
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 
 
@@ -145,7 +147,7 @@ def use_judged_tools() -> None:
 
 def use_agent() -> None:
     """An agent answers with a text, or with everything there is to know about a run."""
-    llm = ScriptedLLM([call("add", a=1, b=2), call("erase", name="it")], "Done.", "A cat.", "Bye.")
+    llm = ScriptedLLM([call("add", a=1, b=2), call("erase", name="it")], "Done.", "A cat.", "A report.", "Bye.")
     helper = Agent("helper", [add, look_up, erase_tool], "Be brief.", 5, llm=llm, safety="network", approve=approve)
     heard: list[str] = []
     helper.on(ToolCallFinished, lambda event: heard.append(event.result.content))
@@ -155,7 +157,8 @@ def use_agent() -> None:
     assert_type(result.usage, Usage)
     assert_type(result.decisions, tuple[Decision, ...])
     assert (result.output, result.status, sorted(heard)) == ("Done.", "done", ["3", "it is gone"])
-    assert_type(helper(["What is this?", Image("https://example.org/cat.png")]), str)
+    assert_type(helper(["What is this?", Image("https://example.org/cat.png"), Path(__file__)]), str)
+    assert_type(helper(File.read(b"%PDF-", "a.pdf")), str)
     for event in helper.stream("Bye!"):
         assert_type(event, Event)
         if isinstance(event, TextDelta):

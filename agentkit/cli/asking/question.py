@@ -50,19 +50,21 @@ def _unescaped(word: str) -> str:
 
 
 def _read(word: str) -> str | Image | File:
-    if word == _PIPED:
-        data = b"" if sys.stdin is None else sys.stdin.buffer.read()
-        return decoded(data, NO_TEXT)
-    path = Path(word[1:])
+    is_piped = word == _PIPED
     try:
-        part = part_of(path)
+        data = _piped() if is_piped else Path(word[1:]).read_bytes()
+        part = part_of(data if is_piped else Path(word[1:]))
     except OSError as error:
         raise click.UsageError(
-            f"The file {str(path)!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
+            f"The file {word[1:]!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
         ) from None
     except ValueError as error:
-        raise click.UsageError(f"{error}.") from None
-    return decoded(path.read_bytes(), NO_TEXT) if isinstance(part, str) else part
+        raise click.UsageError(NO_TEXT if is_piped else f"{error}.") from None
+    return decoded(data, NO_TEXT) if isinstance(part, str) else part
+
+
+def _piped() -> bytes:
+    return b"" if sys.stdin is None else sys.stdin.buffer.read()
 
 
 def decoded(data: bytes, complaint: str) -> str:

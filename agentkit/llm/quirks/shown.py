@@ -12,16 +12,17 @@ from agentkit.llm.wire.chat import BESIDE
 from agentkit.parts import quoted_file
 
 _TEXT_WANTED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid type|untagged enum"
-_PICTURES_REFUSED = rf"(?i)image|vision|multi-?modal|mmproj|{_TEXT_WANTED}"
-"""How servers say that they take no picture, at all or where it stands: by its name, or that text must stand there."""
+_PICTURES_NAMED = r"image|vision|multi-?modal|mmproj"
+_FILES_NAMED = r"\b(?:input_)?files?(?:_(?:id|data|url))?\b|\bpdfs?\b|\bdocuments?\b"
+_SOUND_NAMED = r"audio|recording|\bsound\b"
+"""How servers say that they take no picture, file or recording, at all or where it stands: that text must stand there,
+or by its name."""
 
-_FILES_NAMED = r"(?i)\b(?:input_)?files?(?:_(?:id|data|url))?\b|\bpdfs?\b|\bdocuments?\b"
-_SOUND_NAMED = r"(?i)audio|recording|\bsound\b"
-_FILES_REFUSED = (
-    rf"{_PICTURES_REFUSED}|invalid message format|unknown variant|modalit|media|mime|{_FILES_NAMED[4:]}"
-    r"|content\W{0,5}(?:part|type|block)|part type"
+_PART_REFUSED = (
+    rf"{_TEXT_WANTED}|invalid message format|unknown variant|modalit|media|mime|part type"
+    r"|content.{0,30}\b(?:part|type|block)"
 )
-"""The same of files; Ollama says no more than that the format is invalid."""
+"""How they say that it is none of what they take; Ollama says no more than that the format is invalid."""
 
 _OF_RESULTS = (BESIDE, "<RESULT: ")
 """How the text begins that what a result shows follows, in Chat Completions and where tools are told as text."""
@@ -87,19 +88,25 @@ FILES_TOLD = Adjustment("files in the results of tools are told in words", _tell
 
 def no_pictures(refusal: Refusal) -> Adjustment | None:
     """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
-    return _if_changed(PICTURES_TOLD, refusal) if re.search(_PICTURES_REFUSED, refusal.text) else None
+    is_about = _speaks_of(refusal.text, _PICTURES_NAMED, _TEXT_WANTED)
+    return _if_changed(PICTURES_TOLD, refusal) if is_about else None
 
 
 def no_named_files(refusal: Refusal) -> Adjustment | None:
     """A server that says that it takes no files, or no recordings."""
-    if re.search(_FILES_NAMED, refusal.text):
+    if _speaks_of(refusal.text, _FILES_NAMED):
         return _without_files(refusal)
-    return _if_changed(FILES_TOLD, refusal) if re.search(_SOUND_NAMED, refusal.text) else None
+    return _if_changed(FILES_TOLD, refusal) if _speaks_of(refusal.text, _SOUND_NAMED) else None
 
 
 def no_files(refusal: Refusal) -> Adjustment | None:
-    """A server that says only that something in a message is none of what it takes."""
-    return _without_files(refusal) if re.search(_FILES_REFUSED, refusal.text) else None
+    """A server that says only that something in a message is none of what it takes.
+
+    What it says of pictures it may mean of files, which it knows by no name, unless there is a picture.
+    """
+    is_of_picture = any(_is_picture(part) for part in _parts(refusal.body))
+    is_about = _speaks_of(refusal.text, _PART_REFUSED, *(() if is_of_picture else (_PICTURES_NAMED,)))
+    return _without_files(refusal) if is_about else None
 
 
 def _without_files(refusal: Refusal) -> Adjustment | None:
@@ -115,9 +122,13 @@ def _if_changed(adjustment: Adjustment, refusal: Refusal) -> Adjustment | None:
 def advise(error: Rejected, body: Body) -> None:
     """Say in the error what to do, where it speaks of a file that the user wants to be read, or may."""
     files = [part for part in _parts(body) if _is_file(part)]
-    if files and re.search(f"{_FILES_REFUSED}|{_SOUND_NAMED[4:]}", str(error)):
+    if files and _speaks_of(str(error), _PART_REFUSED, _PICTURES_NAMED, _FILES_NAMED, _SOUND_NAMED):
         advice = _SOUND_ADVICE if all(part["type"] == _SOUND for part in files) else _FILE_ADVICE
         error.args = (f"{error} {advice}",)
+
+
+def _speaks_of(text: str, *patterns: str) -> bool:
+    return any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
 
 
 def _parts(body: Body) -> Iterator[Body]:

@@ -53,6 +53,13 @@ def test_a_file_is_asked_about(typed_line, tmp_path, name, data, kind):
     assert [part["type"] for part in server.requests[0].json["messages"][-1]["content"]] == ["text", kind]
 
 
+def test_a_piped_file_is_asked_about(typed_line):
+    """A PDF that is piped in is asked about like one that is named."""
+    with FakeServer("Much.") as server:
+        assert typed_line("What does it say?", server=server, piped=b"%PDF-1.7")[0] == "Much.\n"
+    assert server.requests[0].json["messages"][-1]["content"][1]["type"] == "file"
+
+
 @pytest.mark.parametrize(
     ("words", "piped", "said"),
     [

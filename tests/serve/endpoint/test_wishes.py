@@ -4,6 +4,7 @@ import pytest
 
 from agentkit.decisions import Label
 from agentkit.messages import AssistantMessage, Image, SystemMessage, ToolMessage, UserMessage
+from agentkit.parts import File
 from agentkit.serve.endpoint.wishes import wishes_of
 from agentkit.serve.exchange import Refusal
 
@@ -94,6 +95,20 @@ def test_pictures_come_from_the_web_or_with_the_request():
     for url in ("data:image/png;base64,aGk=", "https://example.com/a.png"):
         content = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]
         assert len(wishes(messages=[{"role": "user", "content": content}]).prompt) == 2
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "JVBERi0="}},
+        {"type": "input_file", "file_url": "https://example.com/a.pdf"},
+        {"type": "input_audio", "input_audio": {"data": "SUQzBAA=", "format": "mp3"}},
+    ],
+)
+def test_files_come_with_the_request(part):
+    """A PDF or a recording is data in the request, or an address that the provider reads."""
+    assert isinstance(wishes(messages=[{"role": "user", "content": ["Read.", part]}]).prompt[1], File)
 
 
 def test_results_of_foreign_tools_are_text_of_strangers():
