@@ -166,7 +166,7 @@ def use_agent() -> None:
         if isinstance(event, RunFinished):
             assert_type(event.result, RunResult[Any] | RunResult[str])
     assert_type(helper.history, list[dict[str, Any]])
-    assert helper.usage.requests == 4
+    assert helper.usage.requests == 5
     helper.reset()
     assert helper.history == []
 
