@@ -64,8 +64,8 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
     path = Path(path)
     if path.suffix == ".py":
         raise ConfigError(
-            f"{str(path)!r} is a program, and no agent's text file. In Python import the agent from it; "
-            f"on the command line its functions are tools: -t {path}"
+            f"{str(path)!r} is a program, and no agent's text file. In Python import the agent from it; on the "
+            f"command line --agent {path}:NAME is an agent that it makes, -t {path} its functions as tools."
         )
     try:
         text = path.read_text("utf-8-sig")

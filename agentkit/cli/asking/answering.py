@@ -112,8 +112,9 @@ def _run(
     status: StatusLine,
 ) -> RunResult[Any] | None:
     """Run to the end and write what came of it; None when a person interrupted it."""
+    wanted = wanted or agent.answer_rules.output
     is_told = not (order.as_json or order.as_jsonl)
-    streams = is_told and order.output is None and not order.no_stream and wanted is None
+    streams = is_told and order.output is None and not order.no_stream and not agent.holds_back
     screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=is_told and not order.quiet)
     try:
         with _taped(order, agent, screen, output):

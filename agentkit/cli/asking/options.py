@@ -16,7 +16,12 @@ FILE = click.Path(path_type=Path)
 _CONVERSING = (
     click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3."),
     click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network."),
-    click.option("--agent", type=FILE, metavar="FILE", help="The agent that a file describes; flags say otherwise."),
+    click.option(
+        "--agent",
+        type=FILE,
+        metavar="FILE",
+        help="The agent that a text file describes, or that FILE.py or FILE.py:NAME makes; flags say otherwise.",
+    ),
     click.option("-s", "--system", metavar="TEXT", help="The instruction the model is given."),
     click.option(
         "-t",

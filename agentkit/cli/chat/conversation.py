@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from agentkit.cli.asking.keeping import chosen_session, new_session
 from agentkit.cli.asking.question import text_of
 from agentkit.cli.settings.layers import Settings
 from agentkit.errors import SessionError, ToolError
-from agentkit.events import Event, ResponseReceived, RunStarted
+from agentkit.events import Event, ResponseReceived, RunStarted, TextDelta
 from agentkit.memory.archive import old_name
 from agentkit.memory.session import Session
 from agentkit.messages import AssistantMessage, Message, UserMessage
@@ -80,7 +80,7 @@ class Conversation:
         with closing(agent.stream(prompt)) as events:
             for event in events:
                 self._note(event)
-                yield event
+                yield from _whole(event, agent) if agent.holds_back else (event,)
 
     def resumption(self) -> Resumption:
         """What goes on with the last run, or else with one that was left. Raises SessionError when there is none."""
@@ -171,6 +171,14 @@ class Conversation:
                 self._is_heard = True
             case RunFinished(result):
                 self.result = result
+
+
+def _whole(event: Event, agent: Agent[Any]) -> Iterator[Event]:
+    """An event of an agent whose answers are shown when they have been checked, and not while they are written."""
+    if isinstance(event, RunFinished) and event.result.value is not None:
+        yield TextDelta(agent.text_of(event.result))
+    if not isinstance(event, TextDelta):
+        yield event
 
 
 def _cut_off(session: Session, at: int) -> Session:

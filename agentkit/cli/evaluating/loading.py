@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentkit.agents.agent import Agent
-from agentkit.cli.loading.programs import names_in, parted
+from agentkit.cli.loading.programs import SUFFIX, one_in, parted, run_file
 from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from agentkit.cli.settings.layers import Settings
     from agentkit.evals.suite import Suite
     from agentkit.llm.client import LLM
-
-_Wanted = TypeVar("_Wanted")
 
 
 def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
@@ -28,13 +26,13 @@ def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[st
     from agentkit import evals
 
     path, name = parted(place)
-    if path.suffix != ".py":
+    if path.suffix != SUFFIX:
         chosen = [getattr(evals, each)() for each in scorers or ("contains", "tool_calls")]
         return _cases_in(path, chosen), {}
     if scorers:
         raise click.UsageError("--scorer is for files of cases; a Python file names its scorers itself.")
     found = run_file(path)
-    return _one(found, name, evals.Suite, path), found
+    return one_in(found, name, evals.Suite, path), found
 
 
 def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
@@ -75,8 +73,8 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Agent
         agent: Agent[Any] = beside[place]
         return agent
     path, name = parted(place)
-    if path.suffix == ".py":
-        return _one(run_file(path), name, Agent, path)
+    if path.suffix == SUFFIX:
+        return one_in(run_file(path), name, Agent, path)
     known = [each for each, value in beside.items() if isinstance(value, Agent)]
     if known and not path.exists():
         raise click.UsageError(f"There is no file {place!r}, nor an agent of that name. Known: {', '.join(known)}.")
@@ -86,26 +84,3 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Agent
 def models_in(names: Sequence[str], settings: Settings, *, offline: bool) -> list[LLM]:
     """The models that the agents are run on; none when each is to keep its own."""
     return [settings.llm()] if offline else [settings.llm(name) for name in names]
-
-
-def run_file(path: Path) -> Mapping[str, Any]:
-    """What a Python file defines, by name. Raises UsageError when it is not there, ConfigError, with the line."""
-    if not path.is_file():
-        raise click.UsageError(f"There is no file {str(path)!r}.")
-    return names_in(path)
-
-
-def _one(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path) -> _Wanted:
-    """What is of that kind: the one of that name, or the only one."""
-    known = {each: value for each, value in found.items() if isinstance(value, kind) and not each.startswith("_")}
-    if name in known:
-        return known[name]
-    if len(known) == 1 and not name:
-        return next(iter(known.values()))
-    what = kind.__name__
-    if not known:
-        raise click.UsageError(f"There is no {what} in {path}. Make one at its top, as in: it = {what}(...)")
-    has = f"has {', '.join(known)}"
-    if name:
-        raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
-    raise click.UsageError(f"Which {what} is meant? The file {path} {has}. Name one: {path}:NAME.")

@@ -10,17 +10,44 @@ from contextlib import contextmanager, redirect_stdout
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+import click
 
 from agentkit.errors import AgentKitError, ConfigError
 
 SUFFIX = ".py"
+
+_Wanted = TypeVar("_Wanted")
 
 
 def parted(place: str) -> tuple[Path, str]:
     """The file in `FILE` or `FILE.py:NAME`, and the name, which is empty when none is given."""
     file, colon, name = place.rpartition(":")
     return (Path(file), name) if colon and file.endswith(SUFFIX) else (Path(place), "")
+
+
+def run_file(path: Path) -> Mapping[str, Any]:
+    """What a Python file defines, by name. Raises UsageError when it is not there, ConfigError, with the line."""
+    if not path.is_file():
+        raise click.UsageError(f"There is no file {str(path)!r}.")
+    return names_in(path)
+
+
+def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path) -> _Wanted:
+    """What is of that kind: the one of that name, or the only one."""
+    known = {each: value for each, value in found.items() if isinstance(value, kind) and not each.startswith("_")}
+    if name in known:
+        return known[name]
+    if len(known) == 1 and not name:
+        return next(iter(known.values()))
+    what = kind.__name__
+    if not known:
+        raise click.UsageError(f"There is no {what} in {path}. Make one at its top, as in: it = {what}(...)")
+    has = f"has {', '.join(known)}"
+    if name:
+        raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
+    raise click.UsageError(f"Which {what} is meant? The file {path} {has}. Name one: {path}:NAME.")
 
 
 def names_in(program: Path) -> Mapping[str, Any]:

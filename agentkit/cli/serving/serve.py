@@ -14,6 +14,7 @@ Examples:
   agentkit serve                               open the address that it prints
   agentkit serve -t core,files --safety safe   with other tools, and less unasked
   agentkit serve --agent clerk.txt --port 9000
+  agentkit serve --agent bot.py:clerk
   AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
 
 \b
@@ -31,7 +32,11 @@ denied to other clients.
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
 @click.option(
-    "--agent", "file", type=click.Path(path_type=Path), metavar="FILE", help="The agent that a file describes."
+    "--agent",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The agent that a text file describes, or that FILE.py or FILE.py:NAME makes.",
 )
 @click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3.")
 @click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,10 @@ from agentkit.usage import Limits
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
     from agentkit.llm.client import LLM
+    from agentkit.memory.session import Session
+    from agentkit.safety.approval import Approver
     from agentkit.tooling.toolset import Toolset
+    from agentkit.tracing.listening import Listener
 
 FLAG = "the command line"
 DEFAULT = "default"
@@ -66,17 +69,22 @@ class Layer:
 class Settings:
     """All settings, each with its source; `notes` are what did not count, and why, for stderr.
 
-    `name` and `workspace` are those of an agent that a file describes.
+    `name` and `workspace` are those of an agent that a text file describes, `made` is one that a program has made.
     """
 
     values: Mapping[str, Setting]
     notes: tuple[str, ...] = ()
     name: str = "agentkit"
     workspace: Path | None = None
+    made: Agent[Any] | None = None
 
     def of(self, key: str) -> Any:
         """The value of a setting; None when nobody says anything."""
         return self.values[key].value
+
+    def is_flag(self, key: str) -> bool:
+        """Whether the command line says it."""
+        return self.values[key].source == FLAG
 
     @property
     def limits(self) -> Limits:
@@ -88,6 +96,8 @@ class Settings:
         """The tools that a model gets. Raises UnknownTool, and ConfigError for a file that offers none."""
         from agentkit.cli.loading.tools import tools_named
 
+        if self.made is not None and not self.is_flag("tools"):
+            return self.made.tools
         return tools_named(self.of("tools"))
 
     def llm(self, model: str | None = None) -> LLM:
@@ -96,6 +106,9 @@ class Settings:
 
         # What the environment says, the client reads itself, in the order that its documentation gives.
         chosen = {key: self.values[key] for key in _PLACE}
+        is_own = self.made is not None and self.made.known_llm is not None and not any(map(self.is_flag, _PLACE))
+        if self.made is not None and is_own and model is None:
+            return self.made.llm
         given = {key: each.value for key, each in chosen.items() if not each.source.startswith("AGENTKIT_")}
         if model is not None and _names_place({"model": model}):
             return LLM(model=model)
@@ -110,17 +123,49 @@ class Settings:
         first = LLM(**given)
         return first if model is None else first.with_model(model)
 
-    def agent(self, **more: Any) -> Agent[str]:
+    @property
+    def listeners(self) -> list[Listener]:
+        """Who hears what its runs do, beside the program's own listeners."""
+        if self.of("trace") is None:
+            return []
+        from agentkit.tracing.jsonl import JSONLines
+
+        return [JSONLines(Path(self.of("trace")).expanduser())]
+
+    def agent(self, **more: Any) -> Agent[Any]:
         """The agent that the settings describe, with `more` arguments of Agent. Raises what these raise."""
+        if self.made is not None:
+            return self._ordered(self.made, **more)
         from agentkit.agents.agent import Agent
 
         told: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
-        if self.of("trace") is not None:
-            from agentkit.tracing.jsonl import JSONLines
-
-            told["listeners"] = [JSONLines(Path(self.of("trace")).expanduser())]
-        told |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace}
+        told |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
         return Agent(self.name, self.tools, **told, **more)
+
+    def _ordered(
+        self,
+        made: Agent[Any],
+        session: Session | None = None,
+        approve: Approver | None = None,
+        output_type: Any = None,
+        *,
+        dry_run: bool = False,
+    ) -> Agent[Any]:
+        """A program's agent as it is, but for what is said here. Raises ConfigError for another type of answers."""
+        if output_type is not None:
+            raise ConfigError(
+                f"The type of its answers is said where {made.name!r} is made: output_type=. Leave out --schema."
+            )
+        from agentkit.memory.session import Session
+
+        agent = made.within(session or Session())
+        agent.llm, agent.tools, agent.limits = self.llm(), self.tools, self.limits
+        agent.policy = replace(made.policy, level=self.of("safety"))
+        if self.is_flag("instruction"):
+            agent.instruction = self.of("instruction")
+        agent.approve, agent.dry_run = made.approve or approve, made.dry_run or dry_run
+        agent.listeners += self.listeners
+        return agent
 
 
 def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None = None) -> Settings:
@@ -149,7 +194,11 @@ def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     """What an agent's file says, and of that what is no setting. Its own session is for programs; another counts."""
     from agentkit.agents.manifesto import own_session, read_manifesto
+    from agentkit.cli.loading.agents import is_program, made_by, settings_of
 
+    if is_program(path):
+        made = made_by(str(path))
+        return Layer(str(path), settings_of(made)), {"name": made.name, "made": made}
     told = read_manifesto(path)
     said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
     said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}

@@ -237,3 +237,21 @@ def test_the_offline_model_at_a_terminal(at_terminal):
     chat.until("offline:needle3")
     chat.say("/quit")
     assert chat.ends()[0] == 0
+
+
+def test_an_agent_that_a_program_makes_is_talked_with(at_terminal, tmp_path):
+    """`--agent FILE.py:NAME` talks with it; what is checked is shown when it has been."""
+    (tmp_path / "bot.py").write_text(
+        "from agentkit import Agent\nclerk = Agent('clerk', checks=[lambda output: f'{output} Kind regards.'])\n"
+    )
+    with FakeServer("Yes.", "No.") as server:
+        chat = at_terminal("--agent", str(tmp_path / "bot.py:clerk"), server=server)
+        chat.say("Are you there?")
+        chat.until("Yes. Kind regards.")
+        chat.say("/tools string_length")
+        chat.until("string_length")
+        chat.say("And now?")
+        chat.until("No. Kind regards.")
+        chat.type("\x04")
+        chat.ends()
+    assert [len(each.json.get("tools", [])) for each in server.requests] == [0, 1]

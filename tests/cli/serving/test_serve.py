@@ -235,3 +235,16 @@ def test_the_command_is_listed(typed_line):
     assert re.search(r"^  serve ", out, re.MULTILINE)
     out, _, _ = typed_line("serve", "--help")
     assert "base URL http://127.0.0.1:8080/v1" in out
+
+
+def test_an_agent_that_a_program_makes_is_served(serving, tmp_path):
+    """`--agent FILE.py:NAME` serves it under its name, with its tools."""
+    (tmp_path / "bot.py").write_text(
+        "from agentkit import Agent, core_tools\nclerk = Agent('clerk', core_tools.only('calculator'), safety='safe')\n"
+    )
+    with FakeServer() as model:
+        _, address = serving("--agent", "bot.py:clerk", "-m", "any", server=model)
+        origin, token = address.split("/#token=")
+        about = get(f"{origin}/page/about", token)
+    assert (about["agent"], about["safety"]) == ("clerk", "safe")
+    assert [each["name"] for each in about["tools"]] == ["calculator"]
