@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from agentkit.config import has_colour
 from agentkit.decisions import Verdict
@@ -22,7 +22,6 @@ from agentkit.events import (
     Milestone,
     RequestFailed,
     ResponseReceived,
-    RunEnded,
     RunLeft,
     RunStarted,
     ToolCallFinished,
@@ -166,12 +165,10 @@ def _plain(text: str, _style: str) -> str:
 
 
 def _of_event(event: Event, run: _Run) -> list[_Line]:
-    """What is told of an event; nothing of those that others tell of."""
+    """What is told of a milestone, or of a run that is left."""
     if type(event) in _LINES:
         return [_LINES[type(event)](event, run)]
-    if isinstance(event, RunEnded) or not isinstance(event, Milestone):
-        return []
-    return [_Line(*milestone_words(event))]
+    return [_Line(*milestone_words(cast("Milestone", event)))]
 
 
 def _of_response(event: ResponseReceived, seconds: float | None) -> Iterator[_Line]:

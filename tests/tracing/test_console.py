@@ -103,6 +103,14 @@ def test_no_secret_is_told(monkeypatch):
     assert written.count("[redacted") >= 4
 
 
+@pytest.mark.parametrize(("arguments", "shown"), [("", ""), ("[1, 2]", ": [1, 2]"), ('{"text": ', ': {"text":')])
+def test_arguments_that_are_none(arguments, shown):
+    """Arguments that are no JSON object are told as the model wrote them."""
+    stream = io.StringIO()
+    Agent("helper", [show], llm=ScriptedLLM(call("show", arguments), "Done."), listeners=[Console(stream)]).run("go")
+    assert f"[1] helper  show #1{shown} → deny, by bad-arguments" in told(stream)
+
+
 def test_long_texts_are_cut():
     """A long text is cut, after what is secret in it is hidden."""
     stream = io.StringIO()

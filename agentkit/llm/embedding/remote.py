@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -69,12 +69,9 @@ class RemoteEmbedding:
 
     def _vectors(self, text: str, count: int) -> Answer:
         """The vectors in a text. What fails is read again without its secrets, because errors quote parts of it."""
-        try:
+        with suppress(ModelError):
             return read(text, count)
-        except ModelError as error:
-            failed = error
-        read(self._transport.scrub(text), count)
-        raise failed
+        return read(self._transport.scrub(text), count)
 
 
 class _Asked:
