@@ -24,8 +24,7 @@ class Session:
     """A conversation: the messages of its runs, each entered in one piece when its run ends.
 
     Without a store it lives as long as the object; `Session.open` gives one that is kept. Any number of runs may go on
-    at the same time, in threads and, with a store, in processes. A pickled one with a store is the same conversation.
-    Raises SessionError for a store that is none, and for a name that none can have.
+    at the same time, in threads and, with a store, in processes; pickled with one it is the same. Raises SessionError.
     """
 
     def __init__(self, name: str = "", store: Store | None = None) -> None:
