@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +13,9 @@ from agentkit.messages import Content
 from agentkit.parts import File, Image, part_of
 
 _PIPED = "-"
+_NAMED = re.compile(r"(?<!\S)@(?P<escape>@?)(?P<name>[^\s@]\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
+"""A word that may name a file, without the signs that end a sentence."""
+
 NO_TEXT = "What is piped in is not text. Pipe text, or name a file: @photo.png, @report.pdf"
 
 
@@ -32,6 +36,38 @@ def question_of(words: tuple[str, ...]) -> Content:
     if all(isinstance(part, str) for part in parts):
         return "\n\n".join(str(part) for part in parts)
     return tuple(parts)
+
+
+def with_files(prompt: str) -> Content:
+    """What a person typed, in which `@FILE` stands for what is in a file, and `@@FILE` for its name.
+
+    A word that names no file is a word like any other. Raises UsageError for a file that no model reads.
+    """
+    parts: list[str | Image | File] = []
+    end = 0
+    for named in _NAMED.finditer(prompt):
+        if _is_file(named["name"]):
+            parts += [prompt[end : named.start()], f"@{named['name']}" if named["escape"] else _shown(named["name"])]
+            end = named.end()
+    parts.append(prompt[end:])
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
+    return tuple(part for part in parts if not isinstance(part, str) or part.strip())
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # too long for a name, or within what may not be read
+        return False
+
+
+def _shown(name: str) -> str | Image | File:
+    try:
+        return part_of(Path(name))
+    except (OSError, ValueError) as error:
+        told = f"The file {name!r} cannot be read: {error.strerror}" if isinstance(error, OSError) else error
+        raise click.UsageError(f"{told}. To say @{name} itself, write @@{name}.") from None
 
 
 def text_of(question: Content) -> str:

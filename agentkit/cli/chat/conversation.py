@@ -17,7 +17,7 @@ from agentkit.errors import SessionError, ToolError
 from agentkit.events import Event, ResponseReceived, RunStarted, TextDelta
 from agentkit.memory.archive import old_name
 from agentkit.memory.session import Session
-from agentkit.messages import AssistantMessage, Message, UserMessage
+from agentkit.messages import AssistantMessage, Content, Message, UserMessage
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approver
 from agentkit.usage import Usage
@@ -43,6 +43,7 @@ class Conversation:
         self._approve = approve
         self._agent: Agent[str] | None = None
         self._earlier = Usage()
+        self._said: Content = ""
         self._enter(chosen_session(order, settings))
 
     @property
@@ -70,14 +71,14 @@ class Conversation:
         """Whether a run of the session waits for a person, or was killed."""
         return self._session is not None and bool(self._session.unfinished)
 
-    def stream(self, prompt: str | Resumption) -> Generator[Event, None, None]:
-        """The events of a run. What cannot be run raises AgentKitError."""
+    def stream(self, prompt: str | Resumption, said: Content | None = None) -> Generator[Event, None, None]:
+        """The events of a run. `said` is the prompt with the files that it names. Raises AgentKitError."""
         agent = self._agent_for(prompt)
         self.result = None
         self._is_heard = False
         if isinstance(prompt, str):
-            self.prompt, self._cut = prompt, len(agent.session.messages)
-        with closing(agent.stream(prompt)) as events:
+            self.prompt, self._said, self._cut = prompt, said or prompt, len(agent.session.messages)
+        with closing(agent.stream(prompt if said is None else said)) as events:
             for event in events:
                 self._note(event)
                 yield from _whole(event, agent) if agent.holds_back else (event,)
@@ -96,7 +97,7 @@ class Conversation:
             return
         self._session.begin().leave()  # enters the run that was cut off, so that this comes behind it
         answer = AssistantMessage("\n\n".join(filter(None, (said.strip(), INTERRUPTED))))
-        asked = [] if self._is_heard or len(self.messages) > self._cut else [UserMessage(self.prompt)]
+        asked = [] if self._is_heard or len(self.messages) > self._cut else [UserMessage(self._said)]
         self._session.append([*asked, answer])
 
     def retry(self) -> str:
@@ -147,6 +148,7 @@ class Conversation:
         self._is_heard = True
         asked = [(at, each) for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
         self._cut, self.prompt = (asked[-1][0], text_of(asked[-1][1].content)) if asked else (0, "")
+        self._said = self.prompt
         entries = [] if session is None else session.entries
         self._runs = [each.milestone.record for each in entries if isinstance(each.milestone, RunStarted)]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentkit.agents.result import Resumption, RunResult
 from agentkit.cli.asking.answering import APPROVED, ended, limit_error
+from agentkit.cli.asking.question import with_files
 from agentkit.cli.chat.commands import OFFLINE, command_in, run_command, tell_session, unescaped
 from agentkit.cli.chat.conversation import Conversation
 from agentkit.cli.chat.front import Front
@@ -63,10 +64,11 @@ class Room:
 
     def _run(self, prompt: str | Resumption) -> int:
         front, conversation = self._front, self.conversation
+        said = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
         front.model = conversation.llm.model
         front.begin()
         try:
-            with stoppable(), closing(conversation.stream(prompt)) as events:
+            with stoppable(), closing(conversation.stream(prompt, said)) as events:
                 for event in events:
                     front.hear(event)
         except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 import signal
 import threading
 
+import click
 import pytest
 
 from agentkit import Approval
@@ -35,6 +36,27 @@ def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(SessionError, match="Nothing here is to be taken back"):
             room.take("/undo")
+
+
+def test_a_prompt_shows_the_files_that_it_names(room_with, tmp_path):
+    """@FILE in a prompt of a person is what is in the file, @@FILE its name; other words that begin so are words."""
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-")
+    (tmp_path / "a.txt").write_text("hi")
+    with FakeServer("One.", "Two.", "Three.") as server:
+        room = room_with(server)
+        room.take("Compare @a.pdf, please, with (@a.txt) and @a.txt!")
+        room.take("What is @@a.pdf @@a.txt, @ada, a@a.pdf and @?")
+        room.take("/retry")
+        parts = texts(server, 0)[0]
+        assert [part["type"] for part in parts] == ["text", "file", "text", "text", "text"]
+        assert parts[3]["text"] == "[What follows is the file a.txt.]\nhi\n[Here ends the file a.txt.]"
+        assert (
+            "".join(part.get("text", "") for part in (*parts[:3], parts[4])) == "Compare , please, with (@a.txt) and !"
+        )
+        assert texts(server, 1)[-1] == "What is @a.pdf @a.txt, @ada, a@a.pdf and @?"
+    (tmp_path / "a.zip").write_bytes(b"PK\x03\x04")
+    with pytest.raises(click.UsageError, match=r"not a file that models read.*write @@a\.zip"):
+        room.take("Unpack @a.zip")
 
 
 def test_a_dry_run_says_so(room_with, notes, tmp_path):
