@@ -150,9 +150,9 @@ def _with_model(agent: Agent[Any], model: str) -> LLM:
 def seeded(llm: LLM, seed: int | None) -> LLM:
     """The client with a seed in its requests, over the same connections; as it is where no seed can be sent.
 
-    OpenAI's Responses and the offline model know none.
+    OpenAI's Responses, Anthropic's Messages and the offline model know none.
     """
-    if seed is None or llm.describe().protocol == "responses" or llm.provider == "offline":
+    if seed is None or llm.describe().protocol != "chat" or llm.provider == "offline":
         return llm
     return llm.with_settings(seed=seed)
 

@@ -17,6 +17,7 @@ from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.prices import tariff_of
 from agentkit.llm.quirks.adjustments import Adjustment
+from agentkit.llm.quirks.messages import joined
 from agentkit.llm.quirks.shown import advise
 from agentkit.llm.wire import Wire, wire_named
 from agentkit.llm.wire.failures import json_object
@@ -168,6 +169,7 @@ class RemoteModel(RemoteEmbedding):
                 if adjustment is None:
                     advise(refusal, body)
                     raise
+                adjustment = joined(adjustment, self._learnt.get(adjustment.name))
                 learnt = {**learnt, **self._learnt, adjustment.name: adjustment}
                 adjusted = self._body(request, learnt, streaming=streaming)
                 if adjusted == body:

@@ -9,7 +9,7 @@ import pytest
 def no_provider(monkeypatch):
     """Every test begins in an environment that names no provider."""
     for name in os.environ:
-        if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")) and name != "AGENTKIT_STATE":
+        if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_")) and name != "AGENTKIT_STATE":
             monkeypatch.delenv(name)
 
 

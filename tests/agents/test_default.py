@@ -197,7 +197,13 @@ def test_a_key_stays_with_the_server_it_was_given_for(agent, monkeypatch):
 
 def test_what_is_no_message_is_told_before_anything_else(agent, monkeypatch):
     """What is no message is an error of its own, also where no provider is named."""
-    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL"):
+    for variable in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "AGENTKIT_PROVIDER",
+        "AGENTKIT_BASE_URL",
+    ):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ConfigError, match=r"A prompt is a text, an Image, a File, .* Got 3"):
         agent(3)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from agentkit.cli.main import run
 
-OURS = ("OPENAI_", "AZURE_", "AGENTKIT_")
+OURS = ("OPENAI_", "AZURE_", "ANTHROPIC_", "AGENTKIT_")
 
 
 @pytest.fixture(autouse=True)

@@ -235,7 +235,7 @@ def test_a_suite_is_recorded_and_replayed(tmp_path, monkeypatch, calculating):
     """A suite that was recorded runs without model, key and network, and comes to the same."""
     suite, agent = calculating
     first = suite.run(agent, record=tmp_path / "tapes", repeats=2)
-    for name in ("OPENAI_API_KEY", "AGENTKIT_BASE_URL", "AGENTKIT_PROVIDER"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_BASE_URL", "AGENTKIT_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
     nobody = Agent("helper", agent.tools)
     second = suite.run(nobody, replay=tmp_path / "tapes", repeats=2)

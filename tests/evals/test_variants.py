@@ -69,22 +69,23 @@ def test_a_model_of_the_environment(monkeypatch):
 
 def test_nobody_to_ask(monkeypatch):
     """An agent without a provider is an error before anything runs."""
-    for name in ("AGENTKIT_BASE_URL", "OPENAI_API_KEY", "AGENTKIT_PROVIDER"):
+    for name in ("AGENTKIT_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(NoProvider):
         run_of(Agent("helper"))
 
 
 def test_a_seed_is_sent_where_it_can_be():
-    """A server of chat completions gets the seed of each repeat; OpenAI's Responses and the offline model know none."""
+    """A server of chat completions gets the seed of each repeat; other protocols and the offline model know none."""
     with FakeServer("yes", repeat=True) as server:
         chat = LLM(model="x", base_url=server.base_url, temperature=0.5)
         trials = run_of(Agent("helper", llm=chat), seed=7, repeats=2)
         assert sorted(request.json["seed"] for request in server.requests) == [7, 8]
         assert [trial.seed for trial in trials] == [7, 8]
         assert seeded(chat, None) is chat
-        responses = LLM(model="x", base_url=server.base_url, protocol="responses")
-        assert seeded(responses, 7) is responses
+        for protocol in ("responses", "messages"):
+            other = LLM(model="x", base_url=server.base_url, protocol=protocol)
+            assert seeded(other, 7) is other
         assert "seed" not in chat.settings
 
 

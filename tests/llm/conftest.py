@@ -10,7 +10,9 @@ import pytest
 def _no_provider(monkeypatch):
     """No variable of the machine that runs the tests decides anything."""
     for name in os.environ:
-        if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")) or name.endswith(("_API_KEY", "_BASE_URL")):
+        if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_")) or name.endswith(
+            ("_API_KEY", "_BASE_URL")
+        ):
             monkeypatch.delenv(name)
 
 

@@ -45,7 +45,7 @@ def test_an_application_is_starlettes():
 
 def test_what_cannot_be_served_is_said_at_once(monkeypatch):
     """No agent, no model, a weak token, or room for nobody is refused before anything is served."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "AGENTKIT_MODEL"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_MODEL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="takes an Agent"):
         app("helper")

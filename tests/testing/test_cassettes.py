@@ -10,7 +10,10 @@ from agentkit.errors import NoProvider, RateLimited, ReplayError, SessionError
 from agentkit.events import ResponseReceived, TextDelta
 from agentkit.testing import FakeServer, ScriptedLLM, fail, record, record_or_replay, replay
 
-VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "AGENTKIT_PROVIDER")
+VARIABLES = (
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "AGENTKIT_PROVIDER"),
+    "ANTHROPIC_API_KEY",
+)
 
 
 @pytest.fixture(autouse=True)

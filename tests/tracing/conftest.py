@@ -12,7 +12,10 @@ from agentkit.testing import ScriptedLLM, call, say
 def no_provider(monkeypatch):
     """Every test begins in an environment that names no provider, and no place for spans."""
     for name in os.environ:
-        if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "OTEL_")) and name != "AGENTKIT_STATE":
+        if (
+            name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "OTEL_"))
+            and name != "AGENTKIT_STATE"
+        ):
             monkeypatch.delenv(name)
 
 

@@ -28,7 +28,8 @@ class Adjustment:
     """One change to the bodies that a server would refuse. `name` says what is changed, and tells changes apart.
 
     Where `keeps_strict` is false, schemas are not sent in the strict form. Where `is_lasting` is false, the change is
-    to this one request, and the next ones need none. One that `is_slow` reads files in another process.
+    to this one request, and the next ones need none. One that `is_slow` reads files in another process. `parts` are the
+    digests of the parts of messages that it is about, where it is about some only.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Adjustment:
     keeps_strict: bool = True
     is_lasting: bool = True
     is_slow: bool = False
+    parts: tuple[str, ...] = ()
 
 
 def drop(name: str) -> Adjustment:

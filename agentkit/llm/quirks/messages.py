@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from agentkit.llm.quirks.adjustments import Adjustment, Body, Refusal, drop, without
@@ -32,6 +32,11 @@ _BUDGET_TOKENS = 16_000
 
 _SHORT_TOKENS = 4_096
 _THOUGHTS = ("thinking", "redacted_thinking")
+_DIGEST_CHARS = 16
+_MOST_KEPT = 10_000
+"""Of how many thoughts it is remembered that they are not taken."""
+
+_TOOLS_WANTED = re.compile(r"(?i)tool_(?:use|result).{0,40} must define tools|toolconfig field must be defined")
 
 
 def learnt_of(refusal: Refusal) -> Adjustment | None:
@@ -147,25 +152,70 @@ def _lower_limit(refusal: Refusal) -> Adjustment | None:
     return Adjustment(f"max_tokens is at most {most}", lambda body: _limited(body, most))
 
 
-def _without_blocks(body: Body) -> Body:
-    """The body without the thoughts in its messages."""
-    turns = []
-    for turn in body["messages"]:
-        blocks = turn["content"] if isinstance(turn.get("content"), list) else []
-        kept = [block for block in blocks if block.get("type") not in _THOUGHTS]
-        if len(kept) == len(blocks):
-            turns.append(turn)
-        elif kept:
-            turns.append({**turn, "content": kept})
-    return {**body, "messages": turns}
+def _blocks_of(body: Body, *kinds: str) -> Iterator[Body]:
+    """The blocks in the messages of these types."""
+    for turn in body.get("messages", ()):
+        blocks = turn["content"] if isinstance(turn.get("content"), list) else ()
+        yield from (block for block in blocks if block.get("type") in kinds)
+
+
+def _digest(block: Body) -> str:
+    """What a thought is known by again: its signature, or else what it says."""
+    import hashlib
+
+    told = block.get("signature") or block.get("data") or block.get("thinking") or ""
+    return hashlib.sha256(str(told).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+
+
+def _without_thoughts(digests: Iterable[str]) -> Adjustment:
+    """A change after which these thoughts are left out, and with them answers in which there is nothing else."""
+    known = tuple(dict.fromkeys(digests))[-_MOST_KEPT:]
+    left_out = frozenset(known)
+
+    def is_kept(block: Body) -> bool:
+        return block.get("type") not in _THOUGHTS or _digest(block) not in left_out
+
+    def apply(body: Body) -> Body:
+        turns = []
+        for turn in body["messages"]:
+            blocks = turn["content"] if isinstance(turn.get("content"), list) else []
+            kept = [block for block in blocks if is_kept(block)]
+            if len(kept) == len(blocks):
+                turns.append(turn)
+            elif kept:
+                turns.append({**turn, "content": kept})
+        return {**body, "messages": turns}
+
+    return Adjustment("thoughts of conversations that were changed since are not sent back", apply, parts=known)
 
 
 def _no_thoughts(refusal: Refusal) -> Adjustment | None:
-    """Thoughts are bound to a conversation that was shortened since, or goes on under another order."""
-    if "messages" not in refusal.body or not _STRANGE_THOUGHTS.search(refusal.text):
-        return None
-    name = "the thoughts of earlier answers are not sent back"
-    return Adjustment(name, _without_blocks, is_lasting=False)
+    """Thoughts are bound to a conversation, which was shortened since, or goes on under another order."""
+    digests = [_digest(block) for block in _blocks_of(refusal.body, *_THOUGHTS)]
+    return _without_thoughts(digests) if digests and _STRANGE_THOUGHTS.search(refusal.text) else None
+
+
+def joined(adjustment: Adjustment, earlier: Adjustment | None) -> Adjustment:
+    """A change together with what was learnt before of other parts of messages."""
+    if earlier is None or not adjustment.parts:
+        return adjustment
+    return _without_thoughts((*earlier.parts, *adjustment.parts))
+
+
+def _with_tools_told(body: Body) -> Body:
+    """The body with the names of the tools in its history, none of which may be called."""
+    names = dict.fromkeys(block["name"] for block in _blocks_of(body, "tool_use"))
+    if "tools" in body or not names:
+        return body
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+    return {**body, "tools": tools, "tool_choice": {"type": "none"}}
+
+
+def _no_unknown_tools(refusal: Refusal) -> Adjustment | None:
+    """Some want tools to be told of that were called before, also where none may be called any more."""
+    is_about = _TOOLS_WANTED.search(refusal.text) and _with_tools_told(refusal.body) != refusal.body
+    name = "tools that were called before are told of where none may be called"
+    return Adjustment(name, _with_tools_told) if is_about else None
 
 
 def _no_thinking_now(refusal: Refusal) -> Adjustment | None:
@@ -205,6 +255,7 @@ _LESSONS = (
         _lower_limit,
         _no_thoughts,
         _no_thinking_now,
+        _no_unknown_tools,
         _no_marks,
     ),
 )

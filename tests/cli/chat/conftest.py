@@ -158,7 +158,7 @@ def notes():
 @pytest.fixture
 def room_with(notes, monkeypatch, tmp_path):
     """A conversation with a person, in this process and in an empty folder: a room that takes lines."""
-    for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_"))]:
+    for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_", "ANTHROPIC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 

@@ -40,7 +40,7 @@ def ANSWER(request):
 def typed(tmp_path, monkeypatch, capsys):
     """Type `agentkit eval ...` in a folder with a suite; gives stdout, stderr and the exit code."""
     monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "AGENTKIT_BASE_URL", "AGENTKIT_PROVIDER", "AGENTKIT_MODEL"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_BASE_URL", "AGENTKIT_PROVIDER", "AGENTKIT_MODEL"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "suite.py").write_text(SUITE)
     (tmp_path / "answers.py").write_text("ANSWER = 'Hanoi'")

@@ -12,7 +12,8 @@ from agentkit.levels import SafetyLevel
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     """An empty folder, and no provider in the environment."""
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "AGENTKIT_MODEL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL"):
+    names = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "AGENTKIT_MODEL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL")
+    for name in (*names, "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path

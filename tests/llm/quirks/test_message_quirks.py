@@ -115,6 +115,15 @@ LESSONS = {
             "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}],
         },
     ),
+    "tools that were called before": (
+        {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f"}] * 2}]},
+        "Requests which include `tool_use` or `tool_result` blocks must define tools",
+        {
+            "messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f"}] * 2}],
+            "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+            "tool_choice": {"type": "none"},
+        },
+    ),
     "pictures of results": (
         {
             "messages": [
@@ -174,7 +183,11 @@ NO_LESSONS = {
         {"thinking": manual(5)},
         "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
     ),
-    "thoughts without messages": ({}, BINDING),
+    "thoughts that were not sent": ({"messages": [{"role": "user", "content": "Hi"}]}, BINDING),
+    "tools that are told": (
+        {"tools": [], "messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f"}]}]},
+        "Requests which include `tool_use` or `tool_result` blocks must define tools",
+    ),
     "what is wanted already": ({"thinking": ADAPTIVE}, 'Use "thinking.type.adaptive".'),
 }
 
@@ -238,16 +251,27 @@ def connect(server, **options):
         "messages.3: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
     ],
 )
-def test_thoughts_of_another_conversation_are_left_out_this_once(ask, text):
-    """Thoughts that a server no longer takes are left out of that request alone: another conversation keeps its own."""
-    said = say("Hm.", reasoning="Let me think")
-    with FakeServer(said, refuse(text), "Yes", "Yes") as server:
+def test_thoughts_of_a_changed_conversation_are_left_out(ask, text):
+    """Thoughts that a server no longer takes are left out from then on; those of other conversations are not."""
+    lines = [say("Hm.", reasoning=f"Thought {number}") for number in range(3)]
+    with FakeServer(*lines, refuse(text), "Yes", "Yes", "Yes", refuse(text), "Yes", "Yes") as server:
         llm = connect(server)
-        history = [UserMessage("Hi"), ask(llm).message, UserMessage("And?")]
-        assert [ask(llm, history).text for _ in range(2)] == ["Yes", "Yes"]
-        kinds = [[block["type"] for block in asked.json["messages"][1]["content"]] for asked in server.requests[1:]]
-    assert kinds == [["thinking", "text"], ["text"], ["thinking", "text"]]
-    assert llm.describe().adjustments == ()
+        changed, other, third = ([UserMessage("Hi"), ask(llm).message, UserMessage("And?")] for _ in range(3))
+        for history in (changed, changed, other, third, changed):
+            assert ask(llm, history).text == "Yes"
+        sent = [asked.json["messages"][1]["content"] for asked in server.requests[3:]]
+    kept = [[block["type"] for block in blocks] for blocks in sent]
+    both, text_alone = ["thinking", "text"], ["text"]
+    assert kept == [both, text_alone, text_alone, both, both, text_alone, text_alone]
+    assert llm.describe().adjustments == ("thoughts of conversations that were changed since are not sent back",)
+
+
+def test_of_many_thoughts_the_last_are_remembered():
+    """So that memory stays bounded, of very many thoughts that are not taken only the last ones are known."""
+    blocks = [{"type": "redacted_thinking", "data": str(number)} for number in range(10_001)]
+    body = {"messages": [{"role": "assistant", "content": [*blocks, {"type": "text", "text": "Hm."}]}]}
+    (turn,) = quirks.learnt(body, refusal(BINDING)).apply(body)["messages"]
+    assert turn["content"] == [blocks[0], {"type": "text", "text": "Hm."}]
 
 
 def test_an_answer_that_was_only_thought_is_left_out_with_its_thoughts():
