@@ -44,6 +44,8 @@ from agentkit.workspace.workspace import Workspace
 Work = Prompt | Resumption
 """What a run begins with: a prompt, or the run to go on with."""
 
+_STOPPED = "The run was stopped. What was done is kept, and agent.resume() goes on with it."
+
 
 class Given(TypedDict, total=False):
     """What a run is given beside its prompt: in the place of the agent's own."""
@@ -206,19 +208,22 @@ class Runner(Lead):
     def _told(self, task: _Task, *, streaming: bool) -> Generator[Event, None, None]:
         run, loop, steps = self._begun(task)
         growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, task.session)
+        stopping = loop.plan.context.stopping
         try:
             with hearing.to_the_end(), closing(drive(hearing.attached(steps), streaming=streaming)) as events:
                 for event in events:
                     for each in growing.with_partial_output(event) if streaming else (event,):
                         if self._hear(each, run, hearing):
                             yield each
-                    _refuse_stopped(loop, hearing)
+                    if stopping() and not hearing.is_over:
+                        raise Cancelled(_STOPPED)
         finally:
             run.close()
 
     async def _atold(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
         run, loop, steps = self._begun(task)
         growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, task.session)
+        stopping = loop.plan.context.stopping
         try:
             with hearing.to_the_end():
                 async with aclosing(adrive(hearing.attached(steps), streaming=streaming)) as events:
@@ -226,7 +231,8 @@ class Runner(Lead):
                         for each in growing.with_partial_output(event) if streaming else (event,):
                             if self._hear(each, run, hearing):
                                 yield each
-                        _refuse_stopped(loop, hearing)
+                        if stopping() and not hearing.is_over:
+                            raise Cancelled(_STOPPED)
         finally:
             run.close()
 
@@ -298,12 +304,6 @@ class Runner(Lead):
         if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent
-
-
-def _refuse_stopped(loop: Loop, hearing: Hearing) -> None:
-    """Raise Cancelled in a run that was stopped and is not over."""
-    if loop.plan.context.is_stopped and not hearing.is_over:
-        raise Cancelled("The run was stopped. What was done is kept, and agent.resume() goes on with it.")
 
 
 @dataclass(frozen=True, slots=True)
