@@ -175,9 +175,12 @@ def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None, *, b
             failures |= frozenset() if leaves else scope.failed
             scope.failed = frozenset()
         else:
+            skipped = replace(scope.fork(), failed=frozenset())
             scope.merge(before)
             scope.may_be_in(failures)
         printed.append((judge.itself if statement is last else judge.visit)(statement, scope))
+        if operator == "||" and not leaves:
+            scope.merge(skipped)
         if leaves:
             before.failed = failures = scope.failed = frozenset()
     before.failed = frozenset()

@@ -72,7 +72,8 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
     body = judge.meant(node.children[0])
     part = last_of(body)
     if part.id != body.id:
-        return judge.around(node, body, part, scope)
+        printed = judge.around(node, body, part, scope)
+        return _followed(judge, _following(node), scope, printed)
     inner = replace(scope, variables=scope.variables)
     extra: list[Word] = []
     following: list[Node] = []
@@ -83,7 +84,19 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
             following += after
     printed = _body(judge, body, inner, extra)
     scope.adopt(inner)
-    return _followed(judge, following, scope, printed)
+    is_part = judge.meant(body).id == node.id  # then it is no shell of its own that goes on after it
+    return printed if is_part else _followed(judge, following, scope, printed)
+
+
+def _following(node: Node) -> list[Node]:
+    """The statements that the parser has hung on the here-documents of a statement."""
+    return [
+        inner
+        for child in node.children
+        if child.type == "heredoc_redirect"
+        for inner in child.children
+        if inner.is_named and inner.type not in WORDS | _REDIRECTS and not inner.type.startswith(("heredoc", "file_d"))
+    ]
 
 
 def _body(judge: Judge, body: Node, scope: Scope, extra: list[Word]) -> Value:
