@@ -17,7 +17,9 @@ _OTHER_KIND = re.compile(rf"(?i)(?:use|send)\b.{{0,40}}?{_KIND}")
 _NO_ADAPTIVE = re.compile(
     r"(?i)adaptive.{0,40} not supported|not support.{0,20} adaptive|\badaptive\b.{0,90}expected tags"
 )
-_NO_EFFORT = re.compile(r"(?i)effort\b.{0,60}(?:not support|not permitted)|not support.{0,20} effort")
+_NO_EFFORT = re.compile(
+    r"(?i)effort\b.{0,60}(?:not support|not permitted)|not support.{0,20} effort|output_config: extra inputs"
+)
 _MOST_TOKENS = re.compile(r"max_tokens: \d+ > (\d+)")
 _STRANGE_THOUGHTS = re.compile(
     r"(?i)`?signature`? in `?thinking`? block|bound to a different|thinking\.signature"

@@ -81,6 +81,11 @@ LESSONS = {
         "output_config.effort: Extra inputs are not permitted",
         {"output_config": {"format": {}}},
     ),
+    "a server that can be configured in nothing": (
+        {"output_config": HIGH},
+        "output_config: Extra inputs are not permitted",
+        {},
+    ),
     "a temperature that is no more": (
         {"temperature": 0, "top_p": 0.5},
         "`temperature` is deprecated for this model.",

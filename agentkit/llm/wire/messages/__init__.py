@@ -8,7 +8,7 @@ from agentkit.llm.wire import reading
 from agentkit.llm.wire.messages.answers import MessagesReader, decode_answer
 from agentkit.llm.wire.messages.blocks import encode_message, in_turns
 from agentkit.llm.wire.messages.caching import marked
-from agentkit.llm.wire.messages.schemas import constrained
+from agentkit.llm.wire.messages.schemas import constrained, rooted
 from agentkit.llm.wire.messages.settings import entered
 from agentkit.llm.wire.writing import Written
 
@@ -56,8 +56,9 @@ class Messages:
 
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
-    description = {"description": tool.description} if tool.description else {}
-    return ({"name": tool.name, **description, "input_schema": tool.parameters},)
+    schema, note = rooted(tool.parameters)
+    description = " ".join(filter(None, (tool.description, note)))
+    return ({"name": tool.name, **({"description": description} if description else {}), "input_schema": schema},)
 
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:

@@ -1,7 +1,8 @@
-"""How is the schema of an answer told that the server compiles into a grammar? Pure."""
+"""How are schemas told: of an answer, that the server makes a grammar of, and of what a tool takes? Pure."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,18 @@ _FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"),
 )
 _SILENT = frozenset({"$schema", "$id", "additionalProperties", "discriminator"})
+
+
+_CHOICES = ("anyOf", "oneOf", "allOf")
+
+
+def rooted(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The schema of what a tool takes as an object, which it must be at its root, and what cannot be said there."""
+    if schema.get("type") == "object" and not any(name in schema for name in _CHOICES):
+        return schema, ""
+    note = "; ".join(f"{name}: {json.dumps(schema[name])}" for name in _CHOICES if name in schema)
+    kept = {name: value for name, value in schema.items() if name not in _CHOICES}
+    return {**kept, "type": "object"}, f"(Arguments fit {note})" if note else ""
 
 
 def constrained(schema: Mapping[str, Any]) -> dict[str, Any]:

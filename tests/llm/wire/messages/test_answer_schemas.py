@@ -111,3 +111,23 @@ def test_tools_are_strict_where_the_server_shall_enforce_them():
         {"name": "f", "description": "F", "input_schema": strict, "strict": True},
         {"name": "g", "input_schema": plain},
     ]
+
+
+# the schema of what a tool takes; what is sent of it, and what is said in words
+ROOTS = {
+    "an object": ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}, "F"),
+    "nothing": ({}, {"type": "object"}, "F"),
+    "a choice": (
+        {"anyOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {}, "b": {}}},
+        {"properties": {"a": {}, "b": {}}, "type": "object"},
+        'F (Arguments fit anyOf: [{"required": ["a"]}, {"required": ["b"]}])',
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "description"), ROOTS.values(), ids=ROOTS)
+def test_what_a_tool_takes_is_an_object(schema, sent, description):
+    """At its root the schema of a tool is an object and no choice, which is refused there, and told in words."""
+    request = Request([UserMessage("Hi")], "Go", tools=(ToolSpec("f", "F", schema),))
+    (tool,) = Messages().encode(request, "m", strict=False)["tools"]
+    assert tool == {"name": "f", "description": description, "input_schema": sent}

@@ -9,6 +9,7 @@ from agentkit import Agent
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
+from agentkit.llm.prices import cost_of, price_of
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.parts import File, Image
 from agentkit.testing import FakeServer, call, fail, filtered, raw, refuse, say
@@ -271,7 +272,10 @@ def test_the_cache_is_counted_and_priced():
         response = connect(server).complete("Hi")
     assert response.usage == usage.under(response.usage.tariff)
     tariff = LLM("anthropic", MODEL, KEY).tariff
-    assert str(tariff) == f"anthropic:{MODEL}"
+    price = price_of("anthropic", MODEL)
+    dollars = (100 * price.input + 600 * price.cached + 300 * price.written + 10 * price.output) / 1_000_000
+    assert cost_of(response.usage.under(tariff)).dollars == pytest.approx(dollars)
+    assert price.cached < price.input < price.written
 
 
 def test_a_schema_that_is_refused_is_asked_for_by_a_tool(ask):
