@@ -80,7 +80,7 @@ def troubles(root: Node) -> list[Decision]:
         depth += node.type in _NESTING
         commands += node.type == "command"
         deepest = max(deepest, depth)
-        if node.is_error or node.is_missing:
+        if node.is_error or node.is_missing or _swallows(node):
             faulty = node
         waiting.extend((child, depth) for child in node.children)
     found: list[Decision] = []
@@ -91,6 +91,14 @@ def troubles(root: Node) -> list[Decision]:
     if deepest > MAX_DEPTH:
         found.append(ask("too-deep", "", f"It is nested more than {MAX_DEPTH} deep.", "Run it in parts."))
     return found
+
+
+def _swallows(node: Node) -> bool:
+    """Whether a here-document may reach too far: the parser does not see its end when a ; stands behind its mark."""
+    if node.type != "heredoc_redirect":
+        return False
+    line = (node.text or b"").partition(b"\n")[0]
+    return re.search(rb";|(?<![&>|<])&(?![&>])", re.sub(rb"'[^']*'|\"[^\"]*\"", b"", line)) is not None
 
 
 def _unreadable(faulty: Node, root: Node) -> list[Decision]:
