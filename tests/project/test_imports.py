@@ -23,7 +23,9 @@ MODULES = sorted(
     if path.name != "__main__.py"
 )
 COMMAND_LINE = [module for module in MODULES if module.startswith("agentkit.cli")]
-CONNECTION = [module for module in MODULES if re.match(r"agentkit\.(llm\.(transport|http\.)|mcp\.sdk\.bounding)", module)]
+CONNECTION = [
+    module for module in MODULES if re.match(r"agentkit\.(llm\.(transport|http\.)|mcp\.sdk\.bounding)", module)
+]
 IMPORT_AND_LIST = """
 import sys
 sys.path.insert(0, sys.argv[1])
