@@ -69,18 +69,10 @@ class QuickAgent:
         return self._prepared(message, system_prompt, chosen).stream(message)
 
     def stream_text(
-        self,
-        message: Prompt,
-        *,
-        system_prompt: str | None = None,
-        model: str | None = None,
-        provider: str | None = None,
-        api_key: str | None = None,
-        **options: Any,
+        self, message: Prompt, *, system_prompt: str | None = None, **options: Any
     ) -> Generator[str, None, None]:
         """The answer as text while it is written. Takes what a call takes, and raises the same."""
-        chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
-        return self._prepared(message, system_prompt, chosen).stream_text(message)
+        return self._prepared(message, system_prompt, options).stream_text(message)
 
     @property
     def history(self) -> list[dict[str, Any]]:
