@@ -1,4 +1,4 @@
-"""OpenAI, and every service that speaks its protocol."""
+"""OpenAI, every service that is known by name, and any server at a base URL."""
 
 from __future__ import annotations
 
