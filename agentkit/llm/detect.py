@@ -87,6 +87,9 @@ _VARIABLES = (
 )
 """The variables that say which model is meant, whoever serves it."""
 
+_SAYS_PROVIDER = ("provider=", "AGENTKIT_PROVIDER")
+"""Who says `openai` there means it, also where a model is called as if another service had it."""
+
 _Voice = tuple[tuple[str, ...], str]
 """The names of what is set, and the provider that it names."""
 
@@ -110,6 +113,8 @@ def detect(wishes: Wishes, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple
         raise NoProvider(_unknown(provider, deciding[0]))
     sources = Sources(_with_model_of(provider, deciding[0], values))
     endpoint = client_endpoint(sources) if wishes.client is not None else PROVIDERS[provider](sources)
+    if endpoint.is_openai and _SERVICE.match(endpoint.model) and deciding[0] not in _SAYS_PROVIDER:
+        raise NoProvider(_no_service(endpoint.model))
     return endpoint, " and ".join(deciding), tuple(_ignored(voices, sources, values))
 
 

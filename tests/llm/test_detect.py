@@ -219,6 +219,16 @@ FAILURES = {
         {},
         ["No provider here is called 'bedrock'", "ollama", "base_url="],
     ),
+    "a provider that is none, with a key": (
+        {"model": "bedrock:claude-x", "api_key": "k"},
+        {},
+        ["No provider here is called 'bedrock'", "base_url="],
+    ),
+    "a provider that is none, with OpenAI's key": (
+        {},
+        {**OPENAI, "AGENTKIT_MODEL": "gorq:llama"},
+        ["No provider here is called 'gorq'", "groq"],
+    ),
     "a provider for a model": (
         {"model": "groq"},
         {},
