@@ -186,5 +186,5 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
 def test_a_program_is_no_agent_s_file(tmp_path):
     """A program is refused, as its text would be the instruction."""
     (tmp_path / "bot.py").write_text("from agentkit import Agent\n")
-    with pytest.raises(ConfigError, match=r"bot\.py' is a program.*tools: -t "):
+    with pytest.raises(ConfigError, match=r"bot\.py' is a program.* --agent .* -t "):
         read_manifesto(tmp_path / "bot.py")
