@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from os import PathLike
@@ -49,7 +50,7 @@ class Image:
     detail: Literal["auto", "low", "high"] | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.url, str) and SCHEME.match(self.url)):
+        if not (isinstance(self.url, str) and re.match(SCHEME, self.url)):
             raise ValueError(f"An image is an https: or data: URL; for a file, Image.read(path). Got {self.url!r:.99}.")
 
     def __str__(self) -> str:
@@ -89,7 +90,7 @@ class File:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.url, str) and SCHEME.match(self.url)):
+        if not (isinstance(self.url, str) and re.match(SCHEME, self.url)):
             raise ValueError(
                 f"A file is an https: or data: URL; for one on disk, File.read(path). Got {self.url!r:.99}."
             )
@@ -147,7 +148,7 @@ class File:
     @property
     def words(self) -> str | None:
         """What a text says, with its name; None for any other file."""
-        data = self.data if TEXTS.fullmatch(self.media_type) else None
+        data = self.data if re.fullmatch(TEXTS, self.media_type) else None
         if data is None:
             return None
         try:

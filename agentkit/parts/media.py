@@ -44,13 +44,13 @@ _OFFICE_TYPES = {
 ENDINGS = {_PDF: ".pdf", **{kind: f".{ending}" for ending, kind in _OFFICE_TYPES.items()}}
 """How the name of a file ends that has none of its own."""
 
-TEXTS = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|sql|x-sh|x-ndjson)")
+TEXTS = r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|sql|x-sh|x-ndjson)"
 """The media types of what is told as its words."""
 
 READ = "a PDF, a recording (WAV, MP3, FLAC, OGG or M4A), a text in UTF-8, or an office document"
 """What models read and hear, in words."""
 
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+SCHEME = r"[A-Za-z][A-Za-z0-9+.-]+:"
 """How a URL begins; one letter and a colon begin a path on Windows."""
 
 _ADDRESSES = ("https://", "http://")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -28,9 +27,7 @@ MOST_LINE_CHARS = 110
 _MOST_NAME_CHARS = 100
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-_UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+_UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 """Characters without a shape that have the category of a letter or mark."""
 
 
@@ -42,7 +39,9 @@ def visible(text: str) -> str:
 def _is_unseen(letter: str) -> bool:
     if " " <= letter <= "~" or letter in "\n\t":
         return False
-    return unicodedata.category(letter) in _UNSEEN_CATEGORIES or _UNSEEN.match(letter) is not None
+    import unicodedata
+
+    return unicodedata.category(letter) in _UNSEEN_CATEGORIES or re.match(_UNSEEN, letter) is not None
 
 
 def hidden(text: str) -> str:

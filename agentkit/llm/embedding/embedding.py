@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from agentkit.errors import ConfigError
-from agentkit.llm.embedding.batches import checked, checked_settings
-from agentkit.llm.embedding.vectors import Embeddings
 from agentkit.messages import VectorsAsked, VectorsMade
 from agentkit.tape import ataped, taped
 
 if TYPE_CHECKING:
+    from agentkit.llm.embedding.vectors import Embeddings
     from agentkit.llm.endpoint import Endpoint
     from agentkit.llm.providers import Provider
 
@@ -59,6 +58,8 @@ class Embedding:
         return _embeddings(await ataped(asked, make))
 
     def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
+        from agentkit.llm.embedding.batches import checked, checked_settings
+
         own = {name: value for name, value in self._settings.items() if name not in _OF_ANSWERS}
         return VectorsAsked(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
 
@@ -76,6 +77,8 @@ def _made(embeddings: Embeddings) -> VectorsMade:
 
 
 def _embeddings(made: VectorsMade) -> Embeddings:
+    from agentkit.llm.embedding.vectors import Embeddings
+
     return Embeddings(made.vectors, made.model, made.usage)
 
 

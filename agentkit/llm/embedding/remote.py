@@ -6,16 +6,16 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agentkit.errors import ModelError
-from agentkit.llm.embedding.batches import Asking, Lessons, asking
-from agentkit.llm.embedding.vectors import PATH, Answer, Embeddings, read
 from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.wire.writing import written
 from agentkit.usage import Tariff
 
 if TYPE_CHECKING:
+    from agentkit.llm.embedding.batches import Asking, Lessons
+    from agentkit.llm.embedding.vectors import Answer, Embeddings
     from agentkit.llm.transport import Transport
 
 
@@ -35,16 +35,17 @@ class RemoteEmbedding:
 
     @cached_property
     def _lessons(self) -> Lessons:
+        from agentkit.llm.embedding.batches import Lessons
+
         return Lessons()
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """A vector of each text, blocking."""
-        requests = asking(texts, settings, self._tariff, self._lessons)
-        asked = _Asked(requests)
+        asked = _Asked(texts, settings, self._tariff, self._lessons)
         while asked.made is None:
             try:
                 with self._scrubbed() as sent:
-                    text = self._transport.post(PATH, written(asked.body), sent)
+                    text = self._transport.post(asked.path, written(asked.body), sent)
                     answer = self._vectors(text, asked.count)
             except ModelError as error:
                 asked.failed(error)
@@ -54,12 +55,11 @@ class RemoteEmbedding:
 
     async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Like `embed`, awaiting."""
-        requests = asking(texts, settings, self._tariff, self._lessons)
-        asked = _Asked(requests)
+        asked = _Asked(texts, settings, self._tariff, self._lessons)
         while asked.made is None:
             try:
                 with self._scrubbed() as sent:
-                    text = await self._transport.apost(PATH, written(asked.body), sent)
+                    text = await self._transport.apost(asked.path, written(asked.body), sent)
                     answer = self._vectors(text, asked.count)
             except ModelError as error:
                 asked.failed(error)
@@ -69,6 +69,8 @@ class RemoteEmbedding:
 
     def _vectors(self, text: str, count: int) -> Answer:
         """The vectors in a text. What fails is read again without its secrets, because errors quote parts of it."""
+        from agentkit.llm.embedding.vectors import read
+
         with suppress(ModelError):
             return read(text, count)
         return read(self._transport.scrub(text), count)
@@ -80,10 +82,13 @@ class _Asked:
     body: dict[str, Any]
     count: int
 
-    def __init__(self, requests: Asking) -> None:
-        self.made: Embeddings | None = None
-        self._requests = requests
-        self._go_on(next, requests)
+    def __init__(self, texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, lessons: Lessons) -> None:
+        from agentkit.llm.embedding.batches import asking
+        from agentkit.llm.embedding.vectors import PATH
+
+        self.path, self.made = PATH, cast("Embeddings | None", None)
+        self._requests: Asking = asking(texts, settings, tariff, lessons)
+        self._go_on(next, self._requests)
 
     def answered(self, answer: Answer, in_vain: int) -> None:
         """Go on after an answer."""

@@ -104,28 +104,28 @@ def _signed(entry: Body) -> Body:
 
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 
-_DEMANDED: tuple[tuple[re.Pattern[str], Adjustment], ...] = (
+_DEMANDED: tuple[tuple[str, Adjustment], ...] = (
     (
         # DeepSeek; Moonshot, which takes an empty text for none
-        re.compile(r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content"),
+        r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content",
         Adjustment("answers without reasoning_content are sent with a blank one", _in_answers(_reasoned)),
     ),
     (
-        re.compile(r"missing a thought_signature"),
+        r"missing a thought_signature",
         Adjustment("calls without thought_signature are sent with the one that stands for none", _in_answers(_signed)),
     ),
     (
-        re.compile(r"(?i)role:? .?user.? after (?:role )?.?tool"),  # Mistral, and who serves its models
+        r"(?i)role:? .?user.? after (?:role )?.?tool",  # Mistral, and who serves its models
         Adjustment("a user is sent behind a tool with an answer between", _answered),
     ),
     (
         # the templates of Mistral's models, wherever they are served
-        re.compile(r"(?i)after the optional system message, conversation roles must alternate"),
+        r"(?i)after the optional system message, conversation roles must alternate",
         Adjustment("what a user says in a row is sent as one", _alternating(keeps_first=True)),
     ),
     (
         # Gemma and older models, wherever they are served; Google; o1-mini; Bedrock
-        re.compile(
+        (
             r"(?i)\bsystem (?:role|message|prompt)s? (?:is |are )?not supported|roles must alternate"
             r"|developer instruction is not enabled|only user(?:,| and) assistant[\w ]{0,20} roles are supported"
             r"|(?:not|n't) support (?:the )?['\"`]?system\b"
@@ -145,12 +145,12 @@ STRICT_UNSAID = Adjustment(
     ),
 )
 
-_FAMILIES: tuple[tuple[re.Pattern[str], str, str, Adjustment], ...] = (
+_FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (
     # model, protocol, when the body has this parameter, what to do
-    (re.compile(r"^(gpt-[5-9]|o\d)"), "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
-    (re.compile(r"^(gpt-5\.[6-9]|gpt-[6-9])"), "chat", "tools", put_beside_tools("reasoning_effort", "none")),
-    (re.compile(r"^(gpt-[34]|chatgpt)"), "responses", "include", drop("include")),
-    (re.compile(r"^claude-(3|\w+-4-([0-5]\b|20))"), "messages", "thinking", MANUAL_THINKING),
+    (r"^(gpt-[5-9]|o\d)", "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
+    (r"^(gpt-5\.[6-9]|gpt-[6-9])", "chat", "tools", put_beside_tools("reasoning_effort", "none")),
+    (r"^(gpt-[34]|chatgpt)", "responses", "include", drop("include")),
+    (r"^claude-(3|\w+-4-([0-5]\b|20))", "messages", "thinking", MANUAL_THINKING),
 )
 
 
@@ -163,7 +163,7 @@ def known(body: Body, model: str, protocol: str) -> Body:
     if "tools" not in body and not OF_TOOLS.isdisjoint(body):
         body = {name: value for name, value in body.items() if name not in OF_TOOLS}
     for family, wire, parameter, adjustment in _FAMILIES:
-        if wire == protocol and parameter in body and family.match(model):
+        if wire == protocol and parameter in body and re.match(family, model):
             body = adjustment.apply(body)
     return body
 
@@ -231,7 +231,7 @@ def _fields_in(body: Body, entries: str) -> set[str]:
 
 def _demanded(refusal: Refusal) -> Adjustment | None:
     """What the messages must have."""
-    found = (adjustment for words, adjustment in _DEMANDED if words.search(refusal.text))
+    found = (adjustment for words, adjustment in _DEMANDED if re.search(words, refusal.text))
     return next(found, None) if "messages" in refusal.body else None
 
 

@@ -10,24 +10,18 @@ from agentkit.llm.quirks.adjustments import Adjustment, Body, Refusal, drop, wit
 from agentkit.llm.wire.messages.settings import LIMIT_NAMES, MAX_TOKENS, budgeted
 
 _SAMPLING = ("top_p", "top_k", "temperature")
-_NO_SAMPLING = re.compile(r"(?i)deprecated|only be set to|cannot both be|not permitted|not support|when thinking")
-_NO_FORCE = re.compile(r"(?i)tool_choice.{0,60} (?:not supported|forces tool use)")
+_NO_SAMPLING = r"(?i)deprecated|only be set to|cannot both be|not permitted|not support|when thinking"
+_NO_FORCE = r"(?i)tool_choice.{0,60} (?:not supported|forces tool use)"
 _KIND = r"(?:thinking\.|\"type\": ?\")(?:type\.)?(adaptive|enabled|disabled|between_tools)\b"
-_OTHER_KIND = re.compile(rf"(?i)(?:use|send)\b.{{0,40}}?{_KIND}")
-_NO_ADAPTIVE = re.compile(
-    r"(?i)adaptive.{0,40} not supported|not support.{0,20} adaptive|\badaptive\b.{0,90}expected tags"
-)
-_NO_EFFORT = re.compile(
-    r"(?i)effort\b.{0,60}(?:not support|not permitted)|not support.{0,20} effort|output_config: extra inputs"
-)
-_MOST_TOKENS = re.compile(r"max_tokens: \d+ > (\d+)")
-_STRANGE_THOUGHTS = re.compile(
+_OTHER_KIND = rf"(?i)(?:use|send)\b.{{0,40}}?{_KIND}"
+_NO_ADAPTIVE = r"(?i)adaptive.{0,40} not supported|not support.{0,20} adaptive|\badaptive\b.{0,90}expected tags"
+_NO_EFFORT = r"(?i)effort\b.{0,60}(?:not support|not permitted)|not support.{0,20} effort|output_config: extra inputs"
+_MOST_TOKENS = r"max_tokens: \d+ > (\d+)"
+_STRANGE_THOUGHTS = (
     r"(?i)`?signature`? in `?thinking`? block|bound to a different|thinking\.signature"
     r"|thinking.{0,40} blocks .{0,60}cannot be modified"
 )
-_MISSING_THOUGHTS = re.compile(
-    r"(?i)expected `?thinking`? or `?redacted_thinking`?,? but found|must start with a thinking"
-)
+_MISSING_THOUGHTS = r"(?i)expected `?thinking`? or `?redacted_thinking`?,? but found|must start with a thinking"
 _BUDGETS = {"low": 2_048, "medium": 8_192}
 _BUDGET_TOKENS = 16_000
 """How much is thought at most where a model wants a number, by the effort that was wished for."""
@@ -38,7 +32,7 @@ _DIGEST_CHARS = 16
 _MOST_KEPT = 10_000
 """Of how many thoughts it is remembered that they are not taken."""
 
-_TOOLS_WANTED = re.compile(r"(?i)tool_(?:use|result).{0,40} must define tools|toolconfig field must be defined")
+_TOOLS_WANTED = r"(?i)tool_(?:use|result).{0,40} must define tools|toolconfig field must be defined"
 
 
 def learnt_of(refusal: Refusal) -> Adjustment | None:
@@ -84,7 +78,7 @@ _UNFORCED = Adjustment("no call of a tool is forced", _unforced)
 def _no_force(refusal: Refusal) -> Adjustment | None:
     """Some models refuse to be made to call a tool, all of them while they think."""
     is_forced = _unforced(refusal.body) != refusal.body
-    return _UNFORCED if is_forced and _NO_FORCE.search(refusal.text) else None
+    return _UNFORCED if is_forced and re.search(_NO_FORCE, refusal.text) else None
 
 
 def _other_thinking(refusal: Refusal) -> Adjustment | None:
@@ -92,9 +86,9 @@ def _other_thinking(refusal: Refusal) -> Adjustment | None:
     thinking = refusal.body.get("thinking")
     if not isinstance(thinking, dict) or "thinking" not in refusal.text:
         return None
-    if _NO_ADAPTIVE.search(refusal.text) and thinking.get("type") == "adaptive":
+    if re.search(_NO_ADAPTIVE, refusal.text) and thinking.get("type") == "adaptive":
         return MANUAL_THINKING
-    found = _OTHER_KIND.search(refusal.text)
+    found = re.search(_OTHER_KIND, refusal.text)
     if found is None or found[1] == thinking.get("type") or found[1] == "enabled":
         return None
     refused, kind = thinking.get("type"), found[1]
@@ -128,14 +122,18 @@ def _without_effort(body: Body) -> Body:
 
 def _no_effort(refusal: Refusal) -> Adjustment | None:
     has_effort = "effort" in refusal.body.get("output_config", {})
-    return Adjustment("effort is left out", _without_effort) if has_effort and _NO_EFFORT.search(refusal.text) else None
+    return (
+        Adjustment("effort is left out", _without_effort)
+        if has_effort and re.search(_NO_EFFORT, refusal.text)
+        else None
+    )
 
 
 def _no_sampling(refusal: Refusal) -> Adjustment | None:
     """Newer models take no temperature, others only one of these, or none while they think."""
     named = (name for name in _SAMPLING if name in refusal.body and re.search(rf"\b{name}\b", refusal.text))
     found = next(named, None)
-    return drop(found) if found and _NO_SAMPLING.search(refusal.text) else None
+    return drop(found) if found and re.search(_NO_SAMPLING, refusal.text) else None
 
 
 def _limited(body: Body, most: int) -> Body:
@@ -147,7 +145,7 @@ def _limited(body: Body, most: int) -> Body:
 
 def _lower_limit(refusal: Refusal) -> Adjustment | None:
     """An answer may be no longer than what the model can write at all, whoever has said that it may."""
-    found = _MOST_TOKENS.search(refusal.text)
+    found = re.search(_MOST_TOKENS, refusal.text)
     if found is None:
         return None
     most = int(found[1])
@@ -194,7 +192,7 @@ def _without_thoughts(digests: Iterable[str]) -> Adjustment:
 def _no_thoughts(refusal: Refusal) -> Adjustment | None:
     """Thoughts are bound to a conversation, which was shortened since, or goes on under another order."""
     digests = [_digest(block) for block in _blocks_of(refusal.body, *_THOUGHTS)]
-    return _without_thoughts(digests) if digests and _STRANGE_THOUGHTS.search(refusal.text) else None
+    return _without_thoughts(digests) if digests and re.search(_STRANGE_THOUGHTS, refusal.text) else None
 
 
 def joined(adjustment: Adjustment, earlier: Adjustment | None) -> Adjustment:
@@ -215,14 +213,14 @@ def _with_tools_told(body: Body) -> Body:
 
 def _no_unknown_tools(refusal: Refusal) -> Adjustment | None:
     """Some want tools to be told of that were called before, also where none may be called any more."""
-    is_about = _TOOLS_WANTED.search(refusal.text) and _with_tools_told(refusal.body) != refusal.body
+    is_about = re.search(_TOOLS_WANTED, refusal.text) and _with_tools_told(refusal.body) != refusal.body
     name = "tools that were called before are told of where none may be called"
     return Adjustment(name, _with_tools_told) if is_about else None
 
 
 def _no_thinking_now(refusal: Refusal) -> Adjustment | None:
     """Where thoughts are demanded that a history from elsewhere has not, there are none in this answer either."""
-    is_about = "thinking" in refusal.body and _MISSING_THOUGHTS.search(refusal.text)
+    is_about = "thinking" in refusal.body and re.search(_MISSING_THOUGHTS, refusal.text)
     if not is_about:
         return None
     return Adjustment("there is no thinking", lambda body: without(body, "thinking"), is_lasting=False)

@@ -33,7 +33,7 @@ _RESULTS = ("function_call_output", "tool_result")
 _NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
 _NO_FILE = "[A file, not shown: this model was given the text alone.]"
 _SOUND, _FILES = "input_audio", ("file", "input_file", "document")
-_PDF = re.compile(r"data:application/pdf;base64,", re.IGNORECASE)
+_PDF = r"(?i)data:application/pdf;base64,"
 _MOST_KEPT = 50
 _READ_SECONDS = 60.0
 
@@ -153,7 +153,7 @@ def _pdf_in(part: Body) -> str:
         return ""
     source = part.get("source", {})
     url = f"data:{source.get('media_type')};base64,{source.get('data')}" if source else _named(part, "file_data")
-    return url if isinstance(url, str) and _PDF.match(url) else ""
+    return url if isinstance(url, str) and re.match(_PDF, url) else ""
 
 
 def _named(part: Body, name: str) -> object:

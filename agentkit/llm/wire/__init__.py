@@ -63,11 +63,14 @@ class Wire(Protocol):
 
 def wire_named(name: str) -> Wire:
     """The protocol called `responses`, `chat` or `messages`."""
-    from agentkit.llm.wire.chat import ChatCompletions
-    from agentkit.llm.wire.responses import Responses
-
     if name == "messages":
-        from agentkit.llm.wire.messages import Messages
+        from agentkit.llm.wire.messages.protocol import Messages
 
         return Messages()
-    return Responses() if name == "responses" else ChatCompletions()
+    if name == "responses":
+        from agentkit.llm.wire.responses import Responses
+
+        return Responses()
+    from agentkit.llm.wire.chat import ChatCompletions
+
+    return ChatCompletions()

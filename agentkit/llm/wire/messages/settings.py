@@ -24,7 +24,7 @@ _MAX_TOKENS_WITH_THOUGHTS = 32_000
 """The same of one that is thought about first, as thoughts count."""
 
 _LEAST_BUDGET_TOKENS = 1_024
-_UNTHINKING = re.compile(r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)")
+_UNTHINKING = r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)"
 """The models that think only when they are asked to."""
 
 _THINKING = {"type": "adaptive", "display": "summarized"}
@@ -88,7 +88,7 @@ def _thinks(body: dict[str, Any]) -> bool:
     """Whether the model thinks before it answers: as was asked for, or as it does unasked."""
     if thinking := _thinking_in(body):
         return bool(thinking.get("type") != "disabled")
-    return not _UNTHINKING.search(body["model"])
+    return not re.search(_UNTHINKING, body["model"])
 
 
 def budgeted(body: dict[str, Any]) -> dict[str, Any]:

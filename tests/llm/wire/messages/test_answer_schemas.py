@@ -4,7 +4,7 @@ import pytest
 from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
-from agentkit.llm.wire.messages import Messages
+from agentkit.llm.wire.messages.protocol import Messages
 from agentkit.llm.wire.messages.schemas import constrained
 from agentkit.messages import Request, ToolSpec, UserMessage
 

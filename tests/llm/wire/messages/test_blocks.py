@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.llm.wire.messages import Messages
 from agentkit.llm.wire.messages.blocks import BLOCKS, encode_message
+from agentkit.llm.wire.messages.protocol import Messages
 from agentkit.llm.wire.writing import Written, written
 from agentkit.messages import (
     AssistantMessage,

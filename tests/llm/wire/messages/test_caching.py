@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.wire.messages import Messages
+from agentkit.llm.wire.messages.protocol import Messages
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 
 MARK = {"type": "ephemeral"}

@@ -6,8 +6,8 @@ import pytest
 
 from agentkit.errors import BadResponse, ModelError
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.wire.messages import Messages
 from agentkit.llm.wire.messages.blocks import BLOCKS
+from agentkit.llm.wire.messages.protocol import Messages
 from agentkit.usage import Usage
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
