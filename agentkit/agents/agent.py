@@ -227,9 +227,10 @@ class Agent(Conversing, Generic[T]):
 
         Ids are those in `session.unfinished`, the runs that were cut off or are paused; its newest is the last.
         `answers` are what `RunResult.resume` takes; without any, and without an approver, nobody is asked, and the
-        result has what waits. `agents` are those that a tool returned, and that no handoff names. Raises SessionError
-        when there is nothing to go on with, and ConfigError, before anything is answered, when the agent that led the
-        run is not known, a call that waits for approval was asked for in another folder, or its tool is not there.
+        result has what waits. `agents` are those that a tool returned, and that no handoff names. `context` is what the
+        run is given anew; a result of this process knows its own. Raises SessionError when there is nothing to go on
+        with, and ConfigError, before anything is answered, when the agent that led the run is not known, a call that
+        waits for approval was asked for in another folder, or its tool is not there.
         """
         return self.run(Resumption(saved, answers, limits, agents), context=context)
 

@@ -19,11 +19,13 @@ FILE = "SKILL.md"
 """The file that makes a folder a skill."""
 
 _MOST_BYTES = 1_000_000
+_MOST_NAME_CHARS = 64
 _MOST_DESCRIPTION_CHARS = 1_024
 _MOST_LISTED = 100
 _NOT_LISTED = (".git", "__pycache__", "node_modules")
 _FIELD = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
 _BLOCK = re.compile(r"([|>])[-+0-9]*(?:[ \t]+#.*)?")
+_SINGLE = re.compile(r"'((?:[^']|'')*)'")
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
 
 
@@ -128,7 +130,10 @@ def _skill_at(place: Path) -> Skill:
         raise ToolError("it has no description, which says when it is of use.")
     if len(description) > _MOST_DESCRIPTION_CHARS:
         raise ToolError(f"its description has {len(description):,} characters, of at most {_MOST_DESCRIPTION_CHARS:,}.")
-    return Skill(" ".join(fields.get("name", "").split()) or place.resolve().name, description, text, root)
+    name = " ".join(fields.get("name", "").split()) or place.resolve().name
+    if len(name) > _MOST_NAME_CHARS or not name.isprintable():
+        raise ToolError(f"its name is a text of at most {_MOST_NAME_CHARS} characters that can be seen: {name[:99]!r}")
+    return Skill(name, description, text, root)
 
 
 def _text_in(root: Root, path: str) -> str:
@@ -179,10 +184,11 @@ def _value(first: str, rest: Sequence[str]) -> str:
         return text if block[1] == "|" else re.sub(r"(?<!\n)\n(?!\n)", " ", text)
     lines = [first, *(line for line in rest if not line.lstrip().startswith("#"))]
     text = " ".join(" ".join(lines).split())
-    if text.startswith("'"):
-        return text[1 : text.rindex("'")].replace("''", "'") if text.rindex("'") else text
-    if not text.startswith('"'):
+    if not text.startswith(("'", '"')):
         return _COMMENT.sub("", text).strip()
+    single = _SINGLE.match(text)
+    if single is not None:
+        return single[1].replace("''", "'")
     try:
         value, _ = json.JSONDecoder().raw_decode(text)
     except ValueError:

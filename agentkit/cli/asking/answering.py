@@ -83,7 +83,10 @@ def agent_of(
     order: Order, settings: Settings, session: Session, approve: Approver | None, kind: Any = None
 ) -> Agent[Any]:
     """The agent that was ordered, in that session, whose answers are of that kind."""
-    return settings.agent(session=session, dry_run=order.dry_run, approve=approve, output_type=kind)
+    agent = settings.agent(session=session, dry_run=order.dry_run, approve=approve, output_type=kind)
+    if order.yes:  # which comes before whom a program's agent would ask
+        agent.approve = approve
+    return agent
 
 
 def _wanted(order: Order) -> OutputType[Any] | None:

@@ -1,15 +1,13 @@
-"""Which agent does a program make, and what does it say that is a setting?"""
+"""Which agent does a program make?"""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agentkit.agents.agent import Agent
 from agentkit.cli.loading.programs import SUFFIX, one_in, parted, run_file
-from agentkit.usage import Limits
 
 
 def is_program(place: Path) -> bool:
@@ -25,13 +23,3 @@ def made_by(place: str) -> Agent[Any]:
     """
     path, name = parted(place)
     return one_in(run_file(path), name, Agent, path)
-
-
-def settings_of(made: Agent[Any]) -> dict[str, Any]:
-    """What an agent says that is a setting, too: flags come before it, files and variables after it."""
-    limits = {each.name: getattr(made.limits, each.name) for each in fields(Limits)}
-    said: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
-    said["limits"] = {each.name: limits[each.name] for each in fields(Limits) if limits[each.name] != each.default}
-    if isinstance(made.known_session, str):
-        said["session"] = made.known_session
-    return said

@@ -194,19 +194,32 @@ def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     """What an agent's file says, and of that what is no setting. Its own session is for programs; another counts."""
     from agentkit.agents.manifesto import own_session, read_manifesto
-    from agentkit.cli.loading.agents import is_program, made_by, settings_of
+    from agentkit.cli.loading.agents import is_program, made_by
 
     if is_program(path):
         made = made_by(str(path))
-        return Layer(str(path), settings_of(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
     told = read_manifesto(path)
     said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
     said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
-    limits = {each.name: getattr(told.limits or Limits(), each.name) for each in fields(Limits)}
-    said["limits"] = {each.name: limits[each.name] for each in fields(Limits) if limits[each.name] != each.default}
+    said["limits"] = _said_limits(told.limits or Limits())
     if told.session != own_session(path):
         said["session"] = told.session or ""
     return Layer(str(path), said), {"name": told.name, "workspace": told.workspace}
+
+
+def _said_by(made: Agent[Any]) -> dict[str, Any]:
+    """What a program's agent says that is a setting, too: flags come before it, files and variables after it."""
+    said: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
+    said["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
+    if isinstance(made.known_session, str):
+        said["session"] = made.known_session
+    return said
+
+
+def _said_limits(limits: Limits) -> dict[str, Any]:
+    """The limits that are not those of everybody, by their names."""
+    return {each.name: said for each in fields(Limits) if (said := getattr(limits, each.name)) != each.default}
 
 
 def _of_environment() -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from agentkit.testing import FakeServer, call
 
 PROGRAM = '''
-from agentkit import Agent, Limits, core_tools
+from agentkit import Agent, Limits, core_tools, tool
 
 def price(name: str) -> int:
     """The price of a thing in EUR."""
@@ -17,6 +17,16 @@ seen = []
 clerk = Agent("clerk", [price, *core_tools.only("calculator")], lambda: "Sell things.", limits=Limits(tool_calls=3),
               safety="safe", listeners=[seen.append])
 judge = Agent("judge", output_type=list[int])
+@tool(level="system")
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+def nobody(request):
+    return "Nobody may."
+
+patient = Agent("patient", [price], max_iterations=12)
+strict = Agent("strict", [pay], approve=nobody)
 polite = Agent("polite", checks=[lambda output: f"{output} Kind regards."])
 '''
 
@@ -43,6 +53,23 @@ def test_it_is_asked_as_the_program_has_made_it(command, bot):
         out, _, code = command("--agent", f"{bot}:clerk", "How much is a pen?", server=server)
     assert (out, code) == ("5 EUR.\n", 0)
     assert told(server) == [("Sell things.", ["price", "calculator"])] * 2
+
+
+def test_its_iterations_are_the_programs(command, bot):
+    """What the program allows to take long may, beyond what the command line allows by itself."""
+    with FakeServer(*[call("price", name=f"pen {number}") for number in range(11)], "55 EUR.") as server:
+        out, err, _ = command("--agent", f"{bot}:patient", "How much are eleven pens?", server=server)
+    assert out == "55 EUR.\n", err
+
+
+def test_whom_it_asks_is_the_programs_unless_all_is_approved(command, bot):
+    """The program's approver answers; `-y` comes before it."""
+    with FakeServer(call("pay"), "No.", call("pay"), "Yes.") as server:
+        command("--agent", f"{bot}:strict", "Go!", server=server)
+        command("--agent", f"{bot}:strict", "-y", "Go!", server=server)
+    told = [json.dumps(request.json["messages"][-1]) for request in server.requests]
+    assert "Nobody may." in told[1]
+    assert "Nobody may." not in told[3]
 
 
 def test_flags_come_first(command, bot):
@@ -77,8 +104,8 @@ def test_an_own_model_is_asked(command, tmp_path):
 @pytest.mark.parametrize(
     ("place", "text", "why"),
     [
-        ("bot.py", PROGRAM, "The file {path} has clerk, judge, polite."),
-        ("bot.py:clark", PROGRAM, "There is no Agent 'clark' in {path}; it has clerk, judge, polite"),
+        ("bot.py", PROGRAM, "The file {path} has clerk, judge, patient, strict, polite."),
+        ("bot.py:clark", PROGRAM, "There is no Agent 'clark' in {path}; it has clerk, judge, patient, strict, polite"),
         ("bot.py", "x = 1", "There is no Agent in {path}."),
         ("bot.py", "x = 1 / 0", "{path}, line 1: ZeroDivisionError"),
         ("none.py", "", "There is no file"),
