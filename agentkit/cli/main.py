@@ -61,14 +61,12 @@ class QuestionOrCommand(click.Group):
         """Raise UsageError when the first word is nearly a command, as in `tool list`: no model is paid for that."""
         if not word.isalpha():
             return
-        import difflib
+        from agentkit.wording import suggestion
 
-        close = ["--help"] if word == "help" else difflib.get_close_matches(word, self.commands, 1, 0.8)
-        if close:
+        hint = " Did you mean '--help'?" if word == "help" else suggestion(word, self.commands, 0.8)
+        if hint:
             raise click.UsageError(
-                f"There is no command {word!r}. Did you mean agentkit {close[0]}? "
-                f"To ask it as a question, begin with: agentkit ask {word} ...",
-                ctx,
+                f"There is no command {word!r}.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
             )
 
     def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:

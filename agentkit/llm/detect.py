@@ -190,10 +190,9 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
 
 
 def _unknown(provider: str, decider: str) -> str:
-    import difflib
+    from agentkit.wording import suggestion
 
-    close = difflib.get_close_matches(provider, PROVIDERS, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else " The name of a model goes into model=."
+    hint = suggestion(provider, PROVIDERS) or " The name of a model goes into model=."
     hint = f" Write model='{_prefix(provider)}:MODEL'." if _prefix(provider) else hint
     return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
 

@@ -10,6 +10,7 @@ from agentkit.cli.terminal import tell
 from agentkit.errors import SessionError
 from agentkit.memory.archive import new_name
 from agentkit.memory.session import Session
+from agentkit.wording import suggestion
 
 if TYPE_CHECKING:
     from agentkit.cli.asking.order import Order
@@ -35,6 +36,14 @@ def last_session(place: str | None) -> Session:
     if not summaries:
         raise click.UsageError('There is no session to continue. Begin one: agentkit "How much is 17% of 2400?"')
     return Session.open(place, summaries[0].name)
+
+
+def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
+    """The session of that name. Raises SessionError that names the closest, and says what to do `otherwise`."""
+    names = [summary.name for summary in Session.summaries(place)]
+    if name not in names:
+        raise SessionError(f"There is no session {name!r}.{suggestion(name, names)}{otherwise}")
+    return Session.open(place, name)
 
 
 def new_session(place: str | None, question: str) -> Session:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,21 +10,21 @@ from typing import TYPE_CHECKING
 import click
 
 from agentkit.agents.result import Resumption
+from agentkit.cli.asking.keeping import known_session
 from agentkit.cli.chat.conversation import Conversation
 from agentkit.cli.chat.saving import save
 from agentkit.cli.display import clean
-from agentkit.cli.runs.words import day_text
+from agentkit.cli.runs.words import summary_line
 from agentkit.errors import AgentKitError, ConfigError, SessionError
 from agentkit.levels import SafetyLevel
 from agentkit.memory.session import Session
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.slotted import dataclass
 from agentkit.usage import shown_cost
-from agentkit.wording import count_text, tokens_text
+from agentkit.wording import count_text, suggestion, tokens_text
 
 if TYPE_CHECKING:
     from agentkit.cli.chat.front import Front
-    from agentkit.memory.store import SessionSummary
 
 _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MOST_SHOWN_CHARS = 300
@@ -61,8 +60,7 @@ def run_command(name: str, argument: str, conversation: Conversation, front: Fro
     """Do what the command says, and give what is to be run then. Raises AgentKitError, and EOFError to leave."""
     command = COMMANDS.get(name)
     if command is None:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f" Did you mean /{close[0]}?" if close else ""
+        hint = suggestion(f"/{name}", (f"/{known}" for known in COMMANDS), 0.7)
         raise ConfigError(f"There is no command /{name}.{hint} All of them: /help   To say it to the model: //{name}")
     return command.run(conversation, front, argument)
 
@@ -169,7 +167,8 @@ def _session(conversation: Conversation, front: Front, argument: str) -> Next:
     elif word == "rename":
         _rename(conversation, front, rest.strip())
     elif argument:
-        conversation.switch(_known(conversation, argument))
+        begin = f" To begin one: /session new {argument}"
+        conversation.switch(known_session(conversation.order.place, argument, begin))
         tell_session(conversation, front)
     else:
         _list(conversation, front)
@@ -186,26 +185,12 @@ def _rename(conversation: Conversation, front: Front, name: str) -> None:
 def _list(conversation: Conversation, front: Front) -> None:
     now = conversation.name
     front.tell(f"This session: {now}" if now else "This conversation is not kept, or has not begun.")
-    latest = _summaries(conversation)[:20]
+    latest = Session.summaries(conversation.order.place)[:20]
     width = max((len(each.name) for each in latest), default=0)
     for each in latest:
         mark = "*" if each.name == now else " "
-        front.tell(f"{mark} {each.name:<{width}}  {day_text(each.changed)}  {count_text(each.runs, 'run')}", "dim")
+        front.tell(f"{mark} {summary_line(each, width)}", "dim")
     front.tell("Switch: /session NAME   begin another: /session new [NAME]   rename: /session rename NAME", "dim")
-
-
-def _summaries(conversation: Conversation) -> list[SessionSummary]:
-    return Session.summaries(conversation.order.place)
-
-
-def _known(conversation: Conversation, name: str) -> Session:
-    """The session of that name. Raises SessionError that names the closest when there is none."""
-    names = [each.name for each in _summaries(conversation)]
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise SessionError(f"There is no session {name!r}.{hint} To begin one: /session new {name}")
-    return Session.open(conversation.order.place, name)
 
 
 def tell_session(conversation: Conversation, front: Front) -> None:

@@ -14,7 +14,6 @@ from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED
 
 if TYPE_CHECKING:
     from agentkit.memory.session import Session
-    from agentkit.memory.store import SessionSummary
 
 _EXAMPLES = """\b
 Examples:
@@ -37,6 +36,7 @@ def sessions() -> None:
 def list_sessions(*, place: str | None, as_json: bool) -> None:
     """List the sessions, the newest change first."""
     from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.runs.words import summary_line
     from agentkit.memory.session import Session
 
     summaries = Session.summaries(place)
@@ -46,7 +46,7 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
         return
     width = max((len(each.name) for each in summaries), default=0)
     for each in summaries:
-        click.echo(clean(_line(each, width)))
+        click.echo(clean(summary_line(each, width)))
     if not summaries:
         click.echo('No session is kept yet. Begin one: agentkit "How much is 17% of 2400?"', err=True)
 
@@ -60,7 +60,7 @@ def show_session(*, name: str, place: str | None, as_json: bool) -> None:
     from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
     from agentkit.memory.codec import encode_entry
 
-    session = _opened(name, place)
+    session = _session(name, place)
     if as_json:
         entries = [encode_entry(entry) for entry in session.entries]
         click.echo(json_text({"schema_version": SCHEMA_VERSION, "name": name, "entries": entries}))
@@ -74,7 +74,7 @@ def show_session(*, name: str, place: str | None, as_json: bool) -> None:
 @PLACE
 def rename_session(*, old: str, new: str, place: str | None) -> None:
     """Call the session OLD NEW."""
-    _opened(old, place).rename(new)
+    _session(old, place).rename(new)
     _told(f"The session {old!r} is now {new!r}.")
 
 
@@ -87,7 +87,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
     """Make the session NEW, which begins like the session NAME."""
     from agentkit.wording import count_text
 
-    fork = _opened(name, place).fork(new, at)
+    fork = _session(name, place).fork(new, at)
     _told(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
 
 
@@ -97,7 +97,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
 @PLACE
 def export_session(*, name: str, file: Path, place: str | None) -> None:
     """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
-    _opened(name, place).export(file)
+    _session(name, place).export(file)
     _told(f"Written: {file}")
 
 
@@ -119,7 +119,7 @@ def import_session(*, file: Path, name: str | None, place: str | None) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     """Delete the session NAME, for good. At a terminal you are asked first."""
-    session = _opened(name, place)
+    session = _session(name, place)
     if not yes and not _confirmed(session):
         _told("Nothing was deleted.")
         return INTERRUPTED
@@ -128,19 +128,11 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     return ANSWERED
 
 
-def _opened(name: str, place: str | None) -> Session:
-    """The session of that name. Raises SessionError that names the closest when there is none."""
-    import difflib
+def _session(name: str, place: str | None) -> Session:
+    """The session of that name. Raises SessionError when there is none."""
+    from agentkit.cli.asking.keeping import known_session
 
-    from agentkit.errors import SessionError
-    from agentkit.memory.session import Session
-
-    names = [summary.name for summary in Session.summaries(place)]
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise SessionError(f"There is no session {name!r}.{hint}")
-    return Session.open(place, name)
+    return known_session(place, name)
 
 
 def _confirmed(session: Session) -> bool:
@@ -148,13 +140,6 @@ def _confirmed(session: Session) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError("There is nobody to ask whether to delete it. To delete it unasked, add -y.")
     return click.confirm(f"Delete {session.name!r} with its {len(session.messages)} messages?", err=True)
-
-
-def _line(summary: SessionSummary, width: int) -> str:
-    from agentkit.cli.runs.words import day_text
-    from agentkit.wording import count_text
-
-    return f"{summary.name:<{width}}  {day_text(summary.changed)}  {count_text(summary.runs, 'run')}"
 
 
 def _told(text: str) -> None:

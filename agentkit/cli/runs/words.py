@@ -13,9 +13,10 @@ from agentkit.cli.runs.story import CallStory, RunStory
 from agentkit.messages import Content
 from agentkit.parts import word_of
 from agentkit.usage import Usage
-from agentkit.wording import seconds_text
+from agentkit.wording import count_text, seconds_text
 
 if TYPE_CHECKING:
+    from agentkit.memory.store import SessionSummary
     from agentkit.usage import Cost
 
 OUTSIDE = "Asked outside of a run"
@@ -27,6 +28,11 @@ _MOST_LEVELS = 12
 def day_text(at: float) -> str:
     """A moment as day and time, in this machine's time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def summary_line(summary: SessionSummary, width: int) -> str:
+    """A session that is kept: its name in so many columns, when it was changed, and how many runs it has."""
+    return f"{summary.name:<{width}}  {day_text(summary.changed)}  {count_text(summary.runs, 'run')}"
 
 
 def usage_of(runs: Iterable[RunStory]) -> Usage:

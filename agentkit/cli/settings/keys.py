@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.usage import Limits
+from agentkit.wording import suggestion
 
 LIMIT_NAMES = tuple(each.name for each in fields(Limits))
 """The limits that a run may have."""
@@ -78,9 +78,7 @@ def limit_of(word: str) -> tuple[str, Any]:
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """What is said of a name that there is not."""
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    return f"There is no {kind} {name!r:.80}. {hint}Known: {', '.join(known)}."
+    return f"There is no {kind} {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
 
 
 def _number(name: str, value: str) -> Any:
