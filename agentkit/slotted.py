@@ -1,7 +1,8 @@
 """A dataclass with slots like any other, but that its methods are shared, and its `__init__` is written when needed.
 
 The standard library compiles three to six functions for each class, which takes longer than anything else that is done
-when a module of ours is imported. Decided in `docs/decisions/0047-slotted-dataclasses.md`.
+when a module of ours is imported. Decided in `docs/decisions/0047-slotted-dataclasses.md`. A class that has a method
+`_refuse_unknown` is told there what it was given beside its fields.
 """
 
 from __future__ import annotations
@@ -146,14 +147,16 @@ def _written(cls: Any) -> Any:
     """The `__init__` of a class: each value goes straight into its slot."""
     known = dataclasses.fields(cls)
     scope: dict[str, Any] = {"FACTORY": _FACTORY}
-    lines = [line for field in known for line in _line(cls, field, scope)]
+    is_asked = hasattr(cls, "_refuse_unknown")
+    lines = ["if unknown: self._refuse_unknown(unknown)"] if is_asked else []
+    lines += [line for field in known for line in _line(cls, field, scope)]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     positional = [_parameter(field) for field in known if field.init and not field.kw_only]
     by_keyword = [_parameter(field) for field in known if field.init and field.kw_only]
-    parameters = ", ".join(["self", *positional, *(["*", *by_keyword] if by_keyword else [])])
+    parameters = ["self", *positional, *(["*", *by_keyword] if by_keyword else [])] + ["**unknown"] * is_asked
     body = "\n  ".join(lines or ["pass"])
-    source = f"def write({', '.join(scope)}):\n def __init__({parameters}):\n  {body}\n return __init__"
+    source = f"def write({', '.join(scope)}):\n def __init__({', '.join(parameters)}):\n  {body}\n return __init__"
     writing: dict[str, Any] = {}
     exec(source, vars(sys.modules[cls.__module__]), writing)
     written = writing["write"](**scope)

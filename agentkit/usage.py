@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, fields
 from operator import attrgetter
 from typing import Literal, TypeGuard
 
 from agentkit.errors import ConfigError
+from agentkit.naming import refuse_made
 from agentkit.slotted import dataclass
 
 LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
@@ -285,6 +286,9 @@ class Limits:
                 _check_unknown_price(value)
             elif value is not None:
                 _check_limit(each.name, value, whole=each.name not in {"cost", "seconds"})
+
+    def _refuse_unknown(self, given: Iterable[str]) -> None:
+        refuse_made(Limits, given)
 
 
 def _check_limit(name: str, value: object, *, whole: bool) -> None:

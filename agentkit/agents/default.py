@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Mapping
 from functools import cache
-from inspect import signature
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -128,14 +127,17 @@ _OF_A_PLACE = {*_PLACE, "model", "api_key", "azure_api_version", "azure_token_pr
 @cache
 def _taken() -> tuple[str, ...]:
     """What a call takes beside its message."""
-    return ("system_prompt", *signature(LLM).parameters)
+    from agentkit.naming import arguments_of
+
+    return ("system_prompt", *arguments_of(LLM))
 
 
 def _refuse_unknown(chosen: dict[str, Any]) -> None:
     """Raise TypeError for an argument that a call does not take, with the one that was probably meant."""
     unknown = [name for name in chosen if name not in _taken()]
     if unknown:
-        from agentkit.agents.words.arguments import CHATTING, refuse
+        from agentkit.naming import refuse
+        from agentkit.naming.foreign import CHATTING
 
         refuse("agent", unknown, _taken(), CHATTING)
 

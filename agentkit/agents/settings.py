@@ -81,15 +81,17 @@ _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerRules()
 def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an argument that Agent does not take, with the one that was probably meant."""
     if given:
-        from agentkit.agents.words.arguments import refuse
+        from agentkit.naming import refuse
+        from agentkit.naming.foreign import MAKING
 
-        refuse("Agent", given, takes)
+        refuse("Agent", given, takes, MAKING)
 
 
 def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = ("prompt", "limits", "context")) -> None:
     """The same of what runs an agent."""
     if given:
-        from agentkit.agents.words.arguments import RUNNING, refuse
+        from agentkit.naming import refuse
+        from agentkit.naming.foreign import RUNNING
 
         refuse(f"Agent.{function}", given, takes, RUNNING)
 

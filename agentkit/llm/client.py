@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Never, get_args
 from typing import Protocol as TypingProtocol
 
 from agentkit import config
@@ -23,11 +22,14 @@ from agentkit.llm.quirks import merged
 from agentkit.llm.text_protocol.retelling import Retelling, ToolCalling
 from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec
+from agentkit.naming import refuse_made
 from agentkit.tape import ataped, ataped_stream, is_replaying, taped, taped_stream
-from agentkit.usage import Price
+from agentkit.usage import Price, is_number, is_whole
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
+
+_TEXTS = ("provider", "model", "base_url", "azure_endpoint", "azure_api_version")
 
 Prompt = str | Iterable[Message | Mapping[str, Any]]
 """A text, or messages: typed ones or plain dictionaries in the chat format."""
@@ -98,18 +100,18 @@ class LLM(Configured):
         headers: Mapping[str, str] | None = None,
         client: OpenAI | AsyncOpenAI | None = None,
         fallback: LLM | str | Sequence[LLM | str] | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_made(LLM, unknown)
         model, behind = parted(stripped(model))
         self._settings = _said(settings or {}, temperature, max_tokens, reasoning_effort)
         self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
-        self._tool_calling, self._price = _checked_tool_calling(tool_calling), price
-        self._fallback = (*behind, *_checked_fallback(fallback))
-        places = {"provider": provider, "base_url": base_url, "azure_endpoint": azure_endpoint}
+        self._tool_calling = _checked_tool_calling(tool_calling)
+        self._price, self._fallback = price, (*behind, *_checked_fallback(fallback))
+        texts = map(stripped, (provider, model, base_url, azure_endpoint, azure_api_version))
         self._wishes = Wishes(
-            **{name: stripped(place) for name, place in places.items()},
-            model=model,
+            **dict(zip(_TEXTS, texts, strict=True)),
             api_key=_secret(stripped(api_key)),
-            azure_api_version=stripped(azure_api_version),
             azure_token_provider=azure_token_provider,
             protocol=protocol,
             headers=read_headers(headers),
@@ -318,9 +320,9 @@ def _check_alone(wishes: Wishes) -> None:
 
 def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:
     """Timeout and retries as they are. Raises ConfigError when they limit nothing."""
-    if not 0 < timeout_seconds < math.inf:
+    if not (is_number(timeout_seconds) and timeout_seconds):
         raise ConfigError(f"timeout_seconds= takes a number of seconds above 0. Got {timeout_seconds!r:.200}.")
-    if not isinstance(max_retries, int) or max_retries < 0:
+    if not is_whole(max_retries, 0):
         raise ConfigError(f"max_retries= takes a whole number, 0 or more. Got {max_retries!r:.200}.")
     return timeout_seconds, max_retries
 

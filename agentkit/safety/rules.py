@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
+from agentkit.naming import refuse_made
 from agentkit.safety.paths import inside, resolve
 from agentkit.slotted import dataclass
 
@@ -55,6 +56,9 @@ class Rule:
     name: str = ""
     match: Sequence[Arguments] = ()
     not_match: Sequence[Arguments] = ()
+
+    def _refuse_unknown(self, given: Iterable[str]) -> None:
+        refuse_made(Rule, given)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", _checked_verdict(self.verdict))

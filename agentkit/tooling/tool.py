@@ -11,6 +11,7 @@ from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
+from agentkit.naming import refuse_made
 from agentkit.tooling import running
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions import signature as reflection
@@ -94,7 +95,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         asynchronous: Callable[P, Awaitable[R]] | None = None,
         idempotent: bool = False,
         ends_run: bool = False,
+        **unknown: NoReturn,
     ) -> None:
+        refuse_made(Tool, unknown)
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
         self.__dict__.update(
@@ -104,15 +107,11 @@ class Tool(reflection.Portable, Generic[P, R]):
             max_chars=checked_max_chars(max_chars),
             labels=_LABELS[SafetyLevel.of(level)] if labels is None else checked_labels(labels),
             function=bare if isinstance(function, staticmethod) else function,
-            is_async=reflection.is_asynchronous(bare),
             idempotent=idempotent,
             ends_run=ends_run,
-            lacks_instance=may_bind and reflection.takes_instance(bare),
             _description=checked_text(description),
             **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
-            _is_written_in_class=may_bind,
-            __wrapped__=bare,
-            **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
+            **_told_by(bare, may_bind=may_bind),
         )
         _check_parameters(lambda: self._parameters, may_bind=may_bind)
 
@@ -323,6 +322,17 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
     return functools.partial(Tool, **options) if function is None else Tool(function, **options)
+
+
+def _told_by(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:
+    """What a function tells of itself, by the names of a tool's attributes."""
+    return {
+        "is_async": reflection.is_asynchronous(function),
+        "lacks_instance": may_bind and reflection.takes_instance(function),
+        "_is_written_in_class": may_bind,
+        "__wrapped__": function,
+        **{key: getattr(function, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(function, key)},
+    }
 
 
 def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None:

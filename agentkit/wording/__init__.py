@@ -24,7 +24,6 @@ from agentkit.redaction import redact_data, written_redactor
 from agentkit.usage import Usage
 
 MOST_LINE_CHARS = 110
-_MOST_NAME_CHARS = 100
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -110,10 +109,10 @@ def suggestion(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
     `cutoff` is how alike they must be, from 0 to 1.
     """
-    from difflib import get_close_matches
+    from agentkit.naming import closest
 
-    closest = get_close_matches(name[:_MOST_NAME_CHARS], list(known), n=1, cutoff=cutoff)
-    return f" Did you mean {closest[0]!r}?" if closest else ""
+    close = closest(name, known, cutoff)
+    return f" Did you mean {close!r}?" if close else ""
 
 
 _WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {

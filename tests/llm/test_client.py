@@ -201,7 +201,7 @@ def test_streams():
             assert isinstance(events[-1], ResponseReceived)
 
 
-@pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan])
+@pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan, "3", True])
 def test_a_timeout_that_is_none_is_refused(timeout):
     """A timeout that would not limit anything is refused."""
     with pytest.raises(ConfigError, match=r"timeout_seconds= takes a number of seconds above 0\. Got"):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
-
-_ALIKE = 0.75
-"""How alike two names must be for one to be a slip of the other: `deps_type` is none of `output_type`."""
+from collections.abc import Mapping
 
 _KNOWS = (
     "What tools need to know is given as context=, to the agent or to a run: a tool's parameter of type RunContext has "
@@ -107,29 +103,85 @@ RUNNING: Mapping[str, str] = {
 }
 """The same of the arguments of a run, and of `as_tool`."""
 
+_ORDERED = "An LLM has no standing order: Agent(instruction=...), or a message of the role 'system'."
+
+_CONNECTING: Mapping[str, str] = {
+    **dict.fromkeys(("model_name", "model_id", "deployment", "azure_deployment", "deployment_name"), "model="),
+    **dict.fromkeys(("key", "token", "openai_api_key", "azure_api_key", "anthropic_api_key"), "api_key="),
+    **dict.fromkeys(("api_base", "url", "host", "openai_api_base"), "base_url="),
+    "endpoint": "base_url=, or for Azure azure_endpoint=",
+    **dict.fromkeys(("api_version", "openai_api_version"), "azure_api_version="),
+    **dict.fromkeys(("azure_ad_token_provider", "credential"), "azure_token_provider="),
+    **dict.fromkeys(("timeout", "request_timeout"), "timeout_seconds="),
+    **dict.fromkeys(("retries", "num_retries"), "max_retries="),
+    **dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "max_tokens="),
+    **dict.fromkeys(("top_p", "seed", "stop", "tool_choice", "parallel_tool_calls"), "settings={{'{0}': ...}}"),
+    **dict.fromkeys(("model_settings", "model_kwargs", "extra_body"), "settings="),
+    "reasoning": "reasoning_effort=",
+    **dict.fromkeys(("fallbacks", "fallback_model", "fallback_models"), "fallback="),
+    **dict.fromkeys(("extra_headers", "default_headers"), "headers="),
+    **dict.fromkeys(("openai_client", "http_client"), "client=OpenAI(...)"),
+}
+
+ASKING: Mapping[str, str] = {
+    **_CONNECTING,
+    **dict.fromkeys(("stream", "streaming"), "LLM.stream(messages), which gives events"),
+    **dict.fromkeys(("tools", "functions"), "Agent(tools=...), or LLM.complete(messages, tools=...)"),
+    **dict.fromkeys(("output_type", "response_format", "response_model", "schema"), "LLM.extract(text, type)"),
+    **dict.fromkeys(("instruction", "instructions", "system", "system_prompt"), _ORDERED),
+}
+"""The same of the arguments of LLM."""
+
 CHATTING: Mapping[str, str] = {
+    **_CONNECTING,
     "tools": "It is for chat and has no tools; make an agent that has: Agent('helper', tools=...).",
     **dict.fromkeys(("instruction", "instructions", "system", "system_message", "prompt"), "system_prompt="),
     **dict.fromkeys(("session", "session_id", "history", "memory"), "Agent(session='...'), an agent of your own"),
     **dict.fromkeys(("output_type", "response_format", "response_model", "schema"), "LLM().extract(text, type)"),
-    **dict.fromkeys(("top_p", "seed", "stop"), "settings={{'{0}': ...}}"),
     **dict.fromkeys(("stream", "stream_events"), "agent.stream(message), or agent.stream_text(message)"),
     **dict.fromkeys(("limits", "max_iterations", "max_turns", "approve", "safety"), "Agent(...), an agent of your own"),
     "llm": "model=, provider= or base_url=",
-    "timeout": "timeout_seconds=",
 }
 """The same of the arguments of `agent("…")`, which are those of LLM beside `system_prompt`."""
 
+LIMITING: Mapping[str, str] = {
+    **dict.fromkeys(("max_iterations", "max_turns", "max_steps", "requests", "request_limit"), "iterations="),
+    **dict.fromkeys(("max_tool_calls", "tool_call_limit", "tool_calls_limit"), "tool_calls="),
+    **dict.fromkeys(("timeout", "timeout_seconds", "max_seconds", "max_time"), "seconds="),
+    **dict.fromkeys(("max_cost", "budget", "cost_limit", "max_budget_usd"), "cost="),
+    **dict.fromkeys(("max_tokens", "tokens", "token_limit", "total_tokens_limit"), "total_tokens="),
+    **dict.fromkeys(("input_tokens_limit", "request_tokens_limit"), "input_tokens="),
+    **dict.fromkeys(("output_tokens_limit", "response_tokens_limit"), "output_tokens="),
+}
+"""The same of the arguments of Limits."""
 
-def refuse(function: str, given: Iterable[str], takes: Sequence[str], meant: Mapping[str, str] = MAKING) -> None:
-    """Raise TypeError for the first argument, which is not taken, with what was probably meant."""
-    for name in given:
-        raise TypeError(f"{function}() takes no argument {name}=. {_hint(name, takes, meant)}")
+RULING: Mapping[str, str] = {
+    **dict.fromkeys(("action", "decision", "effect", "behavior"), "verdict="),
+    **dict.fromkeys(("tools", "tool_name", "names"), "tool=, the exact name of one; a rule is written for each"),
+    **dict.fromkeys(("arguments", "args", "when", "condition", "conditions", "pattern"), "where="),
+    **dict.fromkeys(("message", "why", "description"), "reason="),
+    **dict.fromkeys(("examples", "matches"), "match="),
+}
+"""The same of the arguments of Rule."""
 
+DEFINING: Mapping[str, str] = {
+    **dict.fromkeys(("func", "fn", "coroutine", "callable"), "the function, given first"),
+    **dict.fromkeys(("timeout", "max_seconds"), "timeout_seconds="),
+    **dict.fromkeys(("max_length", "max_output_chars", "max_result_chars"), "max_chars="),
+    **dict.fromkeys(("name_override", "tool_name", "title"), "name="),
+    **dict.fromkeys(("description_override", "tool_description", "doc"), "description="),
+    **dict.fromkeys(("safety", "safety_level", "risk"), "level="),
+    **dict.fromkeys(("return_direct", "stop_after_tool_call"), "ends_run=True"),
+    **dict.fromkeys(
+        ("requires_approval", "needs_approval", "requires_confirmation"),
+        "level='SYSTEM', which is asked for; or a Rule of the agent's policy, with the verdict 'ask'",
+    ),
+    **dict.fromkeys(
+        ("parameters", "inputs", "args_schema", "input_schema", "params_json_schema", "schema"),
+        "Tool.from_schema(name, description, json_schema, function)",
+    ),
+}
+"""The same of the arguments of Tool, and of `@tool`."""
 
-def _hint(name: str, takes: Sequence[str], meant: Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(name, takes, n=1, cutoff=_ALIKE)
-    known = meant.get(name, f"{close[0]}=" if close else "").format(name)
-    if not known:
-        return f"It takes: {', '.join(takes)}."
-    return known if known.endswith(".") else f"Did you mean {known}?"
+TABLES: Mapping[str, Mapping[str, str]] = {"LLM": ASKING, "Limits": LIMITING, "Rule": RULING, "Tool": DEFINING}
+"""The words that are no argument of what is made by that name."""

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit import Agent, Limits, core_tools
 from agentkit.agents.default import QuickAgent
-from agentkit.agents.words.arguments import CHATTING, MAKING, RUNNING
+from agentkit.naming.foreign import CHATTING, MAKING, RUNNING
 from agentkit.testing import ScriptedLLM
 
 
