@@ -29,6 +29,8 @@ from agentkit.safety.shell.scope import (
 
 _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
+_OPEN_SUBSCRIPT = re.compile(rf"\w+\[[^]=]*{UNKNOWN}")
+_NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
@@ -327,8 +329,10 @@ def _is_outside(word: Word, scope: Scope) -> bool:
 
 def _evaluating(words: list[Word], scope: Scope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
+    names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
     for word in words[1:]:
-        if _HIDDEN_SUBSTITUTION.search(word.text):
+        open_subscript = names and _OPEN_SUBSCRIPT.match(word.text)
+        if open_subscript or _HIDDEN_SUBSTITUTION.search(word.text):
             yield ask("hidden-code", word.source, "bash would run what stands in this text.")
             yield from (Script(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
     spec = tables().specs.get(words[0].text, Spec())

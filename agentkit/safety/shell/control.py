@@ -170,7 +170,7 @@ def chain(judge: Judge, node: Node, scope: Scope, last: Node | None = None, *, b
     printed = [ANYTHING if begun else judge.visit(statements[0], scope)]
     before, failures = scope.fork(), scope.failed
     for operand, statement, operator in zip(operands[1:], statements[1:], operators, strict=True):
-        leaves = operator == "||" and source(operand).split()[0] in {"exit", "return", "break", "continue"}
+        leaves = operator == "||" and bool({*source(operand).split()[:1]} & {"exit", "return", "break", "continue"})
         if operator == "&&" or leaves:
             failures |= frozenset() if leaves else scope.failed
             scope.failed = frozenset()

@@ -31,6 +31,10 @@ _ITEMS = 20
 _SUSPICIONS = 3
 _SUSPECTED_WORDS = 16
 _NAME_TESTS = {"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"}
+_VALUED_TESTS = re.compile(
+    r"-(i?(name|path|wholename|regex|lname)|newer\w*|[acm](time|min)|size|x?type|user|group|uid|gid|(max|min)depth|perm|links"
+    r"|inum|samefile|printf|fstype|regextype|used|fprint(0|f)?|fls)"
+)
 _ORDER = re.compile(r"\s*(!|(shell|spawn|exec|run-shell)\s)\s*")
 _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
 _EACH = {"-x", "-X", "--exec", "--exec-batch"}
@@ -41,7 +45,10 @@ _DELICATE = re.compile(
     r"|PYTHON.*|PATH|IFS|ENV|SHELLOPTS|BASHOPTS|PS4|CDPATH|GLOBIGNORE|EXECIGNORE|EDITOR|VISUAL|.*PAGER|BROWSER|LESS\w*|MAIL"
     r"|HOSTALIASES|TERMINFO\w*|TERMCAP|HOME|SHELL|BASH_\w*|INPUTRC|HIST\w*|\w*_PROXY|\w*_proxy|CC|CXX|TMPDIR|_"
     r"|[A-Z0-9_]*(FLAGS|OPTIONS|OPTS?|INIT|INIT_\w+|CONFIG\w*|_CONF|_PLUGINS?|PATH|_RSH|5OPT|RUBYOPT|MANOPT|ZDOTDIR)"
-    r"|\w*PROCESS_START|XDG_\w*|UNZIP|ZIPINFO"
+    r"|\w*PROCESS_START|XDG_\w*|UNZIP|ZIPINFO|PS[012]|BC_ENV_ARGS|GROFF_\w+|MORE|MALLOC_\w+|GLIBC_TUNABLES|OPENSSL_\w+"
+    r"|PHPRC|PHP_INI_SCAN_DIR|R_(PROFILE|ENVIRON|LIBS)\w*|GS_LIB|TS_NODE_\w+|MAGICK_\w+|BUNDLE_GEMFILE|GEM_\w+|WGETRC"
+    r"|(RBENV|PYENV|FONTCONFIG|GTK|QT)_\w+|TEXINPUTS|TEXMF\w*|CURL_HOME|TF_CLI_ARGS\w*|\w+_(LAUNCHER|WRAPPER)"
+    r"|CMAKE_\w*(COMPILER|GENERATOR|TOOLCHAIN|PROGRAM)\w*"
 )
 _TAME_VALUES = (
     (re.compile(r"(GNU)?MAKEFLAGS"), re.compile(r"-?[jksn\d ]*")),
@@ -236,6 +243,7 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from _chosen(words[start:], scope)
     for index, word in _tests(words, start):
         following = words[index + 1 : index + 2]
+        yield from _untold(words[index - 1], word)
         if re.fullmatch(r"-(fprint0?|fls|fprintf)", word.text) and following:
             yield from files.write(following[0], scope)
         elif EXECUTING.fullmatch(word.text):
@@ -243,6 +251,12 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
         elif word.text.startswith("-files0"):
             yield ask("unknown-path", word.source, "It looks where a file tells it to.")
     yield reads(words[0].source)
+
+
+def _untold(before: Word, word: Word) -> Iterator[Finding]:
+    """What objects to a test of find that may be any, such as -delete, as it is not written out."""
+    if UNKNOWN in word.text and (word.text[0] == "-" or not _VALUED_TESTS.fullmatch(before.text)):
+        yield ask("option", word.source, "What it would have find do cannot be told.", "Write the test out.")
 
 
 def _tests(words: list[Word], start: int) -> Iterator[tuple[int, Word]]:

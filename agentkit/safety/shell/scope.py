@@ -30,6 +30,7 @@ PATTERN = "pattern"
 A_FILE = "file"
 """The origin of a text that is the name of a file, which may be odd."""
 _MAX_FOLDERS = 4
+_NUMBER = re.compile(rf"\d+|{TAME}")
 _CODE = re.compile(
     r"(?i).*\.(py|pyi|sh|bash|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|rs|go|c|h|cc|cpp|hpp|java|kt|cs|mk|cmake|gradle"
     r"|toml|cfg|ini|json|ya?ml|xml)|.*/(GNU)?(make|just|rake|gem|docker|pip|vagrant|proc)file"
@@ -128,7 +129,7 @@ class Scope:
     made: frozenset[str] = frozenset()
     defining: bool = False
     written: Written = field(default_factory=Written)
-    integers: set[str] = field(default_factory=set)
+    integers: set[str] = field(default_factory=lambda: {"RANDOM", "SRANDOM", "OPTIND", "HISTCMD"})
     links: set[str] = field(default_factory=set)
     later: list[Script] = field(default_factory=list)
     pipes: dict[str, Value] = field(default_factory=dict)
@@ -163,7 +164,9 @@ class Scope:
         for name in self.variables.keys() | other.variables.keys():
             one, two = self.variables.get(name), other.variables.get(name)
             if one != two:
-                self.variables[name] = Value(UNKNOWN, Value.joined([v for v in (one, two) if v]).origins)
+                numbers = one and two and _NUMBER.fullmatch(one.text) and _NUMBER.fullmatch(two.text)
+                text = TAME if numbers else UNKNOWN
+                self.variables[name] = Value(text, Value.joined([v for v in (one, two) if v]).origins)
         self.made &= other.made
         both = self.functions.keys() & other.functions.keys()
         self.functions = {name: tuple(dict.fromkeys(self.functions[name] + other.functions[name])) for name in both}

@@ -37,6 +37,7 @@ _SETTINGS = {
     "hash": r"-\w*p.*",
     "shopt": r"autocd|cdable_vars|dotglob|expand_aliases|assoc_expand_once",
     "enable": r"-.*",
+    "set": r"[-+][a-zA-Z]*[kH][a-zA-Z]*|keyword|history|histexpand",
 }
 _MAKERS = {"cp", "mv", "ln", "install", "curl", "wget"}
 
@@ -276,7 +277,10 @@ def unset(judge: Judge, node: Node, scope: Scope) -> Value:
         name = source(child)
         scope.variables[name] = ANYTHING
         scope.functions.pop(name, None)
-        substituted(judge, child, scope)
+        if "[" in name:
+            judge.evaluate(child, substituted(judge, child, scope), scope)
+        else:
+            substituted(judge, child, scope)
         if name in {"IFS", "PATH"}:
             _environment(judge, scope, (name, ANYTHING), name)
     judge.words([Word(source(child), source(child)) for child in (first, *others)], scope)

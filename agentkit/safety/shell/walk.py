@@ -135,7 +135,7 @@ class Walk:
         if node.type == "process_substitution":
             name = f"/dev/fd/{63 + len(scope.pipes)}"
             scope.pipes[name] = value
-            return Value(name, value.origins)
+            return Value(name, value.origins - {PERHAPS_EMPTY})
         told = TAME in value.text or UNKNOWN not in value.text
         return value if told else Value(value.text, value.origins | {"output"})
 

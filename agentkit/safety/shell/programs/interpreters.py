@@ -16,7 +16,7 @@ from agentkit.safety.shell.scope import Command, Finding, Scope, Word, ask, read
 
 _VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
 _CODES = {"-c", "-Command", "-command", "--command"}
-_LETTERS = frozenset("abefhkmnptuvxBCEHPTilsrcoOD")
+_LETTERS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
 _LONG = {"--norc", "--noprofile", "--posix", "--login", "--restricted", "--verbose", "-NoProfile", "-noprofile"}
 _MODES = re.compile(
     r"allexport|err(exit|trace|return)|functrace|ignoreeof|no(clobber|exec|glob|unset|tify)|physical|pipefail|posix|verbose"
@@ -73,6 +73,8 @@ def _option(language: Language, argument: Argument, scope: Scope) -> Iterator[Fi
         if not loaded.fullmatch(word.text):
             yield ask("option", word.source, "It loads other code first.")
             yield from inline.judge(language.name, word, scope)
+        elif language.name not in {"perl", "ruby"}:
+            yield runs(word.source, scope)
     elif kind in {"read", "cd"}:
         yield from files.read(word, scope)
     elif kind == "value":

@@ -13,6 +13,7 @@ from agentkit.safety.shell.scope import TAME, Finding, Scope, Word, reads, runs
 
 _LARGE = 10_000_000
 _INNER = re.compile(r"(gi|cr|ag|f|tb|co|func)_")
+_OWN_MODULE = re.compile(r".*\.(py|so|pyc)")
 _READING = {"r", "rb", "rt"}
 
 
@@ -20,7 +21,10 @@ def effect(word: Word, scope: Scope) -> Iterator[Finding]:
     """What a plain program does: it only computes, or it reads files and imports code, whose paths are judged."""
     nodes = list(ast.walk(ast.parse(word.text.replace(TAME, "1"))))
     plain = tables().groups["python_plain_modules"]
-    if all(name in plain for node in nodes for name in _imported(node)) and not any(_is_open(node) for node in nodes):
+    imported = [name for node in nodes for name in _imported(node)]
+    # What Python imports of its own is first looked for in the current folder.
+    replaced = imported and any(_OWN_MODULE.fullmatch(path) for path in scope.written)
+    if not replaced and all(name in plain for name in imported) and not any(_is_open(node) for node in nodes):
         yield reads(word.source)
         return
     for node in nodes:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _LIVE = re.compile(r"`|\$\(")
+_PROCESS = re.compile(r"[<>]\(")
+_UNQUOTED = {"regex", "expansion", "word", "concatenation"}
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CODE = re.compile(r"`([^`]*)`|\$\((.*)\)", re.DOTALL)
 _OPENING = {"`", "$(", "$((", "<(", ">(", '"', "${"}
@@ -27,7 +29,8 @@ def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
             quoted = False
         quoted = quoted or kind in {"string", "heredoc_body", "translated_string"}
         text = _ESCAPED.sub("  ", own_text(node))
-        if _LIVE.search(text) and kind not in _OPENING and not _quoted_heredoc(node):
+        live = _LIVE.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
+        if live and kind not in _OPENING and not _quoted_heredoc(node):
             yield node, [(one or two).strip() for one, two in _CODE.findall(own_text(node)) if (one or two).strip()]
         if not _quoted_heredoc(node):
             waiting.extend((child, quoted) for child in node.children)

@@ -80,7 +80,7 @@ def troubles(root: Node) -> list[Decision]:
         depth += node.type in _NESTING
         commands += node.type == "command"
         deepest = max(deepest, depth)
-        if node.is_error or node.is_missing or _swallows(node):
+        if node.is_error or node.is_missing or _swallows(node) or _runs_on(node):
             faulty = node
         waiting.extend((child, depth) for child in node.children)
     found: list[Decision] = []
@@ -99,6 +99,11 @@ def _swallows(node: Node) -> bool:
         return False
     line = (node.text or b"").partition(b"\n")[0]
     return re.search(rb";|(?<![&>|<])&(?![&>])", re.sub(rb"'[^']*'|\"[^\"]*\"", b"", line)) is not None
+
+
+def _runs_on(node: Node) -> bool:
+    """Whether a plain word reaches over the end of its line: after a comment the parser reads on where bash ends."""
+    return node.type == "word" and re.search(rb"(?<!\\)(\\\\)*\n", node.text or b"") is not None
 
 
 def _unreadable(faulty: Node, root: Node) -> list[Decision]:
