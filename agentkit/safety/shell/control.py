@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -289,12 +289,25 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
 
 
 def _forget(node: Node, scope: Scope) -> None:
-    """Before a loop: what its body changes is not known, but for numbers."""
+    """Before a loop: what its body changes is not known, but for numbers that it only counts with."""
+    given: dict[str, list[Node | None]] = {}
     for inner in _descendants(node):
         if inner.type == "variable_assignment":
             name, *value = [child for child in inner.children if child.is_named]
-            number = value and value[0].type in {"arithmetic_expansion", "number"}
-            scope.variables[source(name)] = A_NAME if number else ANYTHING
+            given.setdefault(source(name), []).append(value[0] if value else None)
+    numbers = {name for name in given if arithmetic.is_number(scope.variables.get(name, NOTHING))}
+    while strange := {name for name in numbers if not all(_counts(v, given, numbers, scope) for v in given[name])}:
+        numbers -= strange
+    scope.variables |= {name: A_NAME if name in numbers else ANYTHING for name in given}
+
+
+def _counts(value: Node | None, given: Mapping[str, object], numbers: set[str], scope: Scope) -> bool:
+    """Whether what a loop assigns is a number: an expression, or a variable that is one."""
+    if value is None or value.type in {"arithmetic_expansion", "number"}:
+        return value is not None
+    name = source(value)[1:]
+    known = name in numbers if name in given else arithmetic.is_number(scope.variables.get(name, ANYTHING))
+    return value.type == "simple_expansion" and known
 
 
 def _descendants(node: Node) -> Iterator[Node]:

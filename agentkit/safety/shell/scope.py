@@ -164,7 +164,7 @@ class Scope:
         for name in self.variables.keys() | other.variables.keys():
             one, two = self.variables.get(name), other.variables.get(name)
             if one != two:
-                numbers = one and two and _NUMBER.fullmatch(one.text) and _NUMBER.fullmatch(two.text)
+                numbers = one and two and are_numbers(one, two)
                 text = TAME if numbers else UNKNOWN
                 self.variables[name] = Value(text, Value.joined([v for v in (one, two) if v]).origins)
         self.made &= other.made
@@ -183,6 +183,11 @@ class Scope:
         yield self
         for folder in sorted((self.elsewhere | self.failed) - {self.cwd}, key=str):
             yield replace(self, cwd=folder)
+
+
+def are_numbers(*values: Value) -> bool:
+    """Whether all are numbers or names, so that what is one of them is such, too."""
+    return all(_NUMBER.fullmatch(value.text) for value in values)
 
 
 def deny(

@@ -20,6 +20,7 @@ from agentkit.safety.shell.scope import (
     Scope,
     Value,
     Word,
+    are_numbers,
     ask,
     reads,
 )
@@ -238,7 +239,10 @@ def set_variable(judge: Judge, scope: Scope, given: tuple[str, Value], text: str
     unsure = name in scope.integers and not arithmetic.is_number(value) and not scope.defining
     if unsure or arithmetic.is_code(value.text) or arithmetic.is_code(match[2] or ""):
         judge.add(ask("hidden-code", text, "Arithmetic would run what stands in this text."))
-    scope.variables[name] = Value(UNKNOWN, value.origins) if match[2] else value
+    if match[2]:
+        numbers = name in scope.variables and are_numbers(scope.variables[name], value)
+        value = Value(TAME, value.origins | {PERHAPS_EMPTY}) if numbers else Value(UNKNOWN, value.origins)
+    scope.variables[name] = value
 
 
 def _environment(judge: Judge, scope: Scope, given: tuple[str, Value], text: str) -> None:
@@ -264,6 +268,8 @@ def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
             words.append(Word("name", source(child)))
             if any(re.match(r"-\w*i", word.text) for word in words):
                 scope.integers.add(source(child))
+            if any(re.match(r"-\w*[aA]", word.text) for word in words):  # an array without elements
+                scope.variables.setdefault(source(child), Value(TAME, frozenset({PERHAPS_EMPTY})))
         else:
             words += judge.expander(scope).words(child)
     judge.words(words, scope)
