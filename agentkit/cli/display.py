@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Verdict
-from agentkit.wording import answer_in
+from agentkit.wording import answer_in, cut
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -54,7 +54,7 @@ def json_line(document: Mapping[str, Any]) -> str:
 
 def started_line(call: ToolCall) -> str:
     """A tool call that is going on, on one line."""
-    return f"{_cut(call.name)}({_cut(_arguments(call.arguments))})"
+    return f"{line_text(call.name)}({line_text(_arguments(call.arguments))})"
 
 
 def call_line(used: ToolCallFinished) -> str:
@@ -68,18 +68,18 @@ def call_line(used: ToolCallFinished) -> str:
 
 def missed_line(missed: Missed) -> str:
     """Which model gave no answer, and why, on one line: another one has answered."""
-    return f"no answer from {missed.model}: {_cut(missed.error)}"
+    return f"no answer from {missed.model}: {line_text(missed.error)}"
 
 
 def outcome_text(result: ToolResult) -> str:
     """What came of a tool call, on one line."""
-    return _cut(result.error or answer_in(result))
+    return line_text(result.error or answer_in(result))
 
 
 def judgment_text(result: ToolResult) -> str:
     """The verdict on a tool call and the rule that it comes from; empty when there was none."""
     decision = result.decision
-    return "" if decision is None else f"{decision.verdict}: {_cut(decision.rule)}"
+    return "" if decision is None else f"{decision.verdict}: {line_text(decision.rule)}"
 
 
 def value_text(result: ToolResult) -> str:
@@ -89,7 +89,7 @@ def value_text(result: ToolResult) -> str:
         value = {key: item for key, item in value.items() if key not in {"stdout", "stderr"}}
     if isinstance(value, dict) and all(isinstance(item, str | int | float | None) for item in value.values()):
         return clean("\n".join(f"{key}: {item}" for key, item in value.items()))
-    if isinstance(value, dict | list) and _is_shallow(value):
+    if isinstance(value, dict | list) and is_shallow(value):
         return clean(json.dumps(value, ensure_ascii=False, indent=2, default=str))
     return clean(result.content)
 
@@ -109,7 +109,7 @@ def run_document(result: RunResult[Any], plain: Callable[[Any], Any] = str) -> d
             "unreported": result.usage.unreported,
         },
         "tool_calls": [
-            {"arguments": _argument_object(used.call.arguments), **_result_fields(used.result)}
+            {"arguments": arguments_of(used.call.arguments), **_result_fields(used.result)}
             for used in result.tool_calls
         ],
     }
@@ -125,7 +125,7 @@ def _result_fields(result: ToolResult) -> dict[str, Any]:
         "tool": result.tool,
         "status": result.status,
         "error": result.error,
-        "result": _loaded(result.content),
+        "result": json_value(result.content),
         "decision": result.decision.to_dict() if result.decision else None,
         "seconds": round(result.seconds, 6),
     }
@@ -138,35 +138,36 @@ def was_refused(result: ToolResult) -> bool:
 
 def _arguments(text: str) -> str:
     """Arguments as a person writes them, or as the model did when they are no JSON object."""
-    loaded = _argument_object(text)
+    loaded = arguments_of(text)
     if isinstance(loaded, str):
         return loaded
     return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in loaded.items())
 
 
-def _argument_object(text: str) -> dict[str, Any] | str:
-    loaded = _loaded(text or "{}")
+def arguments_of(text: str) -> dict[str, Any] | str:
+    """Arguments by name, or the text that the model wrote when it is no JSON object."""
+    loaded = json_value(text or "{}")
     return loaded if isinstance(loaded, dict) else text
 
 
-def _cut(text: str) -> str:
-    line = " ".join(clean(text).split())
-    return line if len(line) <= _MAX_LINE_CHARS else f"{line[: _MAX_LINE_CHARS - 1]}…"
+def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
+    """A text on one line, cleaned and cut."""
+    return cut(" ".join(clean(text).split()), most_chars)
 
 
-def _loaded(text: str) -> Any:
+def json_value(text: str) -> Any:
     """The value that the JSON text says, or the text itself when it is none that can be written again."""
     try:
         value = json.loads(text)
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
         return text
-    return value if _is_shallow(value) else text
+    return value if is_shallow(value) else text
 
 
-def _is_shallow(value: object, levels: int = _MAX_DEPTH) -> bool:
+def is_shallow(value: object, levels: int = _MAX_DEPTH) -> bool:
     """Whether a value nests few enough levels to be written without exhausting the stack."""
     if not isinstance(value, dict | list):
         return True
     items = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_is_shallow(item, levels - 1) for item in items)
+    return levels > 0 and all(is_shallow(item, levels - 1) for item in items)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from agentkit.errors import BadResponse, ConfigError
 from agentkit.messages import Message, Request, Response, UserMessage
 from agentkit.parts import File, Image, worded
+from agentkit.usage import is_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +136,7 @@ def _asking(
 ) -> _Asking[Any]:
     from agentkit.tooling.output import OutputType
 
-    if not isinstance(retries, int) or retries < 0:
+    if not is_whole(retries, 0):
         raise ConfigError(f"retries= takes a whole number, 0 or more. Got {retries!r:.200}.")
     output: OutputType[Any] = OutputType.of(output_type)
     content = text if isinstance(text, str) else tuple(map(worded, text))

@@ -41,14 +41,12 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.redaction import redact, redact_data, written_redactor
-from agentkit.wording import content_text, count_text
+from agentkit.wording import content_text, count_text, hidden, visible
 
 FORMAT = 1
 _MOST_RESULT_CHARS = 1_000
 _MOST_OLD_NAME_CHARS = 150
 _MOST_READ_CHARS, _MOST_WORDS, _MOST_WORD_CHARS = 1_000, 4, 20
-_UNPRINTABLE = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-"""Control characters, changes of direction and halves of characters: a terminal might obey them."""
 
 
 def milestone_words(milestone: Milestone) -> tuple[str, str]:
@@ -182,7 +180,7 @@ def shown(name: str, entries: Sequence[Entry]) -> str:
         lines += ["", f"Run {number}, {began} UTC, {run}"]
         for entry in some:
             lines += _lines(entry.milestone)
-    return re.sub(_UNPRINTABLE, lambda found: ascii(found[0])[1:-1], written_redactor()("\n".join(lines)))
+    return visible(hidden("\n".join(lines)))
 
 
 def _by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:

@@ -32,13 +32,12 @@ from agentkit.llm.prices import cost_of
 from agentkit.memory.archive import milestone_words
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
-from agentkit.messages import AssistantMessage, Content, Message, UserMessage
-from agentkit.parts import word_of
+from agentkit.messages import AssistantMessage, Message, UserMessage
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.safety.flow import FLOW
 from agentkit.usage import Usage, shown_cost
-from agentkit.wording import visible
+from agentkit.wording import content_text, visible
 
 Told = dict[str, Any]
 """One thing that happened: `kind` says what, the rest is text and numbers."""
@@ -65,7 +64,7 @@ def _said(milestone: Milestone) -> Iterator[Told]:
     """What was said, or happened beside it."""
     match milestone:
         case RunStarted(agent, prompt):
-            yield {"kind": "begun", "agent": visible(agent), "prompt": text_of(prompt)}
+            yield {"kind": "begun", "agent": visible(agent), "prompt": content_text(prompt, "\n")}
         case RunResumed(prompt):
             yield {"kind": "resumed", "prompt": prompt}
         case ResponseReceived(response):
@@ -163,11 +162,6 @@ def editable(value: object) -> str:
     return "".join(char if char in "\n\t" or visible(char) == char else json.dumps(char)[1:-1] for char in text)
 
 
-def text_of(content: Content) -> str:
-    """What a person has said, with a word for each picture and file."""
-    return content if isinstance(content, str) else "\n".join(map(word_of, content))
-
-
 def bounded(text: str) -> str:
     """The text, or its beginning when it is long for a page."""
     left_out = len(text) - _MOST_CHARS
@@ -215,7 +209,7 @@ def _history(messages: Sequence[Message]) -> Iterator[Told]:
     """What was said elsewhere before."""
     for message in messages:
         if isinstance(message, UserMessage):
-            yield {"kind": "begun", "agent": "", "prompt": text_of(message.content)}
+            yield {"kind": "begun", "agent": "", "prompt": content_text(message.content, "\n")}
         elif isinstance(message, AssistantMessage) and message.text:
             yield {"kind": "said", "text": message.text, "reasoning": ""}
 

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 
 from agentkit.errors import ConfigError
 from agentkit.serve.exchange import Refusal
+from agentkit.usage import is_whole
 
 
 class Slots:
     """Room for so many runs at the same time; one more is told to come back, before anything has happened."""
 
     def __init__(self, most: int) -> None:
-        if type(most) is not int or most < 1:
+        if not is_whole(most, 1):
             raise ConfigError(f"most_runs= takes a whole number of at least 1. Got {most!r:.200}.")
         self._most, self._taken, self._lock = most, 0, threading.Lock()
 

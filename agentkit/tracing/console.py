@@ -33,7 +33,7 @@ from agentkit.redaction import redact_data, written_redactor
 from agentkit.tracing.endings import Ending, ending_in, text_of
 from agentkit.tracing.listening import ModelRequest, Origin, Work, origin
 from agentkit.tracing.silence import Silence
-from agentkit.usage import shown_cost
+from agentkit.usage import is_whole, shown_cost
 from agentkit.wording import answer_in, content_text, count_text, milestone_words, one_line, seconds_text, tokens_text
 
 _INDENT = "  "
@@ -80,7 +80,7 @@ class Console:
     """
 
     def __init__(self, stream: TextIO | None = None, *, max_chars: int = 200, content: bool = True) -> None:
-        if not isinstance(max_chars, int) or max_chars < 1:
+        if not is_whole(max_chars, 1):
             raise ConfigError(f"max_chars= takes a whole number from 1 on. Got {max_chars!r:.200}.")
         self._stream, self._max_chars, self._content = stream, max_chars, content
         self._lock, self._runs, self._count = threading.Lock(), dict[str, _Run](), 0

@@ -48,10 +48,14 @@ def hidden(text: str) -> str:
     return written_redactor()(text)
 
 
+def cut(text: str, most_chars: int) -> str:
+    """The beginning of a text, with an ellipsis where more followed; no longer than that."""
+    return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
+
+
 def one_line(text: str, most_chars: int = MOST_LINE_CHARS) -> str:
     """A text without secrets on one line, cut, with what has no shape made visible."""
-    line = visible(" ".join(hidden(text).split())[: most_chars + 1])
-    return line if len(line) <= most_chars else f"{line[: most_chars - 1]}…"
+    return cut(visible(" ".join(hidden(text).split())[: most_chars + 1]), most_chars)
 
 
 def call_text(call: ToolCall) -> str:
@@ -71,9 +75,9 @@ def answer_in(result: ToolResult) -> str:
     return str(value) if isinstance(value, str | int | float) else result.content
 
 
-def content_text(content: Content) -> str:
+def content_text(content: Content, between: str = " ") -> str:
     """What a person has said, in words: `[image]` stands for each picture, `[file report.pdf]` for a file."""
-    return " ".join(map(word_of, parts_of(content)))
+    return between.join(map(word_of, parts_of(content)))
 
 
 def error_text(error: BaseException) -> str:

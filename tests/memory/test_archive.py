@@ -261,7 +261,7 @@ def test_a_new_kind_of_milestone_is_named():
 def test_what_is_shown_gives_a_terminal_no_orders():
     """Control characters and changes of direction are shown as what they are."""
     text = shown("trip", [Entry("run-1", 0.0, RunStarted("helper", "a\x1b[31m\u202eb\ttab\r\ud800"))])
-    assert "a\\x1b[31m\\u202eb\ttab\\r\\ud800" in text
+    assert "a\\u{1b}[31m\\u{202e}b\ttab\\u{d}\\u{d800}" in text
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ def test_a_prompt_in_words():
     """What a person has said is told in words, in which a mark stands for each picture."""
     assert content_text("Look!") == "Look!"
     assert content_text(("Look:", Image("https://example.org/cat.png"))) == "Look: [image]"
+    assert content_text(("Look:", Image("https://example.org/cat.png")), "\n") == "Look:\n[image]"
 
 
 @pytest.mark.parametrize(

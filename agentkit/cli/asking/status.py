@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import TextIO
 
-from agentkit.cli.display import clean
+from agentkit.cli.display import line_text
 
 _SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ERASE = "\r\x1b[K"
@@ -63,5 +63,4 @@ def _line(sign: str, text: str, seconds: float) -> str:
     columns = shutil.get_terminal_size().columns
     tail = f" {seconds:.0f} s"
     room = max(1, columns - len(tail) - len(sign) - 2)
-    words = " ".join(clean(text).split())
-    return f"{sign} {words if len(words) <= room else f'{words[: room - 1]}…'}{tail}"
+    return f"{sign} {line_text(text, room)}{tail}"

@@ -13,7 +13,7 @@ from agentkit.agents.result import Resumption
 from agentkit.cli.asking.keeping import known_session
 from agentkit.cli.chat.conversation import Conversation
 from agentkit.cli.chat.saving import save
-from agentkit.cli.display import clean
+from agentkit.cli.display import line_text
 from agentkit.cli.runs.words import summary_line
 from agentkit.errors import AgentKitError, ConfigError, SessionError
 from agentkit.levels import SafetyLevel
@@ -200,16 +200,11 @@ def tell_session(conversation: Conversation, front: Front) -> None:
     asked = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
     said = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
     if asked is not None:
-        front.tell(f"> {_short(conversation.prompt)}", "dim")
+        front.tell(f"> {line_text(conversation.prompt, _MOST_SHOWN_CHARS)}", "dim")
     if said is not None:
         front.markdown(said.text)
     if conversation.has_left_run:
         front.tell("A run of this session was left before its end. It goes on with: /resume", "yellow")
-
-
-def _short(text: str) -> str:
-    line = " ".join(clean(text).split())
-    return line if len(line) <= _MOST_SHOWN_CHARS else f"{line[:_MOST_SHOWN_CHARS]}…"
 
 
 def _cost(conversation: Conversation, front: Front, _argument: str) -> Next:
@@ -241,7 +236,7 @@ def _retry(conversation: Conversation, front: Front, _argument: str) -> Next:
     prompt = conversation.retry()
     if changed:
         front.tell("What the last answer changed is not taken back by this; /undo does that.", "yellow")
-    front.tell(f"> {_short(prompt)}", "dim")
+    front.tell(f"> {line_text(prompt, _MOST_SHOWN_CHARS)}", "dim")
     return prompt
 
 

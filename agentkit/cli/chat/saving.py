@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agentkit.cli.display import call_line, clean
-from agentkit.cli.runs.words import content_text, day_text
+from agentkit.cli.runs.words import day_text
 from agentkit.errors import SessionError
 from agentkit.events import (
     AnswerAmended,
@@ -24,6 +24,7 @@ from agentkit.events import (
 from agentkit.memory.session import Session
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Message, UserMessage
+from agentkit.wording import content_text
 
 _JSON_LINES = (".jsonl", ".json")
 
@@ -57,7 +58,7 @@ def _parts(entry: Entry) -> Iterator[str]:
     match milestone:
         case RunStarted(prompt=prompt):
             yield _heading("You", day_text(entry.at))
-            yield content_text(prompt)
+            yield content_text(prompt, "\n")
         case HistoryGiven(messages):
             for message in messages:
                 yield from _message(message)
@@ -85,7 +86,7 @@ def _done(milestone: Milestone) -> Iterator[str]:
 def _message(message: Message) -> Iterator[str]:
     match message:
         case UserMessage(content):
-            yield from (_heading("You"), content_text(content))
+            yield from (_heading("You"), content_text(content, "\n"))
         case AssistantMessage(text):
             yield from _said(text)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agentkit.cli.display import arguments_of
 from agentkit.cli.runs.story import CallStory, Moment
-from agentkit.cli.runs.words import answers_text, arguments_of, content_of, content_text, readable
+from agentkit.cli.runs.words import answers_text, content_of, readable
 from agentkit.decisions import Decision
 from agentkit.events import LimitReached, RequestFailed, ResponseReceived
 from agentkit.memory.archive import milestone_words
 from agentkit.messages import AssistantMessage, Message, Request, Response, SystemMessage, ToolMessage, ToolResult
 from agentkit.safety.markup import Child, Markup, element
-from agentkit.wording import count_text, seconds_text, tokens_text
+from agentkit.wording import content_text, count_text, seconds_text, tokens_text
 
 _OPEN_CHARS, _GLIMPSE_CHARS = 600, 100
 _VERDICTS = {"allow": "allowed", "ask": "must be asked for", "deny": "denied"}
@@ -82,7 +83,7 @@ def _said(message: Message) -> str:
         case ToolMessage(name=name, content=content):
             return f"{name}: {content}"
         case user:
-            return content_text(user.content)
+            return content_text(user.content, "\n")
 
 
 def _call(story: CallStory) -> Iterator[Markup]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from agentkit.cli.runs.cards import card
 from agentkit.cli.runs.story import CallStory, Moment, RunStory
-from agentkit.cli.runs.words import content_text, cost, day_text, kind_of, outer, title, usage_of
+from agentkit.cli.runs.words import cost, day_text, kind_of, outer, title, usage_of
 from agentkit.events import ResponseReceived
 from agentkit.safety import markup
 from agentkit.safety.markup import Markup, element
 from agentkit.usage import shown_cost
-from agentkit.wording import count_text, seconds_text, tokens_text
+from agentkit.wording import content_text, count_text, seconds_text, tokens_text
 
 _STYLE = Path(__file__).with_name("page.css")
 _LANES = {"model": 3, "tool": 17, "person": 31, "note": 31}
@@ -76,7 +76,7 @@ def _run(number: int, run: RunStory) -> Markup:
             element("p", " · ".join(figures), class_="figures"),
             class_="heading",
         ),
-        None if run.prompt is None else element("blockquote", content_text(run.prompt), class_="prompt"),
+        None if run.prompt is None else element("blockquote", content_text(run.prompt, "\n"), class_="prompt"),
         _chart(run) if len(run.steps) > 1 and seconds > 0 else None,
         element("ol", (_step(run, step) for step in run.steps), class_="steps"),
         list(_end(run)),

@@ -102,11 +102,13 @@ def _play_run(run: RunStory) -> None:
     """The answer on stdout, what led to it on stderr, as when it is asked."""
     from agentkit.cli.display import call_line, clean
     from agentkit.cli.runs.story import CallStory
-    from agentkit.cli.runs.words import content_of, content_text
+    from agentkit.cli.runs.words import content_of
     from agentkit.events import ResponseReceived, ToolCallFinished
     from agentkit.memory.archive import milestone_words
+    from agentkit.wording import content_text
 
-    click.echo(clean(f"> {content_text(run.prompt)}" if run.prompt is not None else "> …"), err=True)
+    prompt = "…" if run.prompt is None else content_text(run.prompt, "\n")
+    click.echo(clean(f"> {prompt}"), err=True)
     for step in run.steps:
         if isinstance(step, CallStory):
             if step.result is not None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agentkit.cli.display import clean
+from agentkit.cli.display import arguments_of, clean
 from agentkit.cli.runs.story import CallStory, Moment, RunStory
 from agentkit.cli.runs.words import (
     answers_text,
-    arguments_of,
     content_of,
-    content_text,
     cost,
     kind_of,
     outer,
@@ -23,7 +21,7 @@ from agentkit.events import ResponseReceived
 from agentkit.memory.archive import milestone_words
 from agentkit.messages import ToolResult
 from agentkit.usage import shown_cost
-from agentkit.wording import count_text, seconds_text, tokens_text
+from agentkit.wording import content_text, count_text, cut, seconds_text, tokens_text
 
 _MOST_LINES = 12
 _MOST_LINE_CHARS = 160
@@ -40,7 +38,7 @@ def run_lines(run: RunStory) -> Iterator[str]:
     yield ""
     yield f"── {title(run)} ".ljust(_WIDTH, "─")
     if run.prompt is not None:
-        yield from _block("> ", content_text(run.prompt))
+        yield from _block("> ", content_text(run.prompt, "\n"))
     for step in run.steps:
         yield ""
         yield from _call(run, step) if isinstance(step, CallStory) else _moment(run, step)
@@ -88,7 +86,7 @@ def _moment(run: RunStory, moment: Moment) -> Iterator[str]:
 
 
 def _message(message: Any) -> str:
-    return content_text(message.content) if hasattr(message, "content") else str(message.text)
+    return content_text(message.content, "\n") if hasattr(message, "content") else str(message.text)
 
 
 def _call(run: RunStory, story: CallStory) -> Iterator[str]:
@@ -124,6 +122,6 @@ def _block(prefix: str, text: str) -> Iterator[str]:
     lines = text.splitlines()
     for number, line in enumerate(lines[:_MOST_LINES]):
         start = prefix if not number else " " * len(prefix)
-        yield start + (line if len(line) <= _MOST_LINE_CHARS else f"{line[:_MOST_LINE_CHARS]}…")
+        yield start + cut(line, _MOST_LINE_CHARS)
     if len(lines) > _MOST_LINES:
         yield f"{' ' * len(prefix)}… {count_text(len(lines) - _MOST_LINES, 'more line')}"

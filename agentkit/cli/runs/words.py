@@ -9,9 +9,8 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from agentkit.cli.display import is_shallow, json_value
 from agentkit.cli.runs.story import CallStory, RunStory
-from agentkit.messages import Content
-from agentkit.parts import word_of
 from agentkit.usage import Usage
 from agentkit.wording import count_text, seconds_text
 
@@ -52,44 +51,19 @@ def cost(runs: Iterable[RunStory]) -> Cost | None:
     return cost_of(usage_of(runs))
 
 
-def content_text(content: Content | None) -> str:
-    """What a user said, with a word for each image and file."""
-    parts = [content] if isinstance(content, str) else content or ()
-    return "\n".join(map(word_of, parts))
-
-
-def arguments_of(text: str) -> dict[str, Any] | str:
-    """Arguments by name, or the text that the model wrote when it is no JSON object."""
-    try:
-        loaded = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return text
-    return loaded if isinstance(loaded, dict) else text
-
-
 def readable(value: Any) -> str:
     """A value as text: a text itself, or JSON; one that nests too deeply to be written is `…`."""
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, indent=2 if _nests_at_most(value, _MOST_LEVELS) else None)
+        return json.dumps(value, ensure_ascii=False, indent=2 if is_shallow(value, _MOST_LEVELS) else None)
     except RecursionError:
         return "…"
 
 
-def _nests_at_most(value: Any, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return True
-    inner = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_nests_at_most(each, levels - 1) for each in inner)
-
-
 def content_of(text: str) -> dict[str, Any] | str:
     """What a tool's result says: its fields when it is a JSON object, else the text, laid out when it is JSON."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_value(text)
     if isinstance(value, dict) and value:
         return value
     return readable(value) if isinstance(value, list) else text

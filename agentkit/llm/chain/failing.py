@@ -8,6 +8,7 @@ from agentkit.errors import BadResponse, ModelError, Rejected, Unauthorized
 from agentkit.llm.wire.failures import is_spent
 from agentkit.messages import Missed, usage_of
 from agentkit.usage import Tariff, unreported
+from agentkit.wording import cut
 
 _NOT_SERVED = frozenset({402, 404, 410})
 """The statuses of a refusal that is not about what was asked: no money, no such model or place, no longer there."""
@@ -72,6 +73,5 @@ def told_together(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
 
 def missed_told(each: Missed) -> str:
     """Which model gave no answer, and why, as one text."""
-    text = each.error if len(each.error) <= _MOST_CHARS else f"{each.error[:_MOST_CHARS]} …"
     asked = each.model if each.was_asked else f"{each.model}, not asked again so soon"
-    return f"[{asked}] {text}"
+    return f"[{asked}] {cut(each.error, _MOST_CHARS)}"

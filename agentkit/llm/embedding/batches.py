@@ -14,7 +14,7 @@ from typing import Any
 from agentkit.errors import ConfigError, ModelError, Rejected
 from agentkit.llm.embedding.vectors import Answer, Embeddings, body_of, check_lengths
 from agentkit.llm.wire.failures import ended
-from agentkit.usage import Tariff, Usage, unreported
+from agentkit.usage import Tariff, Usage, is_whole, unreported
 
 MOST_TEXTS = 96
 """How many texts are sent at once at first: few enough for nearly all servers, and for an answer of a few megabytes."""
@@ -70,8 +70,7 @@ def checked(texts: Iterable[str]) -> list[str]:
 
 def checked_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What is sent beside the texts. Raises ConfigError for a length that no vector has."""
-    is_length = isinstance(dimensions, int) and not isinstance(dimensions, bool) and dimensions > 0
-    if dimensions is not None and not is_length:
+    if dimensions is not None and not is_whole(dimensions, 1):
         raise ConfigError(f"dimensions= takes a whole number from 1 on. Got {dimensions!r:.200}.")
     said = {name: value for name, value in settings.items() if value is not None}
     return said if dimensions is None else {**said, "dimensions": dimensions}

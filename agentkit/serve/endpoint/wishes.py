@@ -11,6 +11,7 @@ from agentkit.llm.wire.dictionaries import typed_messages
 from agentkit.messages import AssistantMessage, Content, Message, ToolMessage, UserMessage, without_extra
 from agentkit.serve.exchange import Refusal
 from agentkit.slotted import dataclass
+from agentkit.usage import is_whole
 
 _MOST_MESSAGES = 10_000
 _PICTURES, _FILES = ("data:image/", "https://", "http://"), ("data:", "https://", "http://")
@@ -91,7 +92,7 @@ def _ignored(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _most(document: Mapping[str, Any]) -> int | None:
     given = [document[name] for name in ("max_completion_tokens", "max_tokens") if document.get(name) is not None]
-    if any(type(most) is not int or most < 1 for most in given):
+    if not all(is_whole(most, 1) for most in given):
         raise _invalid("max_completion_tokens", "max_completion_tokens is a whole number of at least 1.")
     return min(given, default=None)
 

@@ -103,7 +103,7 @@ def test_errors_leave_the_conversation_open(at_terminal):
     with FakeServer(fail(403, "not for you"), "ok") as server:
         chat = at_terminal(server=server)
         chat.say("/safty system")
-        chat.until("Did you mean /safety?")
+        chat.until("Did you mean '/safety'?")
         chat.say("hi")
         chat.until("not for you")
         chat.say("hi")

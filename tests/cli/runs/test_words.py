@@ -3,9 +3,7 @@
 from agentkit.cli.runs.story import CallStory, RunStory
 from agentkit.cli.runs.words import (
     answers_text,
-    arguments_of,
     content_of,
-    content_text,
     cost,
     kind_of,
     outer,
@@ -14,25 +12,14 @@ from agentkit.cli.runs.words import (
     usage_of,
 )
 from agentkit.events import Approved
-from agentkit.messages import Image, ToolCall, ToolResult
+from agentkit.messages import ToolCall, ToolResult
 from agentkit.usage import Price, Tariff, Usage
 
 SPENT = Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 0)))
 
 
-def test_contents():
-    """What a user said is text, in which an image has a word."""
-    assert (content_text("a"), content_text(("a", Image("data:x"))), content_text(None)) == ("a", "a\n[image]", "")
-
-
-def test_arguments_and_results():
-    """Arguments and results are told by name when they are JSON objects, else as they stand."""
-    assert (arguments_of('{"a": 1}'), arguments_of(""), arguments_of("[1]"), arguments_of("{")) == (
-        {"a": 1},
-        {},
-        "[1]",
-        "{",
-    )
+def test_results():
+    """Results are told by name when they are JSON objects, else as they stand."""
     assert (content_of('{"a": 1}'), content_of("{}"), content_of("3"), content_of("x")) == ({"a": 1}, "{}", "3", "x")
     assert (content_of("[1]"), content_of("[" * 100_000)[:2]) == ("[\n  1\n]", "[[")
     assert (readable("a"), readable({"a": "ü"})) == ("a", '{\n  "a": "ü"\n}')
