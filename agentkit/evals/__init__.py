@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentkit.evals.scoring.texts import matches as matches
     from agentkit.evals.suite import Suite as Suite
     from agentkit.evals.trial import Trial as Trial
+    from agentkit.evals.user import SimulatedUser as SimulatedUser
 
 __all__ = [
     "Candidate",
@@ -38,6 +39,7 @@ __all__ = [
     "Report",
     "Score",
     "Scorer",
+    "SimulatedUser",
     "Suite",
     "Trial",
     "contains",
@@ -55,7 +57,7 @@ def __getattr__(name: str) -> object:
     """Import what is offered when the first of it is used."""
     if name not in __all__:
         raise AttributeError(f"module 'agentkit.evals' has no attribute {name!r}")
-    from agentkit.evals import case, score, suite, trial
+    from agentkit.evals import case, score, suite, trial, user
     from agentkit.evals.optimizing import candidates, failures, improvement, optimizer
     from agentkit.evals.reporting import comparing, figures, report
     from agentkit.evals.scoring import calls, judging, numbers, scorer, texts
@@ -65,6 +67,7 @@ def __getattr__(name: str) -> object:
         score,
         suite,
         trial,
+        user,
         candidates,
         failures,
         improvement,

@@ -11,11 +11,14 @@ from typing import Any
 
 from agentkit.agents.settings import Prompt, content_from
 from agentkit.errors import ConfigError
+from agentkit.evals.user import SimulatedUser
 from agentkit.messages import Content, ToolCall
 from agentkit.parts import File, Image, word_of
 from agentkit.slotted import dataclass
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
+_PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Where an object lies in memory, which is elsewhere in the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class ExpectedCall:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A prompt for an agent, and what should come of it.
+    """What is asked of an agent or a function, and what should come of it.
 
     Args:
         prompt: Text, an Image, a File, the Path of one, or a list of these.
@@ -70,23 +73,34 @@ class Case:
         id: What the case is called; by default it is made of its content, so that it stays the same.
         scorers: Scorers of its own, in place of the suite's.
         workspace: A folder of which each trial gets a copy to work in, in place of the suite's.
+        prompts: In place of `prompt`, those of one conversation: a list of prompts, of which a Case has expectations of
+            its own, or a SimulatedUser. What this case expects is said of the last answer, and of all tool calls.
+        arguments: In place of `prompt`, what a function is called with, by the names of its parameters.
 
     Raises:
         ConfigError: An argument is not what it should be.
     """
 
-    prompt: Prompt
+    prompt: Prompt | None = None
     expected: Any = None
     tool_calls: Iterable[Any] | None = None
     tags: Iterable[str] = ()
     id: str = ""
     scorers: Iterable[Callable[..., Any]] = ()
     workspace: str | PathLike[str] | None = None
+    prompts: Iterable[Prompt | Case] | SimulatedUser | None = None
+    arguments: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         _check(self)
         put = object.__setattr__
-        put(self, "prompt", content_from(self.prompt))
+        if self.prompt is not None:
+            put(self, "prompt", content_from(self.prompt))
+        if self.prompts is not None and not isinstance(self.prompts, SimulatedUser):
+            put(self, "prompts", tuple(each if isinstance(each, Case) else Case(each) for each in self.prompts))
+            _check_prompts(self.said)
+        if self.arguments is not None:
+            put(self, "arguments", dict(self.arguments))
         if self.tool_calls is not None:
             put(self, "tool_calls", tuple(map(ExpectedCall.of, self.tool_calls)))
         put(self, "tags", tuple(self.tags))
@@ -96,12 +110,42 @@ class Case:
 
     @property
     def content(self) -> Content:
-        """The prompt as a message holds it: text, or a tuple of texts, images and files."""
-        return content_from(self.prompt)
+        """The prompt as a message holds it: text, or a tuple of texts, images and files.
+
+        Of several prompts it is the first, of a simulated user the goal, of arguments their JSON.
+        """
+        if self.arguments is not None:
+            return json.dumps(plain(self.arguments), ensure_ascii=False)
+        if self.user is not None:
+            return self.user.goal
+        return self.said[0].content if self.prompt is None else content_from(self.prompt)
+
+    @property
+    def user(self) -> SimulatedUser | None:
+        """Who gives the prompts, when they are not known beforehand."""
+        return self.prompts if isinstance(self.prompts, SimulatedUser) else None
+
+    @property
+    def said(self) -> tuple[Case, ...]:
+        """The prompts that are known beforehand, each with what is expected of it; this case itself has just one."""
+        if self.prompts is None:
+            return (self,)
+        return (
+            ()
+            if isinstance(self.prompts, SimulatedUser)
+            else tuple(each for each in self.prompts if isinstance(each, Case))
+        )
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether there may be several prompts."""
+        return self.prompts is not None
 
     @property
     def text(self) -> str:
-        """The prompt as text, with `[image]` or `[file report.pdf]` in the place of what is none."""
+        """The prompt as text, with `[image]` or `[file report.pdf]` in the place of what is none; all, of several."""
+        if self.is_conversation and self.user is None:
+            return " / ".join(each.text for each in self.said)
         return self.content if isinstance(self.content, str) else " ".join(map(word_of, self.content))
 
     @property
@@ -120,13 +164,23 @@ class Case:
         return {name: value for name, value in data.items() if value is not None and (value or name != "tags")}
 
     def _said(self) -> dict[str, Any]:
-        content = self.content
-        said: dict[str, Any] = {"prompt": content if isinstance(content, str) else [*map(_part, content)]}
+        said = self._asked()
         if self.expected is not None:
             said["expected"] = plain(self.expected)
         if self.expected_calls is not None:
             said["tool_calls"] = [call.to_data() for call in self.expected_calls]
         return said
+
+    def _asked(self) -> dict[str, Any]:
+        if self.arguments is not None:
+            return {"arguments": plain(self.arguments)}
+        if self.user is not None:
+            return {"prompts": self.user.to_data()}
+        if self.is_conversation:
+            told = ("prompt", "expected", "tool_calls")
+            return {"prompts": [{n: v for n, v in each.to_data().items() if n in told} for each in self.said]}
+        content = self.content
+        return {"prompt": content if isinstance(content, str) else [*map(_part, content)]}
 
     def _made_id(self) -> str:
         words = re.sub(r"[^a-z0-9]+", "-", self.text.lower()).strip("-")[:_SLUG_CHARS].strip("-")
@@ -141,11 +195,14 @@ def plain(value: Any) -> Any:
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    return getattr(value, "__name__", None) or repr(value)
+    if isinstance(value, set | frozenset) and value:
+        return f"{{{', '.join(sorted(map(repr, value)))}}}"  # whose own order is another in each process
+    return getattr(value, "__name__", None) or _PLACE.sub("", repr(value))
 
 
 def _check(case: Case) -> None:
     """Raise ConfigError for what cannot be right, naming the argument."""
+    _check_asked(case)
     rows = {"tool_calls": case.tool_calls or (), "tags": case.tags, "scorers": case.scorers}
     for name, row in rows.items():
         if isinstance(row, str | Mapping) or not isinstance(row, Iterable):
@@ -158,6 +215,26 @@ def _check(case: Case) -> None:
         raise ConfigError(f"Case(tags=) takes a list of words. Got {case.tags!r:.200}.")
     if not all(map(callable, case.scorers)):
         raise ConfigError(f"Case(scorers=) takes functions of a case and a result. Got {case.scorers!r:.200}.")
+
+
+def _check_asked(case: Case) -> None:
+    """Raise ConfigError when not just one thing is asked, or what is asked cannot be."""
+    if sum(each is not None for each in (case.prompt, case.prompts, case.arguments)) != 1:
+        raise ConfigError("A case has a prompt, or prompts=[...], or arguments={...}: Case('2+2?', expected=4).")
+    if isinstance(case.prompts, str | Mapping) or not isinstance(case.prompts, Iterable | SimulatedUser | None):
+        raise ConfigError(f"Case(prompts=) takes a list of prompts, or a SimulatedUser. Got {case.prompts!r:.200}.")
+    if not isinstance(case.arguments, Mapping | None) or not all(
+        isinstance(name, str) for name in case.arguments or ()
+    ):
+        raise ConfigError(f"Case(arguments=) takes a dictionary by names of parameters. Got {case.arguments!r:.200}.")
+
+
+def _check_prompts(prompts: tuple[Case, ...]) -> None:
+    """Raise ConfigError for a conversation without prompts, and for one within another."""
+    if not prompts:
+        raise ConfigError("Case(prompts=) takes at least one prompt.")
+    if any(each.prompt is None or each.workspace is not None for each in prompts):
+        raise ConfigError("Each of Case(prompts=) is one prompt, or a Case of one prompt without a workspace.")
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
 from agentkit.evals.scoring.scorer import Scorer
 from agentkit.evals.trial import Trial
-from agentkit.evals.variants import Agents, Variant, variants_of
+from agentkit.evals.variants import Agents, Variant, has_room_for, variants_of
 from agentkit.llm.client import LLM
 from agentkit.slotted import dataclass
 from agentkit.usage import Limits
@@ -35,6 +35,10 @@ class Scored(Protocol):
 
     def scorers_of(self, case: Case, /) -> list[Scorer]:
         """What scores a case."""
+        ...
+
+    def scorers_of_prompt(self, prompt: Case, /) -> list[Scorer]:
+        """What scores a prompt of a conversation."""
         ...
 
 
@@ -106,7 +110,10 @@ class Order:
     def variants(self) -> list[Variant]:
         """The agents that are run. Raises ConfigError and NoProvider."""
         if not self._variants:
-            self._variants = variants_of(self._agents, self._models)
+            found = variants_of(self._agents, self._models)
+            for variant in found:
+                _check_asked(variant, self.cases)
+            self._variants = found
         return self._variants
 
     @property
@@ -138,3 +145,18 @@ class Order:
 def _check_count(name: str, value: object) -> None:
     if type(value) is not int or value < 1:
         raise ConfigError(f"{name}= takes a whole number of at least 1. Got {value!r:.200}.")
+
+
+def _check_asked(variant: Variant, cases: Sequence[Case]) -> None:
+    """Raise ConfigError for a case that cannot be asked of an agent, or of a function that forgets what was said."""
+    for case in cases:
+        if variant.function is None and case.arguments is not None:
+            raise ConfigError(
+                f"The case {case.id!r} has arguments=, which a function takes; the agent {variant.name!r} takes none."
+            )
+        forgets = variant.function is not None and not has_room_for(variant.function, "history", ("",))
+        if forgets and case.is_conversation:
+            raise ConfigError(
+                f"The case {case.id!r} is a conversation, and the function {variant.name!r} would forget it. "
+                "Give it a parameter `history`: a list of dictionaries with role and content."
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from statistics import NormalDist
 
@@ -67,6 +67,29 @@ def rate(cases: Sequence[Sequence[bool]], confidence: float = 0.95) -> Rate:
     worth = _worth(kept, share, trials)
     low, high = wilson(share * worth, worth, confidence)
     return Rate(share, low, high, trials, len(kept))
+
+
+def any_of(cases: Sequence[Sequence[bool]], count: int) -> float:
+    """How likely one of so many repeats of a case succeeds at least: the mean over cases, pass@k without a bias.
+
+    Raises ValueError for fewer repeats of any case than `count`.
+    """
+    return _drawn(cases, count, lambda case: 1 - math.comb(len(case) - sum(case), count) / math.comb(len(case), count))
+
+
+def all_of(cases: Sequence[Sequence[bool]], count: int) -> float:
+    """How likely so many repeats of a case succeed, each of them: the mean over cases, pass^k without a bias.
+
+    Raises ValueError for fewer repeats of any case than `count`.
+    """
+    return _drawn(cases, count, lambda case: math.comb(sum(case), count) / math.comb(len(case), count))
+
+
+def _drawn(cases: Sequence[Sequence[bool]], count: int, chance: Callable[[Sequence[bool]], float]) -> float:
+    kept = [case for case in cases if case]
+    if count < 1 or any(len(case) < count for case in kept):
+        raise ValueError(f"{count} repeats cannot be drawn where a case has fewer.")
+    return math.fsum(map(chance, kept)) / len(kept) if kept else 0.0
 
 
 def _worth(cases: Sequence[Sequence[bool]], share: float, trials: int) -> float:

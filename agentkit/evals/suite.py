@@ -92,9 +92,13 @@ class Suite:
         return await self._trials(agents, options).areport()
 
     def scorers_of(self, case: Case) -> list[Scorer]:
-        """The scorers that score a case."""
+        """The scorers that score a case: of a conversation, the whole."""
         own = [Scorer.of(each) for each in case.scorers]
         return [scorer for scorer in own or self.scorers if scorer.applies_to(case)]
+
+    def scorers_of_prompt(self, prompt: Case) -> list[Scorer]:
+        """The scorers that score one prompt of a conversation: its own, or those that compare with what it expects."""
+        return [scorer for scorer in self.scorers_of(prompt) if prompt.scorers or scorer.needs]
 
     def chosen(self, cases: Iterable[Case | str] | None) -> list[Case]:
         """The cases that are meant by cases and ids, in the suite's order. Raises ConfigError for others."""
@@ -109,12 +113,16 @@ class Suite:
     @property
     def digest(self) -> str:
         """What tells this suite from one with other cases, or other scorers, as a hash."""
-        rows = [[case.id, case.digest, [repr(scorer) for scorer in self.scorers_of(case)]] for case in self.cases]
+        rows = [[case.id, case.digest, list(map(repr, self._all_scorers_of(case)))] for case in self.cases]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def _trials(self, agents: Agents, options: RunOptions) -> Trials:
         given: dict[str, Any] = {name: value for name, value in options.items() if name != "cases"}
         return Trials(Order(self, self.chosen(options.get("cases")), agents, **given))
+
+    def _all_scorers_of(self, case: Case) -> list[Scorer]:
+        prompts = case.said if case.is_conversation else ()
+        return self.scorers_of(case) + [scorer for each in prompts for scorer in self.scorers_of_prompt(each)]
 
     def _check(self) -> None:
         if not self.cases:
@@ -122,7 +130,7 @@ class Suite:
         for case in self.cases:
             if not isinstance(case, Case):
                 raise ConfigError(f"A suite is made of cases: Case('2+2?', expected=4). Got {case!r:.200}.")
-            if not self.scorers_of(case):
+            if not self._all_scorers_of(case):
                 raise ConfigError(
                     f"Nothing scores the case {case.id!r}. Give the suite scorers=[...], or the case what they compare "
                     "with: expected= or tool_calls=."

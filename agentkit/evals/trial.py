@@ -10,9 +10,12 @@ from typing import Any, Literal
 from agentkit.agents.result import RunResult
 from agentkit.evals.case import Case
 from agentkit.evals.score import Score
-from agentkit.events import RunEnded
+from agentkit.events import Milestone, RunEnded, RunStarted
+from agentkit.memory.progress import Progress
+from agentkit.messages import Content
 from agentkit.slotted import dataclass
 from agentkit.usage import Usage
+from agentkit.wording import call_text, content_text
 
 Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]
 """How a trial ended.
@@ -33,6 +36,8 @@ class Trial:
     that the model or its provider would not answer.
     `is_finished` is False when the suite's own limits, a failure of the model or a stop left it undone: such a trial is
     run again when the suite goes on. `is_unjudged` says that those limits left too little to score its answer.
+    `result` tells of all prompts of a conversation, and of all runs inside of a function, as of one run. `simulating`
+    is what a simulated user has spent on models.
     """
 
     case: Case
@@ -47,6 +52,7 @@ class Trial:
     refused: bool = False
     is_finished: bool = True
     is_unjudged: bool = False
+    simulating: Usage = field(default_factory=Usage, compare=False)
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -92,6 +98,11 @@ class Trial:
         return sum((score.usage for score in self.scores), Usage())
 
     @property
+    def transcript(self) -> str:
+        """What was said, from prompt to answer, with the tool calls between them: a line for each."""
+        return "" if self.result is None else transcript_of(self.result)
+
+    @property
     def decisions(self) -> Mapping[tuple[str, str], int]:
         """How often each verdict fell by each rule."""
         decisions = () if self.result is None else self.result.decisions
@@ -104,3 +115,46 @@ def answer_of(result: RunResult[Any]) -> str:
         return result.value
     ends = [each for each in result.milestones if isinstance(each, RunEnded)]
     return ends[-1].output if ends else ""
+
+
+def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
+    """The result of each prompt of a conversation, of which `result` tells as of one; itself, when there was one."""
+    parts: list[list[Milestone]] = []
+    before: Milestone | None = None
+    for milestone in result.milestones:
+        if before is None or (isinstance(before, RunEnded) and isinstance(milestone, RunStarted)):
+            parts.append([])
+        parts[-1].append(milestone)
+        before = milestone
+    return [result] if len(parts) < 2 else [told_by(Progress.of(part), result.run_id) for part in parts]
+
+
+def prompt_of(result: RunResult[Any]) -> Content:
+    """What a run began with; empty when that is not known."""
+    return next((each.prompt for each in result.milestones if isinstance(each, RunStarted)), "")
+
+
+def transcript_of(result: RunResult[Any]) -> str:
+    """The prompts, tool calls and answers of a result, a line for each."""
+    lines: list[str] = []
+    for part in parts_of(result):
+        lines.append(f"user: {content_text(prompt_of(part))}")
+        lines += [f"call: {call_text(used.call)} -> {used.result.status}" for used in part.tool_calls]
+        lines.append(f"agent: {answer_of(part)}")
+    return "\n".join(lines)
+
+
+def told_by(progress: Progress, run_id: str) -> RunResult[Any]:
+    """The result that milestones tell of; its value is the text of the answer."""
+    return RunResult(
+        value=progress.text,
+        status=progress.status or "interrupted",
+        messages=progress.valid_messages(),
+        tool_calls=tuple(progress.tool_calls),
+        iterations=progress.iterations,
+        usage=progress.usage,
+        limit=None if progress.limit is None else progress.limit.limit,
+        agent=progress.agent,
+        run_id=run_id,
+        milestones=tuple(progress.milestones),
+    )

@@ -1,18 +1,19 @@
-"""Which agents are compared, and how is each trial kept apart from all others?"""
+"""Which agents and functions are compared, and how is each trial kept apart from all others?"""
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import inspect
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeGuard
 
 from agentkit.agents.agent import Agent
 from agentkit.errors import ConfigError
@@ -22,8 +23,11 @@ from agentkit.memory.session import Session
 from agentkit.slotted import dataclass
 from agentkit.workspace.workspace import Workspace
 
-Agents = Agent[Any] | Mapping[str, Agent[Any]] | Iterable[Agent[Any]]
-"""An agent, agents by the names that they bear in the report, or agents that are called by their own."""
+Tried = Agent[Any] | Callable[..., Any]
+"""What a suite tries: an agent, or any function, sync or async."""
+
+Agents = Tried | Mapping[str, Tried] | Iterable[Tried]
+"""One of them, several by the names that they bear in the report, or several that are called by their own."""
 
 MOST_COPIED_FILES, MOST_COPIED_BYTES = 10_000, 200_000_000
 """What a workspace may hold that each trial gets a copy of."""
@@ -31,25 +35,33 @@ MOST_COPIED_FILES, MOST_COPIED_BYTES = 10_000, 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An agent as the suite runs it: what it is called, and the model that it asks."""
+    """An agent as the suite runs it: what it is called, and the model that it asks.
+
+    For a function `agent` bears its name in the results, and is asked nothing; there is no model that is known of.
+    """
 
     name: str
     agent: Agent[Any]
-    llm: LLM
+    llm: LLM | None
+    function: Callable[..., Any] | None = None
 
     @property
     def model(self) -> str:
-        """The model's name."""
-        return self.llm.model
+        """The model's name; empty for a function."""
+        return "" if self.llm is None else self.llm.model
 
     @property
     def digest(self) -> str:
-        """What tells it from an agent that was changed, as a hash: instruction, tools, model, limits, whom it knows."""
-        return hashlib.sha256(json.dumps(_described(self.agent, self.llm, set())).encode()).hexdigest()
+        """What tells it from an agent that was changed, as a hash: instruction, tools, model, limits, whom it knows.
+
+        Of a function it is what its source says; of functions that it calls nothing is known.
+        """
+        told = _described(self.agent, self.llm, set()) if self.function is None else _source(self.function)
+        return hashlib.sha256(json.dumps(told).encode("utf-8", "replace")).hexdigest()
 
     def apart(self, folder: str | None, seed: int | None) -> Agent[Any]:
         """The agent for one trial: with no history, no grants, and a folder of its own when one is given."""
-        return _apart(self.agent, _Apart(folder, seeded(self.llm, seed), {}))
+        return _apart(self.agent, _Apart(folder, None if self.llm is None else seeded(self.llm, seed), {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +69,7 @@ class _Apart:
     """What the agents of one trial get; `done` are those that have it, as agents may hand off in a circle."""
 
     folder: str | None
-    llm: LLM
+    llm: LLM | None
     done: dict[int, Agent[Any]]
 
 
@@ -65,7 +77,7 @@ def _apart(agent: Agent[Any], own: _Apart) -> Agent[Any]:
     if id(agent) in own.done:
         return own.done[id(agent)]
     other = agent.within(Session())
-    if not own.done:
+    if not own.done and own.llm is not None:
         other.llm = own.llm
     own.done[id(agent)] = other
     if own.folder is not None:
@@ -99,6 +111,38 @@ def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
     return [*made_of, asked, None if schema is None else plain(schema.schema), leads]
 
 
+def _source(function: Callable[..., Any]) -> list[str]:
+    """What tells a function from another: its name, and its source as far as that can be had."""
+    named = inspect.unwrap(function) if hasattr(function, "__name__") else type(function)
+    try:
+        source = inspect.getsource(named)
+    except (OSError, TypeError):  # what is written in C, or at a prompt, has none
+        source = ""
+    return [name_of(function), getattr(named, "__module__", None) or "", source]
+
+
+def is_tried(value: object) -> TypeGuard[Tried]:
+    """Whether a suite can try it: an agent, or a function."""
+    return callable(value) and not isinstance(value, type)
+
+
+def name_of(function: object) -> str:
+    """What a function is called: by its own name, or that of its class."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def has_room_for(function: Callable[..., Any], name: str, asked: Sequence[Any], **given: Any) -> bool:
+    """Whether a function has a parameter of that name that nothing is given for yet, as far as it tells."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind_partial(*asked, **given)
+    except (TypeError, ValueError):  # what is written in C may not tell, and what is wrong the call will say
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameter = signature.parameters.get(name)
+    return parameter is not None and parameter.kind in kinds and name not in bound.arguments
+
+
 def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Variant]:
     """The agents by name, each with each of the models if there are any.
 
@@ -117,19 +161,32 @@ def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Varian
     return list(variants.values())
 
 
-def _named(agents: Agents) -> Iterator[tuple[str, Agent[Any]]]:
-    if isinstance(agents, Agent):
+def _named(agents: Agents) -> Iterator[tuple[str, Tried]]:
+    if callable(agents):  # as an agent is, too
         agents = [agents]
     if not isinstance(agents, Iterable):
-        raise ConfigError(f"A suite runs an Agent, a list of agents, or agents by name. Got {agents!r:.200}.")
-    rows = agents.items() if isinstance(agents, Mapping) else ((getattr(each, "name", ""), each) for each in agents)
+        raise ConfigError(f"A suite runs an Agent or a function, a list of them, or them by name. Got {agents!r:.200}.")
+    rows = agents.items() if isinstance(agents, Mapping) else ((_own_name(each), each) for each in agents)
     for name, agent in rows:
-        if not isinstance(agent, Agent) or not isinstance(name, str):
-            raise ConfigError(f"A suite runs agents, each an Agent with a name. Got {name!r:.100}: {agent!r:.200}.")
+        if not is_tried(agent) or not isinstance(name, str):
+            raise ConfigError(
+                f"A suite runs agents and functions, each with a name. Got {name!r:.100}: {agent!r:.200}."
+            )
         yield name, agent
 
 
-def _with_models(name: str, agent: Agent[Any], models: Sequence[str | LLM]) -> Iterator[Variant]:
+def _own_name(agent: object) -> str:
+    return agent.name if isinstance(agent, Agent) else name_of(agent)
+
+
+def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterator[Variant]:
+    if not isinstance(agent, Agent):
+        if models:
+            raise ConfigError(
+                f"{name!r} is a function, which asks the models that it was written for: leave models= out."
+            )
+        yield Variant(name, Agent(name), None, agent)
+        return
     own = copy.copy(agent)  # so that the client that is made for it is not the user's from now on
     own.listeners = list(agent.listeners)
     if isinstance(models, str | LLM):
@@ -161,7 +218,8 @@ def seeded(llm: LLM, seed: int | None) -> LLM:
 def own_folder(variant: Variant, given: str | PathLike[str] | None) -> Iterator[str | None]:
     """A folder for one trial: a copy of the one given or of the agent's own, else an empty one.
 
-    None for agents whose tools touch no files. Raises ConfigError for one that is too much to copy.
+    None for agents whose tools touch no files, and for a function for which none is given. Raises ConfigError for one
+    that is too much to copy.
     """
     source = given or (variant.agent.workspace.folder if variant.agent.workspace.is_fixed else None)
     if source is None and not _touches_files(variant.agent, set()):

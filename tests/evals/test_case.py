@@ -1,9 +1,12 @@
 """What is a case, and what is it called?"""
 
+import subprocess
+import sys
+
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.evals import Case, ExpectedCall
+from agentkit.evals import Case, ExpectedCall, SimulatedUser
 from agentkit.parts import File, Image
 from agentkit.testing import call
 
@@ -69,6 +72,17 @@ def test_expected_calls(wanted, meant):
         {"prompt": "x", "tags": [3]},
         {"prompt": "x", "id": 3},
         {"prompt": "x", "scorers": [3]},
+        {},
+        {"prompt": "x", "prompts": ["y"]},
+        {"prompt": "x", "arguments": {}},
+        {"prompts": "x"},
+        {"prompts": []},
+        {"prompts": [3]},
+        {"prompts": {"goal": "x"}},
+        {"prompts": [Case(prompts=["x"])]},
+        {"prompts": [Case("x", workspace="w")]},
+        {"arguments": "x"},
+        {"arguments": {3: 4}},
     ],
 )
 def test_what_is_no_case(arguments):
@@ -96,3 +110,47 @@ def test_a_case_that_expects_no_call():
     assert Case("x", tool_calls=[]).expected_calls == ()
     assert Case("x").expected_calls is None
     assert Case("x", tool_calls=[]).to_data()["tool_calls"] == []
+
+
+def test_a_case_of_several_prompts():
+    """The prompts of a conversation are all in the text, the id and the data, with what is expected of each."""
+    case = Case(prompts=["Hello", Case(["And?", PICTURE], 3, tool_calls=["f"])], expected="bye")
+    assert (case.text, case.content, case.is_conversation) == ("Hello / And? [image]", "Hello", True)
+    assert case.to_data()["prompts"] == [
+        {"prompt": "Hello"},
+        {
+            "prompt": ["And?", {"image": "https://example.org/cat.png", "detail": "low"}],
+            "expected": 3,
+            "tool_calls": [{"tool": "f"}],
+        },
+    ]
+    assert case.id != Case(prompts=["Hello", "And?"], expected="bye").id
+    assert [each.text for each in case.said] == ["Hello", "And? [image]"]
+    assert Case("x").said == (Case("x"),)
+
+
+def test_a_case_of_a_simulated_user():
+    """A case of a simulated user is told by its goal and persona, whoever plays."""
+    case = Case(prompts=SimulatedUser("Buy a ticket.", "Ann", llm=len))
+    assert (case.text, case.content, case.said) == ("Buy a ticket.", "Buy a ticket.", ())
+    assert case.to_data()["prompts"] == {"goal": "Buy a ticket.", "persona": "Ann", "max_prompts": 10}
+    assert case == Case(prompts=SimulatedUser("Buy a ticket.", "Ann"))
+    assert case.id != Case(prompts=SimulatedUser("Buy a ticket.")).id
+
+
+def test_a_case_of_arguments():
+    """The arguments of a function are the text of a case as JSON."""
+    case = Case(arguments={"of": "Hà Nội", "top": 3}, expected=[1])
+    assert case.text == '{"of": "Hà Nội", "top": 3}'
+    assert case.to_data()["arguments"] == {"of": "Hà Nội", "top": 3}
+
+
+def test_ids_are_the_same_in_every_process():
+    """An id tells nothing of where objects lie in memory, nor of the order of a set."""
+    program = (
+        "from agentkit.evals import Case\n"
+        "class Place: pass\n"
+        "print(Case('x', expected=[Place(), {'a', 'b', 'c', 'd'}, frozenset('xyz')]).id)"
+    )
+    told = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(3)}
+    assert len(told) == 1

@@ -1,10 +1,12 @@
 """Are the intervals and tests those of the books? Compared with scipy 1.17, whose values stand here as data."""
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentkit.evals.statistics import bootstrap, mcnemar, percentile, permutation, rate, wilson
+from agentkit.evals.statistics import all_of, any_of, bootstrap, mcnemar, percentile, permutation, rate, wilson
 
 WILSON = [  # scipy.stats.binomtest(successes, trials).proportion_ci(confidence, method="wilson")
     (0, 1, 0.95, 0.0, 0.7934506856),
@@ -175,3 +177,21 @@ def test_percentiles():
     values = [0.2, 1.5, 3, 9.5, 4]
     assert [percentile(values, share) for share in (0, 0.5, 0.9, 0.99, 1)] == pytest.approx([0.2, 3.0, 7.3, 9.28, 9.5])
     assert percentile([], 0.5) == 0.0
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=3, max_size=6), min_size=1, max_size=5), st.integers(1, 3))
+def test_repeats_that_pass(cases, count):
+    """How likely some repeats pass, one of them or each, is the share among all ways to draw them."""
+    drawn = [list(combinations(case, count)) for case in cases]
+    some, each = ([sum(map(all_any, case)) / len(case) for case in drawn] for all_any in (any, all))
+    assert any_of(cases, count) == pytest.approx(sum(some) / len(cases))
+    assert all_of(cases, count) == pytest.approx(sum(each) / len(cases))
+
+
+def test_more_repeats_than_there_are():
+    """Of more repeats than were made nothing is told; of no cases at all, 0."""
+    for chance in (any_of, all_of):
+        assert chance([], 3) == 0.0
+        for count in (0, 2):
+            with pytest.raises(ValueError, match="cannot be drawn"):
+                chance([[True], [True, False]], count)

@@ -31,7 +31,7 @@ from agentkit.agents.many.single import (
 from agentkit.agents.many.travelling import Report, has_killed_workers, packed, run_elsewhere
 from agentkit.agents.result import RunFinished, RunResult, read_saved
 from agentkit.agents.runner import Runner, spent_in
-from agentkit.agents.running.budget import UNLIMITED, Budget
+from agentkit.agents.running.budget import UNLIMITED, Budget, Known
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
@@ -75,7 +75,7 @@ class Many:
         executor: Executor | None,
     ) -> None:
         _check(prompts, concurrency, limits, executor)
-        self.agent, self.executor, self._price = agent, executor, price_teller(agent)
+        self.agent, self.executor, self._price = agent, executor, self._price_teller(agent)
         self._threads = self._slots = concurrency
         self._progress = progress
         self._total = len(prompts) if isinstance(prompts, Sized) else None
@@ -155,6 +155,9 @@ class Many:
             self._slots = len(self._parts)
             return False
         return True
+
+    def _price_teller(self, agent: Runner) -> Callable[[], Known]:
+        return price_teller(agent)
 
     def _in_order(self) -> list[RunResult[Any]]:
         return [self._results[index] for index in sorted(self._results)]

@@ -12,6 +12,7 @@ from agentkit.cli.exit_codes import ANSWERED, FAILED
 _EXAMPLES = """\b
 Examples:
   agentkit eval run suite.py --agent bot.txt
+  agentkit eval run suite.py --agent pipeline.py:answer
   agentkit eval run suite.py -m gpt-5.4-mini -m ollama:qwen3 --repeats 3 --html report.html
   agentkit eval run cases.csv --scorer numeric --offline --threshold 0.9
   agentkit eval run suite.py --resume trials.jsonl --limit cost=2.00
@@ -40,7 +41,7 @@ def evaluation() -> None:
     "agents",
     multiple=True,
     metavar="FILE",
-    help="An agent: a text file, FILE.py, FILE.py:NAME, or a name in the suite's file. Repeatable.",
+    help="An agent: a text file, FILE.py, FILE.py:NAME, or a name in the suite's file, also of a function. Repeatable.",
 )
 @click.option("-m", "--model", "models", multiple=True, metavar="NAME", help="Run on this model. Repeatable.")
 @click.option("--offline", is_flag=True, help="Run on the model in the offline extra: no key, no network.")

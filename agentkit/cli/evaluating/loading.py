@@ -11,6 +11,7 @@ import click
 from agentkit.agents.agent import Agent
 from agentkit.cli.loading.programs import SUFFIX, one_in, parted, run_file
 from agentkit.errors import ConfigError
+from agentkit.evals.variants import Tried, is_tried, name_of
 
 if TYPE_CHECKING:
     from agentkit.cli.settings.layers import Settings
@@ -50,31 +51,38 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
         raise ConfigError(f"{error}\nMend the file; the fields of a case are {', '.join(FIELDS)}.") from error
 
 
-def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Agent[Any]]:
+def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
     """The agents that are named, by their names: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
 
-    Without any, those in the suite's file, or else the one that the settings describe. Raises UsageError, ConfigError.
+    A function is named as `FILE.py:NAME` or by its name in the suite's file. Without any, the agents in that file, or
+    else the one that the settings describe. Raises UsageError, ConfigError.
     """
     if not places:
         found = [each for each in beside.values() if isinstance(each, Agent)] or [settings.agent()]
         return {agent.name: agent for agent in found}
     agents = [agent_in(place, beside, settings) for place in places]
-    named = {agent.name: agent for agent in agents}
+    named = {called(agent): agent for agent in agents}
     if len(named) == len(agents):
         return named
     return dict(zip(places, agents, strict=True))
 
 
-def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Agent[Any]:
-    """One agent that is named. A text file that says no model is given the one of the settings."""
+def called(agent: Tried) -> str:
+    """What an agent or a function is called."""
+    return agent.name if isinstance(agent, Agent) else name_of(agent)
+
+
+def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried:
+    """One agent or function that is named. A text file that says no model is given the one of the settings."""
     from agentkit.agents.manifesto import read_manifesto
 
-    if isinstance(beside.get(place), Agent):
-        agent: Agent[Any] = beside[place]
+    if is_tried(beside.get(place)):
+        agent: Tried = beside[place]
         return agent
     path, name = parted(place)
     if path.suffix == SUFFIX:
-        return one_in(run_file(path), name, Agent, path)
+        found = run_file(path)
+        return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
     known = [each for each, value in beside.items() if isinstance(value, Agent)]
     if known and not path.exists():
         raise click.UsageError(f"There is no file {place!r}, nor an agent of that name. Known: {', '.join(known)}.")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentkit.agents.agent import Agent
 from agentkit.cli.evaluating.evaluation import scorers_of_a_file
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.slotted import dataclass
@@ -146,10 +148,7 @@ def _run(wanted: _Wanted) -> int:
     for note in settings.notes:
         tell(note, "yellow")
     suite, beside = suite_in(wanted.suite, wanted.scorers)
-    agents = agents_in((wanted.agent,) if wanted.agent else (), beside, settings)
-    if len(agents) > 1:
-        raise click.UsageError(f"Which agent is meant: {', '.join(agents)}? Name one: --agent NAME")
-    (agent,) = agents.values()
+    agent = _only_agent(agents_in((wanted.agent,) if wanted.agent else (), beside, settings))
     if wanted.offline or wanted.model:
         agent.llm = settings.llm()
     try:
@@ -174,6 +173,16 @@ def _run(wanted: _Wanted) -> int:
     tell(f"The search is kept in {wanted.kept}", faint=True)
     _write(wanted, found)
     return _exit_code(found)
+
+
+def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
+    """The agent that is meant. Raises UsageError when there are several, or it is a function."""
+    if len(agents) > 1:
+        raise click.UsageError(f"Which agent is meant: {', '.join(agents)}? Name one: --agent NAME")
+    ((name, agent),) = agents.items()
+    if not isinstance(agent, Agent):
+        raise click.UsageError(f"{name} is a function, which has no texts to improve. Name an agent.")
+    return agent
 
 
 def _tell_progress(tried: Tried) -> None:

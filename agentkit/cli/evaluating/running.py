@@ -11,7 +11,7 @@ import click
 
 from agentkit.agents.running.budget import UNLIMITED
 from agentkit.cli.evaluating.loading import agents_in, models_in, suite_in
-from agentkit.cli.evaluating.telling import STDOUT, compared, report_in, tell_progress, tell_report
+from agentkit.cli.evaluating.telling import STDOUT, Progress, compared, report_in, tell_report
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.cli.settings.keys import limit_of
 from agentkit.cli.settings.layers import settings_here
@@ -19,7 +19,6 @@ from agentkit.cli.terminal import halves, shown_word, tell
 from agentkit.errors import SessionError
 from agentkit.evals.keeping.cassettes import Cassettes
 from agentkit.evals.reporting.report import Report
-from agentkit.evals.trial import Trial
 from agentkit.slotted import dataclass
 from agentkit.usage import Limits
 
@@ -98,7 +97,7 @@ def run(wanted: Wanted) -> int:
             resume=wanted.resume,
             record=wanted.record,
             replay=wanted.replay,
-            progress=_progress,
+            progress=Progress(),
         )
     except KeyboardInterrupt:
         return _interrupted(wanted.resume)
@@ -118,10 +117,6 @@ def _interrupted(kept: Path | None) -> int:
     else:
         tell(f"Interrupted.\nWhat was done is kept. Go on with: --resume {shown_word(str(kept))}")
     return INTERRUPTED
-
-
-def _progress(done: int, total: int, _trial: Trial) -> None:
-    tell_progress(done, total)
 
 
 def _missed(report: Report, threshold: float | None) -> int:

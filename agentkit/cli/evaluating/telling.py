@@ -13,6 +13,9 @@ from agentkit.config import is_terminal
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.reporting.comparing import Comparison
 from agentkit.evals.reporting.report import Report
+from agentkit.evals.trial import Trial
+from agentkit.llm.prices import cost_of
+from agentkit.usage import NO_USAGE
 
 STDOUT = "-"
 
@@ -73,7 +76,24 @@ def _comparisons(before: Report, after: Report, agent: str | None) -> list[Compa
     return [before.only(agent=name).compare(after.only(agent=name)) for name in both]
 
 
-def tell_progress(done: int, total: int) -> None:
-    """How far the suite is, on one line of a terminal; nothing elsewhere."""
-    if sys.stderr.isatty():
-        click.echo(f"\r{done} of {total} " if done < total else "\r" + " " * 30 + "\r", err=True, nl=False)
+class Progress:
+    """Tells on one line of a terminal how far the suite is, and what it costs; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._usage, self._count, self._width = NO_USAGE, 0, 0
+
+    def __call__(self, done: int, total: int, trial: Trial) -> None:
+        """Tell of the newest trial."""
+        self._usage += trial.usage + trial.judging + trial.simulating
+        self._count += 1
+        if sys.stderr.isatty():
+            told = f"{done} of {total}{self._money(total - done)}".ljust(self._width)
+            click.echo(f"\r{told} " if done < total else f"\r{' ' * (self._width + 1)}\r", err=True, nl=False)
+            self._width = len(told)
+
+    def _money(self, left: int) -> str:
+        """What the trials have cost so far, and what that makes for those that are left; empty when nobody knows."""
+        cost = cost_of(self._usage)
+        if cost is None or not cost.dollars or cost.unpriced_requests:
+            return ""
+        return f", ≈ ${cost.dollars:.4f}, with the rest ≈ ${cost.dollars * (1 + left / self._count):.4f}"

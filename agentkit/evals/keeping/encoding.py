@@ -22,6 +22,8 @@ def trial_data(trial: Trial) -> Data:
     """A trial as data, its case by the id alone. Raises SessionError for what no file can hold."""
     data: Data = {"case": trial.case.id, **{name: getattr(trial, name) for name in _PLAIN}}
     data["scores"] = [_score_data(score) for score in trial.scores]
+    if trial.simulating != Usage():
+        data["simulating"] = encode_part(trial.simulating)
     if trial.result is not None:
         data["result"] = from_line(trial.result.to_json())
     return data
@@ -34,7 +36,8 @@ def read_trial(data: Mapping[str, Any], cases: Mapping[str, Case]) -> Trial:
         scores = tuple(_read_score(each) for each in data["scores"])
         known = {name: data[name] for name in _PLAIN}
         result = RunResult.from_json(to_line(data["result"])) if "result" in data else None
-        trial = Trial(case, result=result, scores=scores, **known)
+        simulating = decode_part(Usage, data.get("simulating", {}))
+        trial = Trial(case, result=result, scores=scores, simulating=simulating, **known)
     except (KeyError, TypeError, ConfigError) as error:
         raise SessionError(f"This is no trial of this suite ({type(error).__name__}: {error}).") from error
     _check(trial)
@@ -56,7 +59,7 @@ class Spent:
         if is_scored_again:
             return cls(trial.key, trial.seed, trial.judging, 0)
         calls = 0 if trial.result is None else len(trial.result.tool_calls)
-        return cls(trial.key, trial.seed, trial.usage + trial.judging, calls)
+        return cls(trial.key, trial.seed, trial.usage + trial.judging + trial.simulating, calls)
 
     def to_data(self) -> Data:
         """It as data."""

@@ -48,10 +48,11 @@ class Ledger:
     def write(self, trial: Trial) -> None:
         """Add a trial, without what is or looks like a secret; when this returns it is on the disk.
 
-        Of one that is to be run again only what it has cost is kept.
+        Of one that is to be run again only what it has cost is kept; an answer that has no scores yet is to be scored.
         """
-        is_kept = trial.is_finished or trial.scores
-        if is_kept or trial.usage.requests:
+        is_answered = trial.result is not None and trial.result.status == "done"
+        is_kept = trial.is_finished or is_answered
+        if is_kept or Spent.by(trial).usage.requests:
             with self._lock:
                 self._hiding.refresh()
                 self._put(trial_data(trial) if is_kept else Spent.by(trial).to_data())

@@ -12,9 +12,11 @@ from typing import Any
 
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
+from agentkit.evals.user import SimulatedUser
 from agentkit.parts import File, Image
 
-FIELDS = ("prompt", "expected", "tool_calls", "tags", "id", "workspace")
+FIELDS = ("prompt", "expected", "tool_calls", "tags", "id", "workspace", "prompts", "arguments")
+_OF_A_PROMPT = ("prompt", "expected", "tool_calls")
 _MOST_BYTES = 200_000_000
 _MOST_SHOWN = 5
 
@@ -45,15 +47,32 @@ def case_from(row: Any) -> Case:
         raise row
     if not isinstance(row, Mapping):
         raise ConfigError(f"a case is an object with a prompt, and not {row!r:.100}.")
-    unknown = [name for name in row if name not in FIELDS]
-    if unknown:
-        raise ConfigError(f"a case has no field {unknown[0]!r:.100}; its fields are {', '.join(FIELDS)}.")
-    given = {name: value for name, value in row.items() if value is not None}
-    if not given.get("prompt"):
+    given = _fields(row, FIELDS)
+    if not any(given.get(name) for name in ("prompt", "prompts")) and "arguments" not in given:
         raise ConfigError("the prompt is missing.")
-    if isinstance(given["prompt"], list):
-        given["prompt"] = [_part(part) for part in given["prompt"]]
+    if isinstance(given.get("prompts"), Mapping):
+        given["prompts"] = SimulatedUser.from_data(given["prompts"])
+    elif isinstance(given.get("prompts"), list):
+        given["prompts"] = [_prompt_from(each) for each in given["prompts"]]
     return Case(**given)
+
+
+def _fields(row: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """What a row says, with the parts of its prompt. Raises ConfigError for another field."""
+    unknown = [name for name in row if name not in known]
+    if unknown:
+        raise ConfigError(f"a case has no field {unknown[0]!r:.100}; its fields are {', '.join(known)}.")
+    given = {name: value for name, value in row.items() if value is not None}
+    if isinstance(given.get("prompt"), list):
+        given["prompt"] = [_part(part) for part in given["prompt"]]
+    return given
+
+
+def _prompt_from(said: Any) -> Any:
+    """One prompt of a conversation: a text, a list of parts, or an object with what is expected of it."""
+    if isinstance(said, Mapping) and "prompt" in said:
+        return Case(**_fields(said, _OF_A_PROMPT))
+    return [_part(part) for part in said] if isinstance(said, list) else _part(said)
 
 
 def _part(part: Any) -> Any:
@@ -110,7 +129,10 @@ def _loaded(line: str) -> Any:
 
 
 def _csv_rows(text: str) -> Iterator[_Row]:
-    """The rows below the head line. `tags` are words, an `expected` stays a text, `tool_calls` are names or JSON."""
+    """The rows below the head line. `tags` are words, an `expected` stays a text, `tool_calls` are names or JSON.
+
+    `prompts` and `arguments` are JSON.
+    """
     rows = csv.reader(text.splitlines(keepends=True), strict=True)
     head: list[str] | None = None
     while True:
@@ -137,6 +159,7 @@ def _csv_row(head: list[str], cells: list[str]) -> Any:
     if "tool_calls" in row:
         calls = row["tool_calls"].strip()
         row["tool_calls"] = _loaded(calls) if calls.startswith("[") else calls.replace(",", " ").split()
+    row |= {name: _loaded(row[name]) for name in ("prompts", "arguments") if name in row}
     return next((value for value in row.values() if isinstance(value, ConfigError)), row)
 
 

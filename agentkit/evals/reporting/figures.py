@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from agentkit.evals.case import Case
-from agentkit.evals.statistics import Rate, percentile, rate
+from agentkit.evals.statistics import Rate, all_of, any_of, percentile, rate
 from agentkit.evals.trial import Outcome, Trial
 from agentkit.llm.prices import cost_of
 from agentkit.slotted import dataclass
-from agentkit.usage import Cost, Usage, shown_cost
+from agentkit.usage import NO_USAGE, Cost, Usage, shown_cost
 
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "refused", "limit", "error", "undone")
 TOOL_CALLS = "tool_calls"
@@ -26,7 +26,8 @@ class Figures:
     their own count as not passed; those that the suite's limits left undone do not count. `score` is the mean score of
     the same trials. `outcomes` counts how trials ended. `seconds` are
     those of the trials with an answer, ascending. `tool_accuracy` is the mean of the tool-call scores, None without.
-    `decisions` counts the verdicts on tool calls, each with its rule. `judging` is what scoring has spent on models.
+    `decisions` counts the verdicts on tool calls, each with its rule. `judging` is what scoring has spent on models,
+    `simulating` what simulated users have. `repeats` says of each case which of its trials passed.
     """
 
     agent: str
@@ -39,19 +40,22 @@ class Figures:
     judging: Usage
     tool_accuracy: float | None
     decisions: Mapping[tuple[str, str], int]
+    simulating: Usage = NO_USAGE
+    repeats: tuple[tuple[bool, ...], ...] = ()
 
     @classmethod
     def of(cls, agent: str, trials: Sequence[Trial], confidence: float = 0.95) -> Figures:
         """The figures of an agent's trials."""
         run = [trial for trial in trials if trial.outcome != "undone"]
         counted = Counter(trial.outcome for trial in trials)
+        repeats = tuple(map(tuple, _by_case(run).values()))
         decisions: Counter[tuple[str, str]] = Counter()
         for trial in run:
             decisions.update(trial.decisions)
         return cls(
             agent,
             next((trial.model for trial in trials), ""),
-            rate(list(_by_case(run).values()), confidence),
+            rate(repeats, confidence),
             _mean([trial.score for trial in run]) or 0.0,
             {outcome: counted[outcome] for outcome in OUTCOMES},
             tuple(sorted(trial.seconds for trial in run if trial.outcome in ("passed", "failed"))),
@@ -59,6 +63,8 @@ class Figures:
             sum((trial.judging for trial in trials), Usage()),
             _mean([score.value for trial in run for score in trial.scores if score.name == TOOL_CALLS]),
             dict(sorted(decisions.items())),
+            sum((trial.simulating for trial in trials), NO_USAGE),
+            repeats,
         )
 
     @property
@@ -70,6 +76,24 @@ class Figures:
     def judging_cost(self) -> Cost | None:
         """What the scoring has cost, as far as anybody knows."""
         return cost_of(self.judging)
+
+    @property
+    def simulating_cost(self) -> Cost | None:
+        """What simulated users have cost, as far as anybody knows."""
+        return cost_of(self.simulating)
+
+    @property
+    def most_repeats(self) -> int:
+        """How often every case was tried at least, which is how many `any_of` and `all_of` can tell of."""
+        return min(map(len, self.repeats), default=0)
+
+    def any_of(self, count: int) -> float:
+        """How likely at least one of so many repeats of a case passes (pass@k). Raises ValueError for too few."""
+        return any_of(self.repeats, count)
+
+    def all_of(self, count: int) -> float:
+        """How likely each of so many repeats of a case passes (pass^k). Raises ValueError for too few."""
+        return all_of(self.repeats, count)
 
     @property
     def trials(self) -> int:
@@ -111,6 +135,11 @@ class Figures:
             "cost": _cost_data(self.cost),
             "judging_tokens": self.judging.total_tokens,
             "judging_cost": _cost_data(self.judging_cost),
+            "simulating_tokens": self.simulating.total_tokens,
+            "simulating_cost": _cost_data(self.simulating_cost),
+            "repeats": self.most_repeats,
+            "any_of_repeats": self.any_of(self.most_repeats) if self.most_repeats else None,
+            "all_of_repeats": self.all_of(self.most_repeats) if self.most_repeats else None,
             "tool_accuracy": self.tool_accuracy,
             "decisions": [
                 {"verdict": verdict, "rule": rule, "times": times} for (verdict, rule), times in self.decisions.items()

@@ -60,6 +60,8 @@ def _case(suite: str, trial: Trial) -> ElementTree.Element:
 def _whole(trial: Trial) -> str:
     """What was asked, answered and expected."""
     lines = [f"prompt: {trial.case.text}", f"answer: {trial.answer}"]
+    if trial.case.is_conversation:
+        lines = [f"conversation: {trial.case.text}", trial.transcript]
     if trial.case.expected is not None:
         lines.append(f"expected: {trial.case.expected}")
     lines += [f"{score.name} {score.value:.2f}: {score.reason}" for score in trial.scores]

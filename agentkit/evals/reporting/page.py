@@ -138,6 +138,8 @@ def _told(report: Reported) -> Iterator[Markup]:
 def _failure(trial: Trial) -> Markup:
     repeat = f", repeat {trial.repeat}" if trial.repeat > 1 else ""
     fields: dict[str, Any] = {"Prompt": trial.case.text, "Answer": trial.answer, "Expected": _expected(trial)}
+    if trial.case.is_conversation:
+        fields["Conversation"] = trial.transcript
     fields["Tool calls"] = "\n".join(call_text(used.call) for used in (trial.result.tool_calls if trial.result else ()))
     fields["Why"] = "\n".join([*(f"{each.name} {each.value:.2f}: {each.reason}" for each in trial.scores), trial.error])
     shown = [

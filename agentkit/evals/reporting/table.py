@@ -65,6 +65,10 @@ def _notes(figures: Figures, *, alone: bool) -> Iterator[str]:
         for name, count in figures.outcomes.items()
         if count and name in words
     ]
+    if figures.most_repeats > 1:
+        count = figures.most_repeats
+        shares = f"{100 * figures.all_of(count):.0f} % pass each of {count} times"
+        told.insert(0, f"of the cases {shares}, {100 * figures.any_of(count):.0f} % at least once")
     if figures.tool_accuracy is not None:
         told.append(f"tool-call accuracy {100 * figures.tool_accuracy:.0f} %")
     if figures.decisions:
@@ -76,6 +80,9 @@ def _notes(figures: Figures, *, alone: bool) -> Iterator[str]:
         told.append(f"tool calls: {_verdicts(figures)}{f' ({rules})' if rules else ''}")
     if figures.judging.requests:
         told.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {shown_cost(figures.judging_cost)}")
+    if figures.simulating.requests:
+        spent = f"{figures.simulating.total_tokens:,} tokens, cost {shown_cost(figures.simulating_cost)}"
+        told.append(f"simulated users took {spent}")
     if told:
         yield f"{'' if alone else f'{short(figures.agent)}: '}{'; '.join(told)}"
 

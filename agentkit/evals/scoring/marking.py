@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.result import RunResult
@@ -19,4 +20,17 @@ def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tup
             scores.append(scorer(case, result))
         except Exception as error:
             return tuple(scores), f"The scorer {scorer.name!r} failed ({type(error).__name__}): {error}"
+    return tuple(scores), ""
+
+
+def marked_prompts(
+    scorers_of: Callable[[Case], Iterable[Scorer]], prompts: Iterable[Case], results: Iterable[RunResult[Any]]
+) -> tuple[tuple[Score, ...], str]:
+    """The scores of each prompt of a conversation with what came of it; their reasons tell which prompt it was."""
+    scores: list[Score] = []
+    for number, (prompt, result) in enumerate(zip(prompts, results, strict=False), 1):
+        found, fault = marked(scorers_of(prompt), prompt, result)
+        scores += [replace(score, reason=f"prompt {number}: {score.reason or 'as expected'}") for score in found]
+        if fault:
+            return tuple(scores), f"Prompt {number}: {fault}"
     return tuple(scores), ""

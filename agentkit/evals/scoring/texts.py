@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -50,7 +51,7 @@ def matches(pattern: str | None = None, *, ignore_case: bool = False) -> Scorer:
 
     def score(case: Case, result: RunResult[Any]) -> Score:
         wanted = given or _pattern(case.expected, flags)
-        found = wanted.search(answer_of(result)) is not None
+        found = wanted.search(_folded(answer_of(result), ignore_case=False)) is not None
         return _score("matches", passed=found, why=f"{_shown(wanted.pattern)} is not found")
 
     return Scorer("matches", score, "" if given else "expected", f"{pattern!r}, ignore_case={ignore_case}")
@@ -86,12 +87,14 @@ def _texts(case: Case) -> list[str]:
 
 
 def _folded(text: str, *, ignore_case: bool) -> str:
-    return text.casefold() if ignore_case else text
+    """The text as it is compared: an accent is the same whether it stands in its letter or behind it."""
+    composed = unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", composed.casefold()) if ignore_case else composed
 
 
 def _pattern(text: Any, flags: re.RegexFlag) -> re.Pattern[str]:
     try:
-        return re.compile(text, flags)
+        return re.compile(unicodedata.normalize("NFC", text), flags)
     except (re.error, TypeError) as error:
         raise ConfigError(f"{text!r:.200} is no regular expression: {error}.") from error
 
@@ -130,6 +133,8 @@ def _same(one: Any, other: Any) -> bool:
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
         return is_close(one, other, relative=1e-12)
+    if isinstance(one, str) and isinstance(other, str):
+        return _folded(one, ignore_case=False) == _folded(other, ignore_case=False)
     return type(one) is type(other) and bool(one == other)
 
 

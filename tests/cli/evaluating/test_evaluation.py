@@ -318,3 +318,28 @@ def test_a_file_that_keeps_something_else(typed):
     _, err, code = typed("run", "suite.py", "--agent", "good", "--resume", "suite.py")
     assert ("suite.py" in err.splitlines()[0], err.splitlines()[1].startswith("Name another file")) == (True, True)
     assert code in (USAGE, FAILED)
+
+
+def test_a_function_is_run(typed, tmp_path):
+    """A function is named by its file and its name, or by its name in the suite's file, and compared as agents are."""
+    (tmp_path / "pipeline.py").write_text(
+        "async def answer(prompt):\n    return 'Hanoi'\n\ndef fail(prompt):\n    1 / 0\n"
+    )
+    out, _, code = typed("run", "suite.py", "--agent", "pipeline.py:answer", "--agent", "good", "--threshold", "0.5")
+    assert ("answer  1 of 2" in out, "good    2 of 2" in out, code) == (True, True, ANSWERED)
+    out, _, code = typed("run", "suite.py", "--agent", "pipeline.py:fail")
+    assert "fail raised ZeroDivisionError" in out
+    assert code == FAILED
+    assert typed("run", "suite.py", "--agent", "pipeline.py")[2] == USAGE
+    assert "There is no Agent in pipeline.py" in typed("run", "suite.py", "--agent", "pipeline.py:none")[1]
+
+
+def test_a_conversation_in_a_file(typed, tmp_path):
+    """A file of cases may hold conversations."""
+    (tmp_path / "talk.jsonl").write_text(json.dumps({"prompts": ["Hello", {"prompt": "And?", "expected": "Paris"}]}))
+    (tmp_path / "bot.py").write_text(
+        "from agentkit import Agent\nfrom agentkit.testing import ScriptedLLM\n"
+        "bot = Agent('bot', llm=ScriptedLLM('Hanoi', 'Paris', repeat=True))\n"
+    )
+    out, _, code = typed("run", "talk.jsonl", "--agent", "bot.py", "--threshold", "1.0")
+    assert ("1 of 1" in out, code) == (True, ANSWERED)

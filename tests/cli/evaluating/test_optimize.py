@@ -252,3 +252,11 @@ def test_a_file_that_cannot_be_rewritten_is_told(tmp_path):
     path.write_text("---\nname: Bot\n---\nBe brief.\n", "utf-8")
     with pytest.raises(ConfigError, match="cannot be replaced"):
         rewritten(path, "")
+
+
+def test_a_function_has_no_texts(optimize, tmp_path):
+    """A function cannot be improved, and that is said."""
+    (tmp_path / "suite.py").write_text(f"{SUITE}\n\ndef answer(prompt):\n    return prompt\n", "utf-8")
+    _, err, code = optimize("--tokens", 9, agent=("--agent", "answer"))
+    assert code == 2
+    assert "answer is a function, which has no texts to improve." in err

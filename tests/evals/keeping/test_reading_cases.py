@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.evals import Case, ExpectedCall
+from agentkit.evals import Case, ExpectedCall, SimulatedUser
 from agentkit.evals.keeping.reading import read_cases
 from agentkit.parts import File, Image
 
@@ -14,6 +14,9 @@ ROWS = [
     {"prompt": ["What?", {"image": "https://example.org/x.png"}], "expected": {"a": [1]}},
     {"prompt": ["What?", {"file": "https://example.org/x.pdf", "name": "x.pdf"}, {"file": "data:audio/wav;base64,"}]},
     {"prompt": "x", "tool_calls": ["add", {"tool": "add", "arguments": {"a": 1}}, ["add", {"b": 2}]], "tags": None},
+    {"prompts": ["Hello", {"prompt": "And?", "expected": 3}, ["What?", {"image": "https://example.org/x.png"}]]},
+    {"prompts": {"goal": "Buy a ticket.", "persona": "Ann", "max_prompts": 4}, "expected": "sold"},
+    {"arguments": {"a": 1, "b": [2]}, "expected": 3},
 ]
 
 
@@ -35,6 +38,9 @@ def test_json_lines(tmp_path):
         ExpectedCall("add", {"a": 1}),
         ExpectedCall("add", {"b": 2}),
     )
+    assert [each.expected for each in cases[4].said] == [None, 3, None]
+    assert cases[5].user == SimulatedUser("Buy a ticket.", "Ann", max_prompts=4)
+    assert cases[6].arguments == {"a": 1, "b": [2]}
 
 
 def test_a_case_comes_back_from_its_data(tmp_path):
@@ -115,3 +121,29 @@ def test_files_that_hold_no_cases(tmp_path):
         file.truncate(200_000_001)
     with pytest.raises(ConfigError, match="too many"):
         read_cases(tmp_path / "b.csv")
+
+
+def test_conversations_in_comma_separated_values(tmp_path):
+    """In comma-separated values prompts and arguments are JSON."""
+    text = 'expected,prompts,arguments\nbye,"[""Hello"", ""And?""]",\n3,,"{""a"": 1}"\n'
+    one, two = read_cases(written(tmp_path, text, "cases.csv"))
+    assert (one.text, two.arguments) == ("Hello / And?", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompts": []},
+        {"prompts": "Hello"},
+        {"prompts": [{"prompt": "x", "id": "y"}]},
+        {"prompts": [{"goal": "x"}]},
+        {"prompts": {"persona": "x"}},
+        {"prompts": {"goal": "x", "model": "y"}},
+        {"prompt": "x", "arguments": {"a": 1}},
+        {"arguments": [1]},
+    ],
+)
+def test_conversations_that_are_none(tmp_path, row):
+    """A conversation, a user or arguments that cannot be meant are told by their line."""
+    with pytest.raises(ConfigError, match="line 1"):
+        read_cases(written(tmp_path, json.dumps(row)))

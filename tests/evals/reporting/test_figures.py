@@ -54,3 +54,15 @@ def test_what_is_undone_is_not_counted(always):
     """Trials that the suite's limits left undone count neither way."""
     report = Suite("x", [Case("?", "yes")], contains()).run(always("yes"), limits=Limits(input_tokens=1))
     assert (report.figures[0].rate.trials, report.figures[0].outcomes["undone"], report.success_rate) == (0, 1, 0.0)
+
+
+def test_repeats_that_pass():
+    """Figures tell how likely one of some repeats passes at least, and each of them; the table tells it, too."""
+    lines = iter(["yes", "no", "yes", "yes", "yes", "no"])
+    agent = Agent("helper", llm=ScriptedLLM(lambda _: next(lines), repeat=True))
+    report = Suite("x", [Case("a", "yes"), Case("b", "yes")], contains()).run(agent, repeats=3, concurrency=1)
+    (figures,) = report.figures
+    assert (figures.repeats, figures.most_repeats) == (((True, True, True), (False, True, False)), 3)
+    assert (figures.any_of(3), figures.all_of(3), figures.any_of(1)) == (1.0, 0.5, pytest.approx(4 / 6))
+    assert "of the cases 50 % pass each of 3 times, 100 % at least once" in str(report)
+    assert figures.to_data()["any_of_repeats"] == 1.0

@@ -119,3 +119,12 @@ def test_numbers_that_no_float_holds():
         assert (trial.outcome, trial.is_finished) == (outcome, True)
     (wanted,) = Case("one", tool_calls=[("f", {"n": 1.5})]).expected_calls
     assert not is_made(wanted, ToolCall("1", "f", f'{{"n": {huge}}}'))
+
+
+@pytest.mark.parametrize("scorer", [exact(), contains(), matches(), json_equal(), exact(ignore_case=True)])
+@pytest.mark.parametrize(("answer", "expected"), [("Hu\u1ebf", "Hue\u0302\u0301"), ("Hue\u0302\u0301", "Hu\u1ebf")])
+def test_accents(scoring, scorer, answer, expected):
+    """An accent is the same whether it stands in its letter or behind it."""
+    if scorer.name == "json_equal":
+        answer = f'"{answer}"'
+    assert scoring(scorer, answer, expected).passed

@@ -1,0 +1,267 @@
+"""Is a conversation of several prompts one trial, and is a simulated user bounded?"""
+
+import asyncio
+import json
+
+import pytest
+
+from agentkit import Agent, Limits, core_tools
+from agentkit.errors import ConfigError, Unreachable
+from agentkit.evals import Case, Report, Score, SimulatedUser, Suite, contains, semantic, tool_calls
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.testing import ScriptedLLM, call, record, replay, say
+from agentkit.usage import Usage
+
+PLACES = ["Capital of Vietnam?", Case("And of France?", "Paris"), "Thank you!"]
+
+
+def remembering(request):
+    """A model that answers by how much was said."""
+    return {1: "Hanoi.", 3: "Paris.", 5: "You are welcome."}.get(len(request.messages), "Too much was said.")
+
+
+@pytest.fixture
+def guide():
+    """An agent that knows what was said."""
+    return Agent("guide", llm=ScriptedLLM(remembering, repeat=True))
+
+
+def said(message, *, is_done=False):
+    """What a model says that plays a person."""
+    return json.dumps({"message": message, "is_done": is_done})
+
+
+def trial_of(agent, prompts, expected="welcome", scorers=None, **options):
+    """The one trial of a conversation."""
+    (trial,) = (
+        Suite("talk", [Case(prompts=prompts, expected=expected)], scorers or [contains()]).run(agent, **options).trials
+    )
+    return trial
+
+
+@pytest.mark.parametrize("is_awaiting", [False, True])
+def test_a_conversation(guide, is_awaiting):
+    """The agent keeps what was said within a case, and never between cases or repeats."""
+    cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "ab"]
+    suite = Suite("talk", cases, [contains()])
+    report = asyncio.run(suite.arun(guide, repeats=3)) if is_awaiting else suite.run(guide, repeats=3)
+    assert [trial.outcome for trial in report.trials] == ["passed"] * 6
+    assert [score.reason for score in report.trials[0].scores] == ["", "prompt 2: as expected"]
+    assert guide.history == []
+
+
+def test_each_prompt_has_its_own_expectation(guide):
+    """A prompt that does not get what it expects fails the trial, and the reason tells which one it was."""
+    trial = trial_of(guide, ["Capital of Vietnam?", Case("And of France?", "Lyon")], expected="Paris")
+    assert (trial.outcome, trial.score) == ("failed", 0.5)
+    assert trial.scores[1].reason == 'prompt 2: "Lyon" is missing'
+    own = Case("And of France?", scorers=[lambda _case, result: Score("own", 1.0, result.output)])
+    assert [score.reason for score in trial_of(guide, ["?", own], "Paris").scores] == ["", "prompt 2: Paris."]
+
+
+def test_scorers_see_the_whole():
+    """A scorer of the whole gets all messages, tool calls and spending of the conversation, and the last answer."""
+
+    def line(request):
+        is_asked = isinstance(request.messages[-1], UserMessage)
+        return call("calculator", expression="2+2") if is_asked else "It is 4."
+
+    seen = []
+
+    def whole(case, result):
+        seen.append(([type(message) for message in result.messages], result.usage.requests, result.output))
+        return True
+
+    agent = Agent("helper", core_tools, llm=ScriptedLLM(line, repeat=True))
+    case = Case(prompts=["2+2?", Case("Again?", tool_calls=["calculator"])], tool_calls=["calculator", "calculator"])
+    (trial,) = Suite("talk", [case], [whole, tool_calls()]).run(agent).trials
+    assert trial.outcome == "passed"
+    assert seen == [([UserMessage, AssistantMessage, ToolMessage, AssistantMessage] * 2, 4, "It is 4.")]
+    assert trial.transcript.splitlines()[3:] == [
+        "user: Again?",
+        'call: calculator({"expression": "2+2"}) -> ok',
+        "agent: It is 4.",
+    ]
+
+
+def test_a_conversation_that_fails(guide):
+    """A conversation that breaks off is an error, and what was said until then is kept."""
+    llm = ScriptedLLM("Hanoi.", Unreachable("down"))
+    trial = trial_of(Agent("guide", llm=llm), PLACES)
+    assert (trial.outcome, trial.error, trial.is_finished, trial.usage.requests) == ("error", "down", False, 1)
+    assert "agent: Hanoi." in trial.transcript
+
+
+def test_a_conversation_is_kept(tmp_path, guide):
+    """A conversation can be saved, read, gone on with and replayed; what is finished is not run again."""
+    first = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl", record=tmp_path / "tapes")
+    asked = len(guide.llm.requests)
+    again = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl")
+    replayed = trial_of(guide, PLACES, replay=tmp_path / "tapes")
+    assert [each.scores for each in (again, replayed)] == [first.scores] * 2
+    assert again.transcript == first.transcript
+    assert len(guide.llm.requests) == asked
+    report = Report("talk", (first,))
+    report.save(tmp_path / "report.json")
+    assert Report.read(tmp_path / "report.json").cases == [first.case]
+
+
+def test_a_conversation_that_could_not_be_scored(tmp_path, guide):
+    """When only the scoring failed, each prompt is scored later by what is kept."""
+    is_up = []
+
+    def pass_when_up(case, result):
+        if not is_up:
+            raise OSError("down")
+        return True
+
+    scorers = [pass_when_up, contains()]
+    assert trial_of(guide, PLACES, scorers=scorers, resume=tmp_path / "trials.jsonl").outcome == "error"
+    is_up.append(True)
+    asked = len(guide.llm.requests)
+    trial = trial_of(guide, PLACES, scorers=scorers, resume=tmp_path / "trials.jsonl")
+    assert (trial.outcome, [score.name for score in trial.scores]) == (
+        "passed",
+        ["pass_when_up", "contains", "contains"],
+    )
+    assert len(guide.llm.requests) == asked
+
+
+def test_conversations_that_wait_for_each_other(guide):
+    """Conversations that hold, at worst, all that is left wait for each other, and go on where they were."""
+    cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "abcdef"]
+    report = Suite("talk", cases, [contains()]).run(
+        guide, limits=Limits(total_tokens=20_000, seconds=None), concurrency=6
+    )
+    assert [trial.outcome for trial in report.trials] == ["passed"] * 6
+    assert [trial.usage.requests for trial in report.trials] == [3] * 6
+
+
+def test_limits_in_a_conversation(guide):
+    """A conversation that the limits of the suite cut off is undone."""
+    trial = trial_of(guide, PLACES, limits=Limits(total_tokens=40, seconds=None), concurrency=1)
+    assert (trial.outcome, trial.usage.requests) == ("undone", 1)
+
+
+def test_a_function_that_is_told_what_was_said():
+    """A function with a parameter `history` gets what was said before, as plain dictionaries."""
+
+    def answer(prompt, history):
+        return f"{prompt} after {[entry['content'] for entry in history if entry['role'] == 'user']}"
+
+    trial = trial_of(answer, ["one", "two", Case("three", "three after")], expected="['one', 'two']")
+    assert trial.outcome == "passed"
+
+
+def test_a_judge_reads_the_whole(guide):
+    """A judge of a conversation reads each prompt and each answer."""
+    asked = []
+
+    def grade(request):
+        asked.append(request.messages[0].content)
+        return json.dumps({"reason": "so", "grade": 5})
+
+    judge = semantic("The agent is polite.", llm=ScriptedLLM(grade, repeat=True))
+    assert trial_of(guide, PLACES, expected=None, scorers=[judge, contains()]).outcome == "passed"
+    assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in asked[0]
+
+
+def test_a_function_as_user(guide):
+    """A function of what was said gives the prompts, until it gives none."""
+
+    def person(messages):
+        assert [message["role"] for message in messages] == ["user", "assistant"] * (len(messages) // 2)
+        return None if messages and "Paris" in messages[-1]["content"] else f"Prompt {len(messages)}"
+
+    trial = trial_of(guide, SimulatedUser("hear of Paris", llm=person), expected="Paris")
+    assert trial.transcript == "user: Prompt 0\nagent: Hanoi.\nuser: Prompt 2\nagent: Paris."
+    assert (trial.outcome, trial.simulating) == ("passed", Usage())
+
+
+def test_a_model_as_user(tmp_path, guide):
+    """A model plays a person with a goal; what that takes stands apart, and is replayed."""
+    player = ScriptedLLM(said("Hello"), said("And France?"), said("", is_done=True))
+    user = SimulatedUser("Learn the capital of France.", "Ann, in a hurry.", llm=player)
+    trial = trial_of(guide, user, expected="Paris", record=tmp_path)
+    assert (trial.outcome, trial.simulating.requests, trial.usage.requests) == ("passed", 3, 2)
+    instruction = player.requests[0].instruction
+    assert "Ann, in a hurry." in instruction
+    assert "Learn the capital of France." in instruction
+    assert "Hanoi." in player.requests[1].messages[-1].content
+    replayed = trial_of(guide, user, expected="Paris", replay=tmp_path)
+    assert (replayed.outcome, replayed.simulating) == ("passed", trial.simulating)
+    assert "simulated users took 45 tokens" in str(Report("talk", (trial,)))
+
+
+def test_a_user_without_end(guide):
+    """A user who never has enough is cut off after so many prompts."""
+    user = SimulatedUser("talk", llm=lambda _messages: "more", max_prompts=2)
+    assert trial_of(guide, user, expected="Paris").outcome == "passed"
+
+
+def test_users_of_several_trials_at_once(guide):
+    """Each trial has a user of its own, who knows nothing of the others."""
+
+    def player(request):
+        return said("", is_done=True) if len(request.messages) > 4 else said(f"Prompt {len(request.messages)}")
+
+    user = SimulatedUser("talk", llm=ScriptedLLM(player, repeat=True))
+    report = Suite("talk", [Case(prompts=user, expected="Paris")], [contains()]).run(guide, repeats=5)
+    assert report.success_rate == 1.0
+    assert {trial.transcript.count("user:") for trial in report.trials} == {2}
+
+
+@pytest.mark.parametrize(
+    ("player", "error"),
+    [
+        (lambda _messages: None, "The simulated user has said nothing."),
+        (lambda _messages: 3, "gives a text, or None"),
+        (lambda _messages: 1 / 0, "The simulated user failed (ZeroDivisionError)"),
+        (ScriptedLLM(Unreachable("down"), repeat=True), "down"),
+        (ScriptedLLM(said("", is_done=True), repeat=True), "has said nothing"),
+    ],
+)
+def test_a_user_who_fails(guide, player, error):
+    """A user who cannot go on is told in the trial as an error."""
+    trial = trial_of(guide, SimulatedUser("talk", llm=player))
+    assert trial.outcome == "error"
+    assert error in trial.error
+
+
+def test_a_user_counts_towards_the_limits(guide):
+    """What a simulated user takes counts towards the limits of the suite, which leave undone what they cut off."""
+    player = ScriptedLLM(say(said("Hello"), usage=Usage(500, 500, requests=1)), repeat=True)
+    trial = trial_of(guide, SimulatedUser("talk", llm=player), limits=Limits(total_tokens=1_200, seconds=None))
+    assert (trial.outcome, trial.is_finished, trial.simulating.requests) == ("undone", False, 1)
+
+
+def test_a_suite_inside_a_recording(tmp_path, guide):
+    """A suite of conversations with a simulated user can be recorded in one cassette, and replayed."""
+    player = ScriptedLLM(lambda request: said("Go on.", is_done=len(request.messages) > 4), repeat=True)
+    suite = Suite(
+        "talk",
+        [Case(prompts=SimulatedUser("talk", llm=player), expected="Paris", id=name) for name in "abc"],
+        [contains()],
+    )
+    with record(tmp_path / "x.cassette"):
+        first = suite.run(guide)
+    with replay(tmp_path / "x.cassette"):
+        second = suite.run(guide)
+    assert [trial.transcript for trial in second.trials] == [trial.transcript for trial in first.trials]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"goal": ""},
+        {"goal": 3},
+        {"goal": "x", "persona": None},
+        {"goal": "x", "llm": 3},
+        {"goal": "x", "max_prompts": 0},
+        {"goal": "x", "max_prompts": True},
+    ],
+)
+def test_what_is_no_user(arguments):
+    """An argument that cannot be right is refused when the user is made."""
+    with pytest.raises(ConfigError):
+        SimulatedUser(**arguments)
