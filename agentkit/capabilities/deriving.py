@@ -10,7 +10,15 @@ from typing import Any
 
 from agentkit.agents.agent import Agent
 from agentkit.capabilities import facts, manifest
-from agentkit.capabilities.offers import closed_over, secrets_of, server_facts, server_of, tool_facts, worker_of
+from agentkit.capabilities.offers import (
+    closed_over,
+    secrets_of,
+    server_facts,
+    server_of,
+    tool_facts,
+    tools_of,
+    worker_of,
+)
 from agentkit.capabilities.places import model_facts, price_told, session_told, workspace_facts
 from agentkit.capabilities.sources import approver_of, code_of, is_ours
 from agentkit.messages import digest_of
@@ -46,7 +54,7 @@ def _staff(agent: Agent[Any]) -> list[Agent[Any]]:
     """The agent and all that it can set to work, or hand over to, each once."""
     found = [agent]
     for each in found:
-        workers = [worker for worker in map(worker_of, each.tools) if worker is not None]
+        workers = [worker for _, tool in tools_of(each) if (worker := worker_of(tool)) is not None]
         for other in (*workers, *_leads(each)):
             if not any(other is one for one in found):
                 found.append(other)
@@ -73,14 +81,15 @@ def _agent_facts(agent: Agent[Any], staff: _Named, home: Path) -> _Facts:
     servers = _apart([(each.name, each) for each in _servers(agent)])
     yield from _own_facts(agent)
     yield ("secrets",), sorted({f"{name}: {secret}" for name, each in servers for secret in secrets_of(each)})
-    is_used = any(tool.is_in_workspace for tool in agent.tools)
+    tools = list(tools_of(agent))
+    is_used = any(tool.is_in_workspace for _, tool in tools)
     yield from _under(("workspace",), workspace_facts(agent.workspace, home, is_used=is_used))
     yield from _under(("handoffs",), _handoffs(agent, staff))
     yield from _under(("listeners",), _listeners(agent))
     for name, server in servers:
         yield from _under(("servers", name), server_facts(server, home))
-    for tool in agent.tools:
-        yield from _under(("tools", tool.name), tool_facts(tool, agent.policy, _made_by(tool, servers, staff)))
+    for name, tool in tools:
+        yield from _under(("tools", name), tool_facts(tool, agent.policy, _made_by(tool, servers, staff)))
 
 
 def _own_facts(agent: Agent[Any]) -> _Facts:
@@ -126,7 +135,7 @@ def _listeners(agent: Agent[Any]) -> list[tuple[str, Any]]:
 def _servers(agent: Agent[Any]) -> list[Any]:
     """The servers that tools of the agent are from, each once."""
     found: list[Any] = []
-    for server in map(server_of, agent.tools):
+    for server in (server_of(tool) for _, tool in tools_of(agent)):
         if server is not None and not any(server is other for other in found):
             found.append(server)
     return found

@@ -42,6 +42,13 @@ def worker_of(tool: AnyTool) -> Agent[Any] | None:
     return worker if isinstance(worker, Agent) else None
 
 
+def tools_of(agent: Agent[Any]) -> Iterator[tuple[str, AnyTool]]:
+    """The tools of an agent by name, and those that programs of a tool may call, as `run_program.fetch_url`."""
+    for tool in agent.tools:
+        yield tool.name, tool
+        yield from ((f"{tool.name}.{each.name}", each) for each in getattr(tool, "tools", ()))
+
+
 def tool_facts(tool: AnyTool, policy: Policy, made_by: str) -> Iterator[tuple[str, Any]]:
     """What a manifest states of a tool; `made_by` names its server or agent, and is empty for a function."""
     owner = getattr(tool.function, "__self__", None)
@@ -181,13 +188,15 @@ def _nothing(_: AnyTool) -> list[str]:
 
 _HOSTS: Mapping[str, Callable[[AnyTool], list[str]]] = {
     "agentkit.agents.runner": _nothing,
+    "agentkit.programs.program": _nothing,
     "agentkit.tools.files": _nothing,
     "agentkit.tools.system": _of_shell,
     "agentkit.tools.web.fetching": _of_fetching,
     "agentkit.tools.web.search": _of_searching,
     "agentkit.tools.web.wikipedia": _of_wikipedia,
 }
-"""What the shipped tools reach, by the module of each; those of agents reach what the agent's own tools do."""
+"""What the shipped tools reach, by the module of each; those of agents reach what the agent's own tools do,
+and programs what the tools do that they call."""
 
 
 def _allowed(rules: AddressRules) -> list[str]:

@@ -7,10 +7,13 @@ import itertools
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
 from agentkit.decisions import Verdict
 from agentkit.errors import ConfigError
@@ -18,6 +21,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.mcp.gate import PATH, Gate, check_reach
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, Approver, Grants, answered
+from agentkit.safety.flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling import running
@@ -117,9 +121,22 @@ class ToolServer:
         async with self._room:
             call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
             judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
-            result = await judged.arun()
+            with self._above(judged):
+                result = await judged.arun()
             self._read.append(ToolMessage(call.id, name, "", result.labels))
             return result
+
+    @contextmanager
+    def _above(self, judged: JudgedCall) -> Iterator[None]:
+        """What a program calls within a call is judged by the policy of the server, too."""
+        is_program = bool(getattr(judged.tool, "tools", ()))
+        lineage = LINEAGE.get()
+        policies, read = self._bench.policies, labels_of([*self._read])
+        token = LINEAGE.set(replace(lineage, policies=policies, read=read) if is_program else lineage)
+        try:
+            yield
+        finally:
+            LINEAGE.reset(token)
 
     async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
         """The call after an approver's answer, if it has to be asked about."""

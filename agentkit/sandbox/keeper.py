@@ -27,7 +27,7 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 """
 """Starts the worker without the package's own `__init__`, of which it needs nothing."""
 
-_START_SECONDS = 30.0
+_START_SECONDS, _REPLY_SECONDS = 30.0, 5.0
 _READ_BYTES = 65_536
 
 
@@ -51,7 +51,8 @@ class Keeper:
     """A worker process from the host's side: its pipes, and what it reports.
 
     `setup` is what the worker's module says it takes. The worker isolates itself at once and then waits for a task.
-    Raises SandboxError when it cannot be started.
+    `calls` has what its code asks, where the setup says that it may call functions of the host. Raises SandboxError
+    when it cannot be started.
     """
 
     def __init__(self, setup: Mapping[str, str]) -> None:
@@ -59,21 +60,34 @@ class Keeper:
         self.reported = bytearray()
         opened: list[int] = []
         try:
-            for _ in range(2):
+            for _ in range(3 if setup.get("calls") else 2):
                 opened += os.pipe()
-            task, self._control, self.report, report = opened
-            self.program = _start(task, report)
+            task, self._control, self.report, report, *asking = opened
+            self.program = _start(task, report, *asking[1:])
         except OSError as error:
             _close(*opened)
             raise SandboxError(f"The sandbox cannot be started: {error}") from error
-        _close(task, report)
+        _close(task, report, *asking[1:])
+        self.calls = asking[0] if asking else None
         self.stdout, self.stderr = (pipe.fileno() for pipe in (self.program.stdout, self.program.stderr) if pipe)
-        self.send({"host_name": HOST_NAME, **setup})
+        self.send({"host_name": HOST_NAME, **setup, "calls": "".join(map(str, asking[1:]))})
 
     def send(self, texts: Mapping[str, str]) -> None:
         """Give the worker a frame; that it has died meanwhile shows in what it reports."""
         with contextlib.suppress(OSError):
             protocol.send(self._control, protocol.encode(**texts))
+
+    def reply(self, texts: Mapping[str, str], seconds: float = _REPLY_SECONDS) -> None:
+        """Give code in the worker a frame that it waits for. Raises SandboxError when it takes too long to take it."""
+        os.set_blocking(self._control, False)
+        data, deadline = memoryview(protocol.encode(**texts)), time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._control, select.POLLOUT)
+        while data:
+            ready = poll.poll(max(0, deadline - time.monotonic()) * 1000)
+            if not ready or ready[0][1] & (select.POLLERR | select.POLLHUP):
+                raise SandboxError("The code asked for something, and did not take the answer.")
+            data = data[os.write(self._control, data) :]
 
     def ready(self) -> dict[str, str]:
         """The worker's first report: its `mechanisms`, or its `failure`; empty when it died. Waits for it."""
@@ -93,20 +107,32 @@ class Keeper:
             end(self.program)
         else:
             self.program.returncode = 0  # another process's child: not ours to wait for
-        _close(self._control, self.report)
+        _close(self._control, self.report, *(() if self.calls is None else (self.calls,)))
         for stream in (self.program.stdout, self.program.stderr):
             if stream:
                 stream.close()
 
 
-def _start(task: int, report: int) -> subprocess.Popen[bytes]:
-    arguments = [_interpreter(), "-I", "-S", "-u", "-X", "utf8", "-c", _BOOTSTRAP, _HOME, str(os.getpid()), str(report)]
+def _start(task: int, *passed: int) -> subprocess.Popen[bytes]:
+    arguments = [
+        _interpreter(),
+        "-I",
+        "-S",
+        "-u",
+        "-X",
+        "utf8",
+        "-c",
+        _BOOTSTRAP,
+        _HOME,
+        str(os.getpid()),
+        str(passed[0]),
+    ]
     return subprocess.Popen(  # this interpreter and our own worker
         arguments,
         stdin=task,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=(report,),
+        pass_fds=passed,
         env={},
         cwd="/",
         start_new_session=True,

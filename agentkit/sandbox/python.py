@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import threading
 import time
 import weakref
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from agentkit.errors import SandboxError
 from agentkit.sandbox import protocol
+from agentkit.sandbox.calling.host import Answer
+from agentkit.sandbox.calling.host import takers as answering
 from agentkit.sandbox.isolation import MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation
 from agentkit.sandbox.keeper import Keeper, start_isolated
 from agentkit.sandbox.supervision import (
@@ -84,6 +88,7 @@ class Spec(NamedTuple):
     limits: ProcessLimits = PYTHON_LIMITS
     wanted: frozenset[str] = MECHANISMS
     guard: bool = True
+    calls: bool = False
 
 
 def run_python(
@@ -101,18 +106,8 @@ def run_python(
     hold; `available` are the mechanisms that may be used: with some taken away it is as on a machine without them.
     Raises SandboxError when it cannot be run as isolated as it must be.
     """
-    check_isolation(sandbox)
-    objection = _objection(code)
-    if objection:
-        return _unrun(objection)
     spec = Spec(limits, frozenset() if sandbox == "off" else available, guard)
-    keeper, mechanisms = POOL.take(spec)
-    with contextlib.closing(keeper):
-        boundary = Boundary(mechanisms, PYTHON_NEEDS)
-        boundary.require(sandbox)
-        outcome = _attended(keeper, code, limits, boundary, cancellation)
-    POOL.refill(spec)
-    return outcome
+    return _run({"code": code}, spec, sandbox, cancellation)
 
 
 async def arun_python(
@@ -133,12 +128,50 @@ async def arun_python(
     return await run_cancellable(run)
 
 
+def run_program(
+    code: str,
+    functions: Mapping[str, Sequence[str]],
+    answer: Answer,
+    *,
+    sandbox: str = "auto",
+    limits: ProcessLimits = PYTHON_LIMITS,
+    cancellation: Cancellation | None = None,
+) -> PythonOutcome:
+    """Like `run_python`, with functions of the host that the code may call: their names, and those of their parameters.
+
+    Each call is answered by `answer` in this thread, and the code waits for it; that time is not the code's.
+    """
+    spec = Spec(limits, frozenset() if sandbox == "off" else MECHANISMS, calls=True)
+    return _run({"code": code, "functions": json.dumps(functions)}, spec, sandbox, cancellation, answer)
+
+
 def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
     """The boundary that snippets get on this machine. Found out by starting a worker, which then waits for one.
 
     Raises SandboxError when none can be started.
     """
     return Boundary(POOL.achievable(Spec(wanted=available)), PYTHON_NEEDS)
+
+
+def _run(
+    task: Mapping[str, str],
+    spec: Spec,
+    sandbox: str,
+    cancellation: Cancellation | None,
+    answer: Answer | None = None,
+) -> PythonOutcome:
+    check_isolation(sandbox)
+    objection = _objection(task["code"])
+    if objection:
+        return _unrun(objection)
+    keeper, mechanisms = POOL.take(spec)
+    with contextlib.closing(keeper):
+        boundary = Boundary(mechanisms, PYTHON_NEEDS)
+        boundary.require(sandbox)
+        keeper.send(task)
+        outcome = _attended(keeper, spec.limits, boundary, cancellation, answer)
+    POOL.refill(spec)
+    return outcome
 
 
 def _objection(code: str) -> str:
@@ -174,16 +207,20 @@ class _Verdict(NamedTuple):
 
 
 def _attended(
-    keeper: Keeper, code: str, limits: ProcessLimits, boundary: Boundary, cancellation: Cancellation | None
+    keeper: Keeper,
+    limits: ProcessLimits,
+    boundary: Boundary,
+    cancellation: Cancellation | None,
+    answer: Answer | None,
 ) -> PythonOutcome:
     started = time.perf_counter()
-    keeper.send({"code": code})
     together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
     report = bytearray()
     takers = {
         keeper.stdout: stdout.also(together),
         keeper.stderr: stderr.also(together),
         keeper.report: report.extend,
+        **answering(keeper, answer),
     }
     stop = attend(keeper.program, takers, limits, cancellation)
     if stop is None:
@@ -257,6 +294,7 @@ def _setup(spec: Spec) -> dict[str, str]:
         "network": "",
         "output_bytes": str(spec.limits.output_bytes),
         "guard": "\0".join(packages[1:]),
+        "calls": "yes" if spec.calls else "",
         "resources": "\0".join(f"{name}={amount}" for name, amount in resources.items()),
     }
 

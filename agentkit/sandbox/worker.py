@@ -33,7 +33,10 @@ _CLAIM_TEXTS, _CLAIM_FRAME_BYTES = 5, 1_000
 """A claim has so many texts of the length of an output, and so many bytes besides."""
 
 Setup = dict[str, str]
-"""What the host wishes: task (python, command), mechanisms, resources, mounts, rules, host_name; lists by NUL."""
+"""What the host wishes: task (python, command), mechanisms, resources, mounts, rules, host_name; lists by NUL.
+
+`calls` is the descriptor on which code asks for functions of the host, which answers as it has sent the task.
+"""
 
 
 def main(host: int, report: int) -> NoReturn:
@@ -42,13 +45,16 @@ def main(host: int, report: int) -> NoReturn:
     setup = protocol.receive(_CONTROL)
     if setup is None:
         os._exit(0)
+    asking = [int(setup["calls"])] if setup["calls"] else []
+    for descriptor in asking:
+        os.set_inheritable(descriptor, False)
     left = _leave(setup)
     reading, writing = os.pipe()
     task = os.fork()
     if task == 0:
         os.close(reading)
         _be_task(setup, left, report, writing)
-    for descriptor in (1, 2, writing):
+    for descriptor in (1, 2, writing, *asking):
         os.close(descriptor)
     claim = _Claim(reading, _CLAIM_TEXTS * (int(setup["output_bytes"]) + _CLAIM_FRAME_BYTES))
     code = os.waitstatus_to_exitcode(_watch(task, host, claim))
@@ -134,7 +140,8 @@ def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoRetur
         request = protocol.receive(_CONTROL)
         if request is None:
             os._exit(0)
-        os.dup2(nothing, _CONTROL)  # from here on there is nothing to read and no host to hear from
+        if not setup["calls"]:
+            os.dup2(nothing, _CONTROL)  # from here on there is nothing to read and no host to hear from
         os.close(nothing)
         work(request, claims)
     except BaseException as error:  # nothing may run on past a failure here
@@ -233,16 +240,26 @@ def _python(setup: Setup) -> Any:
         sys.modules[package.__name__] = package
     from agentkit.sandbox import guard
 
+    functions = _functions(setup)
     guard.run("import copy\n0", _discard)
 
     def work(request: dict[str, str], claims: int) -> NoReturn:
         _forget_the_way_out()
-        ending = guard.run(request["code"], _write)
+        ending = guard.run(request["code"], _write, functions(request))
         raised = ending.message.partition(":")[0] if ending.kind == "raised" else ""
         details = {"message": ending.text(), "line": ending.line, "hint": ending.hint, "value": ending.value}
         _finish(claims, most_bytes, {"kind": ending.kind, "raised": raised, **details})
 
     return work
+
+
+def _functions(setup: Setup) -> Any:
+    """What makes of a request the functions of the host that its code may call."""
+    if not setup["calls"]:
+        return lambda _: {}
+    from agentkit.sandbox.calling.guest import functions_of
+
+    return lambda request: functions_of(request["functions"], int(setup["calls"]), _CONTROL)
 
 
 def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:

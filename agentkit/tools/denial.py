@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agentkit.decisions import Decision
@@ -12,9 +13,11 @@ from agentkit.tooling.tool import WhenDenied
 
 def told_with(*names: str, **more: Any) -> WhenDenied:
     """The value of a denied call: the named arguments, `error`, `status` and `decision`, and whatever else is given."""
+    return partial(_told, names, more)
 
-    def when_denied(arguments: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
-        told = {name: arguments[name] for name in names}
-        return {**told, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
 
-    return when_denied
+def _told(
+    names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
+) -> dict[str, Any]:
+    told = {name: arguments[name] for name in names}
+    return {**told, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}

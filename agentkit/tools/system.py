@@ -23,7 +23,8 @@ from agentkit.tooling.tool import Tool
 from agentkit.tools.denial import told_with
 from agentkit.workspace.workspace import Workspace
 
-_NOT_RUN = "none: it was not run"
+NOT_RUN = "none: it was not run"
+"""The boundary of what was not run."""
 _EVIDENCE_CHARS = 200
 _MOST_SEARCHED, _MOST_HIDDEN = 5_000, 200
 _UNSEARCHED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox"})
@@ -106,7 +107,7 @@ class _Shell:
             with self.workspace.observing("run_shell") if writable else nullcontext():
                 outcome = run_command(command, folder, confinement, cancellation)
         except SandboxError as error:
-            return {"command": command, "error": str(error), "status": "failed", "boundary": _NOT_RUN}
+            return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
             if outcome is None:
                 raise
@@ -232,8 +233,8 @@ class _Python:
         try:
             outcome = run_python(code, sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
         except SandboxError as error:
-            return {"code": code, "error": str(error), "status": "failed", "boundary": _NOT_RUN}
-        return _told_python(code, outcome)
+            return {"code": code, "error": str(error), "status": "failed", "boundary": NOT_RUN}
+        return told_of_code(code, outcome)
 
 
 def _impossible(tool: str, error: SandboxError) -> Decision:
@@ -252,7 +253,8 @@ def _told_command(command: str, outcome: ProcessOutcome) -> dict[str, Any]:
     }
 
 
-def _told_python(code: str, outcome: PythonOutcome) -> dict[str, Any]:
+def told_of_code(code: str, outcome: PythonOutcome) -> dict[str, Any]:
+    """What a model is told of code that was run."""
     shown = f"{outcome.value}\n" if outcome.value else ""
     gap = "\n" if shown and outcome.output and not outcome.output.endswith("\n") else ""
     ending = {"error": outcome.error} if outcome.error else {}

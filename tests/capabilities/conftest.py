@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentkit import LLM, Agent, Limits, Policy, Rule, Tool, calculator_tool, core_tools, shell_tool, write_file_tool
 from agentkit.decisions import Decision
+from agentkit.programs import program_tool
 from agentkit.safety.terminal import TerminalApprover
 from agentkit.sandbox.process import Confinement
 from agentkit.tools.system import shell_tool_in

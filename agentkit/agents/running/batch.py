@@ -179,8 +179,8 @@ class Batch:
         """Run the calls; what was finished is entered also when the rest is cut off."""
         is_dry = self.bench.workspace.dry_run
         known = self.bench.above | labels_of(read)
-        approve, context = self.plan.approve, self.plan.context.called("", read)
-        lineage = Lineage(self.budget, self.bench.policies, approve, dry_run=is_dry, read=known, context=context)
+        plan, context = self.plan, self.plan.context.called("", read)
+        lineage = Lineage(self.budget, self.bench.policies, plan.approve, 0, is_dry, known, None, context, plan)
         question = UseTools(calls, {}, self.budget.seconds_left, lineage)
         postponed: list[ToolCallPostponed] = []
         try:

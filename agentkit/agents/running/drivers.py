@@ -235,10 +235,8 @@ def _may_be_live(judged: JudgedCall) -> bool:
 def _set_lineage(lineage: Lineage, call: str) -> Budget:
     """What this call knows of its run, and what agents inside it must keep to, in its context; what they spend."""
     budget = Budget(UNLIMITED, lineage.budget)
-    depth, dry_run = LINEAGE.get().depth + 1, lineage.dry_run
-    above = lineage.context
-    LINEAGE.set(Lineage(budget, lineage.policies, lineage.approve, depth, dry_run, lineage.read, set(), above))
-    CONTEXT.set(above.called(call, above.messages))
+    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
+    CONTEXT.set(lineage.context.called(call, lineage.context.messages))
     return budget
 
 

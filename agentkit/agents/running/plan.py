@@ -119,7 +119,7 @@ class Lineage:
     """The budget, policies and approver of the run above, and whether it only shows what it would change.
 
     `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
-    `context` is that of the run above.
+    `context` is that of the run above, `plan` its plan where it is at work in this process.
     """
 
     budget: Budget | None = None
@@ -130,6 +130,7 @@ class Lineage:
     read: frozenset[Label] = frozenset()
     found: set[Label] | None = None
     context: RunContext[Any] = NO_RUN
+    plan: Plan | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
         """Let the run above know what was read here."""

@@ -6,7 +6,7 @@ It is the first layer only: the child process and the operating system are the b
 import gc
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import PathFinder
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 SHOWN_LINES = 8
 
 
-def run(code: str, write: Callable[[str, str], object]) -> Ending:
+_NOTHING: Mapping[str, Any] = {}
+
+
+def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING) -> Ending:
     """Run the code; `write(stream, text)` gets each piece printed, stream being "stdout" or "stderr".
 
-    Never raises for anything that the code does. The value of a last expression statement is in the ending only.
+    `names` are functions and classes that it has beside the built-in ones. Never raises for anything that the code
+    does. The value of a last expression statement is in the ending only.
     """
     program = compiled(code)
-    return program if isinstance(program, Ending) else execute(program, code, write)
+    return program if isinstance(program, Ending) else execute(program, code, write, names)
 
 
 def compiled(code: str) -> CodeType | Ending:
@@ -74,10 +78,12 @@ def load_engine() -> type:
     return RestrictingNodeTransformer
 
 
-def execute(program: CodeType, code: str, write: Callable[[str, str], object]) -> Ending:
+def execute(
+    program: CodeType, code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING
+) -> Ending:
     """Run a compiled program in a namespace of its own."""
     shown: list[str] = []
-    namespace = new_namespace(write, shown)
+    namespace = new_namespace(write, shown, names)
     try:
         exec(program, namespace)
         ending = Ending("ok", shown[-1] if shown else None)
@@ -97,8 +103,10 @@ def let_go(namespace: dict[str, Any]) -> None:
     namespace.clear()
 
 
-def new_namespace(write: Callable[[str, str], object], shown: list[str]) -> dict[str, Any]:
-    """The globals of a program: its built-in names, and the guards under names that it cannot spell."""
+def new_namespace(
+    write: Callable[[str, str], object], shown: list[str], names: Mapping[str, Any] = _NOTHING
+) -> dict[str, Any]:
+    """The globals of a program: its built-in names and these, and the guards under names that it cannot spell."""
     from agentkit.sandbox.guard.attributes import MAIN, Guard
     from agentkit.sandbox.guard.classes import matchable
     from agentkit.sandbox.guard.facades.modules import Importer
@@ -107,8 +115,10 @@ def new_namespace(write: Callable[[str, str], object], shown: list[str]) -> dict
     from agentkit.sandbox.guard.substitutes import substitutes, system_facade
     from agentkit.sandbox.guard.syntax import expressions
 
-    namespace: dict[str, Any] = {"__name__": MAIN, "__doc__": None}
+    namespace: dict[str, Any] = {**names, "__name__": MAIN, "__doc__": None}
     guard = Guard(namespace)
+    for given in names.values():
+        guard.know(given)
     streams = Streams(write)
     importer = Importer(substitutes(guard, streams), guard.know, {"sys": system_facade(guard, streams)})
 

@@ -10,6 +10,7 @@ _PARAMETERS = r"Args|Arguments|Parameters|Params|Keyword [Aa]rg(?:ument)?s|Other
 _OTHERS = r"Returns?|Yields?|Raises|Examples?|Notes?|Usage|See Also|References|Warnings?|Todo|Side Effects"
 _HEADING = r"^(?P<indent>[ \t]*)(?:#+[ ]*(?:{0}):?|\*\*(?:{0}):?\*\*:?|(?:{0}):)[ \t]*$"
 _START = re.compile(_HEADING.format(rf"{_PARAMETERS}|Returns?|Yields?|Raises|Examples?"), re.MULTILINE)
+_RETURNED = re.compile(_HEADING.format(r"Returns?|Yields?"), re.MULTILINE)
 _ABOUT = re.compile(_HEADING.format(_PARAMETERS), re.MULTILINE)
 _ANY = re.compile(_HEADING.format(f"{_PARAMETERS}|{_OTHERS}"), re.MULTILINE)
 _WORDS = re.compile(
@@ -107,6 +108,16 @@ def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[st
     mended = _BESIDE.sub(lambda heading: _below(heading, names), docstring)
     mended = _BROKEN.sub(lambda entry: re.sub(r"\s*\n\s*", " ", entry[0]), mended)
     return found if mended == docstring else _described(mended, names)
+
+
+def returned(docstring: str) -> str:
+    """What a docstring says of what is returned, below `Returns:`, in one line; empty where it says nothing."""
+    docstring = usual(docstring)
+    heading = _RETURNED.search(docstring)
+    if heading is None:
+        return ""
+    following = _ANY.search(docstring, heading.end())
+    return " ".join(docstring[heading.end() : None if following is None else following.start()].strip("- \n").split())
 
 
 def _described(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:

@@ -37,6 +37,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tools.web.search_tool", "agentkit.tools.web.fetch_tool"),
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
         *("agentkit.tools.dialogue.ask_user_tool", "agentkit.tools.skills.skill_tools"),
+        *("agentkit.programs.program_tool", "agentkit.programs.ProgramTool"),
     ),
     "Judging": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),

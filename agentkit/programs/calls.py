@@ -1,0 +1,144 @@
+"""How are the calls of a program judged? As the model's own: by the run that the program is part of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
+from contextlib import aclosing
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any
+
+from agentkit.agents.running.batch import Batch
+from agentkit.agents.running.budget import UNLIMITED, Budget
+from agentkit.agents.running.drivers import adrive, drive
+from agentkit.agents.running.plan import LINEAGE, Plan
+from agentkit.agents.running.questions import Steps
+from agentkit.agents.running.telling import Repeats
+from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
+from agentkit.agents.waiting import without_waiting
+from agentkit.decisions import Verdict
+from agentkit.errors import ToolError
+from agentkit.events import ResponseReceived
+from agentkit.memory.progress import Progress
+from agentkit.memory.run import SessionRun
+from agentkit.memory.session import Session
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult
+from agentkit.safety.approval import NOBODY, Grants, answered
+from agentkit.safety.policy import Policy
+from agentkit.sandbox.calling.guest import MOST_BYTES
+from agentkit.sandbox.supervision import Cancellation
+from agentkit.tooling.functions.context import CONTEXT, NO_RUN
+from agentkit.tooling.rendering import rendered
+from agentkit.tooling.result import failure
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.workspace import Workspace
+
+_MOST_TOLD, _MOST_CHARS = 20, 100
+_TICK_SECONDS = 0.05
+_MOST_VALUE_CHARS = MOST_BYTES // 4  # of which each is at most four bytes
+_NO_WAITING = "A call of a program cannot wait for a person: make it by itself."
+_NO_HANDOFF = "A program cannot pass the conversation to another agent."
+_STOPPED = "The run was stopped."
+
+
+class Calls:
+    """The calls of one program. Within a run they are judged and counted as its own, and their changes are its.
+
+    Outside of one they are judged as those of an agent that has nobody to ask.
+    """
+
+    def __init__(self, functions: Mapping[str, Tool[..., Any]]) -> None:
+        self._functions, self._tools = functions, Toolset(functions.values())
+        self._above, self._context = LINEAGE.get(), CONTEXT.get() or NO_RUN
+        self._answered: list[str] = []
+        self._number = 0
+        self._read = self._above.read
+        self._within = None if self._above.plan is None else self._batch(self._above.plan)
+
+    @property
+    def told(self) -> list[str]:
+        """What came of each call, a line each; of many the first."""
+        more = len(self._answered) - _MOST_TOLD
+        return self._answered[:_MOST_TOLD] + ([f"and {more} more"] if more > 0 else [])
+
+    def answer(self, function: str, arguments: str) -> Mapping[str, str]:
+        """Make a call, blocking: its value as JSON, or why there is none."""
+        call = self._asked(function, arguments)
+        if self._within is None:
+            return self._reply(call, self._judged(call).run())
+        for _ in drive(self._used(self._within, call), streaming=False):
+            """Nobody but the program waits for it."""
+        return self._reply(call, _result_in(self._within.run.progress))
+
+    async def aanswer(self, function: str, arguments: str) -> Mapping[str, str]:
+        """Like `answer`, awaiting."""
+        call = self._asked(function, arguments)
+        if self._within is None:
+            return self._reply(call, await self._judged(call).arun())
+        async with aclosing(adrive(self._used(self._within, call), streaming=False)) as events:
+            async for _ in events:
+                """Nobody but the program waits for it."""
+        return self._reply(call, _result_in(self._within.run.progress))
+
+    def awaited(self) -> Callable[[Cancellation, str, str], Mapping[str, str]]:
+        """`answer` for another thread: the calls are made on the event loop that awaits the program."""
+        loop, context = asyncio.get_running_loop(), copy_context()
+
+        def answer(cancellation: Cancellation, function: str, arguments: str) -> Mapping[str, str]:
+            reply = context.run(asyncio.run_coroutine_threadsafe, self.aanswer(function, arguments), loop)
+            while not wait([reply], _TICK_SECONDS).done:
+                if cancellation.is_wished:
+                    reply.cancel()
+            return reply.result()
+
+        return answer
+
+    def _asked(self, function: str, arguments: str) -> ToolCall:
+        """A call as a model would have written it. Raises ToolError when nobody waits for the program any more."""
+        if self._context.is_stopped:
+            raise ToolError(_STOPPED)
+        self._number += 1
+        tool = self._functions.get(function)
+        name = function if tool is None else tool.name
+        return ToolCall(f"{self._context.call or 'program'}.{self._number}", name, arguments)
+
+    def _batch(self, plan: Plan) -> Batch:
+        """What the run uses its own calls with, for these tools and with nobody who may answer later."""
+        messages, budget = tuple(self._context.messages), self._above.budget or Budget(UNLIMITED)
+        run = SessionRun(Session(), self._context.run, Progress(), messages, lambda: None)
+        plan = replace(plan, approve=without_waiting(plan.approve))
+        return Batch(plan, replace(plan.bench, tools=self._tools), run, budget, Repeats([]))
+
+    def _used(self, batch: Batch, call: ToolCall) -> Steps:
+        batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (call,)))))
+        yield from batch.use()
+
+    def _judged(self, call: ToolCall) -> JudgedCall:
+        """The call of a program that no run has, with the decision on it: nobody is there to be asked."""
+        bench = Bench(self._tools, self._above.policies or (Policy(),), Grants(), Workspace())
+        judged = judge_call(call, bench, [ToolMessage("", "", "", self._read)])
+        is_asked = judged.decision.verdict is Verdict.ASK
+        return replace(judged, decision=answered(judged.decision, NOBODY)) if is_asked else judged
+
+    def _reply(self, call: ToolCall, result: ToolResult) -> Mapping[str, str]:
+        """What the program is told; whoever it works for knows from then on what was read."""
+        self._read |= result.labels
+        self._above.note(result.labels)
+        if result.lead:
+            result = failure(call.name, _NO_HANDOFF, "denied")
+        arguments = call.arguments if len(call.arguments) <= _MOST_CHARS else f"{call.arguments[:_MOST_CHARS]}…"
+        rule = "" if result.ok or result.decision is None else f" ({result.decision.rule})"
+        self._answered.append(f"{call.name} {arguments}: {result.status}{rule}")
+        if not result.ok:
+            return {"error": result.error or result.content}
+        text, was_cut, _ = rendered([result.value], _MOST_VALUE_CHARS)
+        return {"error": f"What {call.name} gave is longer than a program can take."} if was_cut else {"value": text}
+
+
+def _result_in(progress: Progress) -> ToolResult:
+    """The result of the call that was just used; one that would wait for a person has none."""
+    waiting = next(iter(progress.steps.values()), None)
+    return progress.tool_calls[-1].result if waiting is None else failure(waiting.call.name, _NO_WAITING, "denied")

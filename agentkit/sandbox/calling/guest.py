@@ -1,0 +1,86 @@
+"""What code in the sandbox calls when it calls a function of the host: it asks, waits, and gets a value or an error."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import os
+import re
+
+from agentkit.sandbox import protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+MOST_BYTES = protocol.MAX_FRAME_BYTES - 1_000
+"""How long the arguments of a call, or what comes of it, may be as JSON."""
+
+_AS_TEXT = frozenset({"datetime", "decimal", "fractions", "uuid"})
+
+
+_NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
+
+
+class ToolError(RuntimeError):
+    """A call that came to nothing; the text says why."""
+
+
+def spelled(name: str) -> str:
+    """A name as Python can write it."""
+    plain = _NOT_IN_A_NAME.sub("_", name)
+    return f"_{plain}" if keyword.iskeyword(plain) or not plain.isidentifier() else plain
+
+
+def functions_of(offered: str, asks: int, replies: int) -> dict[str, Any]:
+    """The functions that are offered, by name, and the error they raise.
+
+    `offered` is JSON, from each name to the names of its parameters. Calls are written to `asks`, and answered on
+    `replies`.
+    """
+    os.set_inheritable(asks, False)
+    names: dict[str, list[str]] = json.loads(offered)
+    made = {name: _function(name, parameters, asks, replies) for name, parameters in names.items()}
+    return {**made, ToolError.__name__: ToolError}
+
+
+def _function(name: str, parameters: Sequence[str], asks: int, replies: int) -> Callable[..., Any]:
+    def function(*given: Any, **named: Any) -> Any:
+        arguments = _bound(name, parameters, given, named)
+        protocol.send(asks, protocol.encode(tool=name, arguments=arguments))
+        reply = protocol.receive(replies)
+        if reply is None:
+            raise SystemExit(1)  # the host has gone
+        if "error" in reply:
+            raise ToolError(reply["error"])
+        return json.loads(reply["value"])[0]
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _bound(name: str, parameters: Sequence[str], given: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """The arguments by the names of the parameters, as JSON. Raises TypeError for more than there are, and for two."""
+    if len(given) > len(parameters):
+        raise TypeError(f"{name}() takes at most {len(parameters)} arguments, and got {len(given)}")
+    known = {spelled(each): each for each in parameters}
+    arguments = dict(zip(parameters, given, strict=False))
+    for key, value in named.items():
+        parameter = known.get(key, key)
+        if parameter in arguments:
+            raise TypeError(f"{name}() got two values for {key!r}")
+        arguments[parameter] = value
+    text = json.dumps(arguments, default=_plain)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"the arguments of {name}() are longer than {MOST_BYTES:,} characters")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for, in one that it has. Raises TypeError where there is none."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if type(value).__module__ in _AS_TEXT:
+        return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    raise TypeError(f"a {type(value).__name__} cannot be given to a tool: give texts, numbers, lists and dictionaries")

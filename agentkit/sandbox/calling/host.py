@@ -1,0 +1,58 @@
+"""Who answers the calls of code in the sandbox? The host, one after the other, and only while the code lives."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from agentkit.errors import SandboxError
+from agentkit.sandbox import protocol
+
+Answer = Callable[[str, str], Mapping[str, str]]
+"""Makes of a function's name and its arguments as JSON a `value`, as the only entry of a JSON list, or an `error`.
+
+Name and arguments come from strangers.
+"""
+
+_LENGTH = 4
+_NO_CALL = "The code has sent what is no call of a function."
+
+
+class Keeper(Protocol):
+    """A process of the sandbox, as far as its code asks."""
+
+    calls: int | None
+    program: subprocess.Popen[bytes]
+
+    def reply(self, texts: Mapping[str, str]) -> None:
+        """Give the code a frame that it waits for. Raises SandboxError when it does not take it."""
+        ...
+
+
+def takers(keeper: Keeper, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
+    """The descriptor on which code asks, if it may, and what takes what comes there."""
+    return {} if answer is None or keeper.calls is None else {keeper.calls: _Answering(keeper, answer).take}
+
+
+class _Answering:
+    """Takes what code asks, piece by piece, and replies to each call as soon as it is whole."""
+
+    def __init__(self, keeper: Keeper, answer: Answer) -> None:
+        self._keeper, self._answer = keeper, answer
+        self._asked = bytearray()
+
+    def take(self, data: bytes) -> None:
+        """Take the next piece. Raises SandboxError for what is no call, and when nobody takes the reply."""
+        self._asked += data
+        length = int.from_bytes(self._asked[:_LENGTH], "big")
+        if length > protocol.MAX_FRAME_BYTES:
+            raise SandboxError(_NO_CALL)
+        if len(self._asked) < _LENGTH + length or length == 0:
+            return
+        asked = protocol.split(bytes(self._asked))
+        self._asked.clear()  # who waits for a reply asks nothing else meanwhile
+        if len(asked) != 1 or asked[0].keys() != {"tool", "arguments"}:
+            raise SandboxError(_NO_CALL)
+        if self._keeper.program.poll() is None:
+            self._keeper.reply(self._answer(asked[0]["tool"], asked[0]["arguments"]))
