@@ -119,7 +119,8 @@ def _line(words: list[Word], scope: Scope) -> str:
 def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
     known, text = tables(), _line(words, scope)
     for rule in (*known.rules.get(name, ()), *known.every):
-        match = f"!{name}" not in rule.names and rule.when.search(text)
+        meant = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
+        match = meant and rule.when.search(text)
         if match and not (rule.unless and rule.unless.search(text)):
             yield _objection(rule, match, words, scope)
 
@@ -138,11 +139,14 @@ def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope
 
 def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
     found = entry(name, words)
-    if found:
+    told = len(words) == 2 and words[1].text in {"--version", "--help"}
+    if found and found[0].effect == "network" and told:
+        yield reads(words[0].source)
+    elif found:
         yield from _by_arguments(*found, words, scope)
     elif "/" in name:
         yield from _own_program(words, scope)
-    elif len(words) == 2 and words[1].text in {"--version", "--help"} and re.fullmatch(r"[a-z][\w.+-]*", name):
+    elif told and re.fullmatch(r"[a-z][\w.+-]*", name):
         yield runs(words[0].source, scope)
     else:
         why = f"What {name} does is not known here."
@@ -343,22 +347,19 @@ def _xargs(words: list[Word], scope: Scope) -> Iterator[Finding]:
     return launchers.xargs(tables().launchers["xargs"], words, scope)
 
 
-def _parallel(words: list[Word], scope: Scope) -> Iterator[Finding]:
-    """GNU parallel's command with each list of arguments after :::."""
-    end = next((i for i, word in enumerate(words) if word.text.startswith(":::")), len(words))
-    given = [word for word in words[end:] if not word.text.startswith(":::")] or [Word(UNKNOWN, words[0].source)]
-    for finding in launchers.launched(tables().launchers["xargs"], words[:end], scope):
-        yield Command([*finding.words, *given]) if isinstance(finding, Command) else finding
-        if isinstance(finding, Command) and " " in finding.words[0].text:
-            text = " ".join(word.text for word in finding.words)
-            yield from (Script(text.replace("{}", item.text), item.source) for item in given if item.known)
-    yield ask("parallel", words[0].source, "It starts many processes at once.", "Use a loop.")
-
-
 def _head(words: list[Word], scope: Scope) -> Iterator[Finding]:
     """head, which makes an end of a device that has none."""
-    few = re.fullmatch(r"-c ?\d{1,6} /dev/(zero|u?random)", " ".join(word.text for word in words[1:]))
+    few = re.fullmatch(
+        r"-c ?(\d{1,7}|\d{1,4}[kK]|\d{1,2}M)(i?B)? /dev/(zero|u?random)", " ".join(word.text for word in words[1:])
+    )
     yield from [reads(words[0].source)] if few else _by_spec("head", words, scope)
+
+
+def _jq(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """jq, which takes a name and a text behind --arg: two arguments for one option."""
+    starts = [index for index, word in enumerate(words) if word.text in {"--arg", "--argjson"}]
+    taken = {index + after for index in starts for after in range(3)}
+    yield from _by_spec(words[0].text, [word for index, word in enumerate(words) if index not in taken], scope)
 
 
 def _fd(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -388,9 +389,10 @@ _SPECIAL: dict[str, Callable[[list[Word], Scope], Iterator[Finding]]] = {
     "dd": _dd,
     "mv": _mv,
     **dict.fromkeys(("fd", "fdfind"), _fd),
+    **dict.fromkeys(("jq", "gojq", "jaq"), _jq),
     "find": launchers.find,
     "head": _head,
     "xargs": _xargs,
-    "parallel": _parallel,
+    "parallel": launchers.parallel,
     "command": _command,
 }

@@ -38,6 +38,8 @@ _ENDLESS = re.compile(
     r"\s*(while\s+(true|:|\[{1,2}\s*1\s*\]{1,2}|\(\(\s*1\s*\)\)|echo\b[^;]*)|until\s+(false|\[\s*\]))\s*[;\n]"
     r"|\s*for\s*\(\([^;]*;\s*;"
 )
+_PASSING = "(cat|tr|fold|xxd|od|base64|cut|rev|nl|paste|yes|seq)"
+_HEADED = re.compile(rf"{_PASSING}\b[^>|]*( \| {_PASSING}\b[^>|]*)* \| head\b")
 _ENDS = re.compile(r"\b(break|wait|exit|return)\b")
 _BUILTINS = {
     *("cd", "pushd", "popd", "eval", "source", ".", "alias", "unalias", "trap", "exec", "command", "builtin", "set"),
@@ -383,9 +385,9 @@ def piped(judge: Judge, stages: list[Node], scope: Scope, printed: Value | None)
     Of a chain that the parser has put at a stage only the first command is one; the others come after the pipeline.
     """
     origins: frozenset[str] = frozenset()
-    for stage in stages:
+    for number, stage in enumerate(stages):
         inner = scope.fork()
-        inner.stdin = printed
+        inner.stdin, inner.bounded = printed, _HEADED.match(" | ".join(map(source, stages[number:]))) is not None
         printed = judge.visit(_operands(stage)[0][0], inner)
         origins = (origins - {A_FILE, PERHAPS_EMPTY}) | printed.origins
     for stage in stages:

@@ -126,13 +126,19 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
     elif _CONNECTION.match(path):
         yield deny("reverse-shell", word.source, "it opens a connection that a shell could hang on.")
     elif _ENDLESS.match(path):
-        yield ask("endless", word.source, "It reads a device that never ends.", "Limit it, as in head -c 16.")
+        yield from _endless(word, scope)
     elif _DEVICE.match(path) and not _SINKS.match(path):
         yield from _device(word)
     elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or _is_told(path, scope, listing=listing)):
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
     elif scope.exposed and not listing:
         yield from _reached(word, path, scope)
+
+
+def _endless(word: Word, scope: Scope) -> Iterator[Decision]:
+    """What objects to reading a device without end, unless `head` ends it."""
+    if not scope.bounded:
+        yield ask("endless", word.source, "It reads a device that never ends.", "Limit it, as in head -c 16.")
 
 
 def _is_told(path: str, scope: Scope, *, listing: bool) -> bool:

@@ -207,6 +207,18 @@ def xargs(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Findi
             yield from (Command(_filled(finding.words, marker, item)) for item in given)
 
 
+def parallel(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    """GNU parallel's command with each list of arguments after :::."""
+    end = next((i for i, word in enumerate(words) if word.text.startswith(":::")), len(words))
+    given = [word for word in words[end:] if not word.text.startswith(":::")] or [Word(UNKNOWN, words[0].source)]
+    for finding in launched(tables().launchers["xargs"], words[:end], scope):
+        yield Command([*finding.words, *given]) if isinstance(finding, Command) else finding
+        if isinstance(finding, Command) and " " in finding.words[0].text:
+            text = " ".join(word.text for word in finding.words)
+            yield from (Script(text.replace("{}", item.text), item.source) for item in given if item.known)
+    yield ask("parallel", words[0].source, "It starts many processes at once.", "Use a loop.")
+
+
 def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool) -> list[Word]:
     """The arguments that xargs makes of its input; where they are not plain to tell, an unknown one is among them."""
     if stdin.text == TAME:

@@ -14,6 +14,7 @@ from agentkit.safety.shell.scope import A_FILE, NOTHING, PERHAPS_EMPTY, TAME, UN
 from agentkit.safety.shell.syntax.words import ansi
 
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
+_IN_TMP = re.compile(r"((-[dq]+|--directory|--suffix[= ][\w.-]+) )*(-t [\w.-]+ |/tmp/[\w.-]+ )?")
 _NO_SLASH = r"[%\w](?!\S*\.\.)[%\w:.@,+-]*"
 _FLAGS = r"(-[a-zA-Z0-9]+ )*"
 # What prints numbers, dates and names of the workspace, by its arguments; and which of these are names of files.
@@ -24,7 +25,7 @@ _NAMERS = {
     "wc": r"(?!.*--files0).*",
     "seq": r"(-w )?([-+\d.]+ )+",
     "date": rf"((-u|--utc|-R|-I\w*|--iso-8601\S*|-d \+?[^+]*|--date=\+?[^+]*) )*(\+{_NO_SLASH}( {_NO_SLASH})* )?",
-    "mktemp": r"((-d|-u|-q) )*(\w[\w.-]* )?",
+    "mktemp": r"((-d|-u|-q) )*\w[\w.-]* ",
     "stat": r"(-c|-f|--format) ?=?%[ABCDFGUWXYZabdghilorstuwxyz] .*",
     "grep": r"(?!.*(--|-\w*[oh]\w*) )((-[EFGHIPRainrsvwxz]+|--(in|ex)clude\S*=\S+) )*-[EFGHIPRainrsvwxz]*[lLc]\w* .*",
     "rg": r"((-[a-z]*[lc]|--files|--files-with-matches|--count) )+(?!.*-(r|-replace|-hostname|-hyper)).*",
@@ -66,6 +67,10 @@ def prints(words: list[Word], scope: Scope) -> Value:
     if _is_named(name, words, scope):
         named = frozenset({A_FILE}) if name in _FILE_NAMERS else frozenset()
         return Value(TAME, named | (frozenset() if name in _ALWAYS else {PERHAPS_EMPTY}))
+    if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):
+        made = Value(f"{posixpath.sep}tmp/{TAME}")
+        scope.written |= {resolve(made.text, scope) or made.text}
+        return made
     if name == "find":
         root = next((word.text for word in words[1:] if not re.match(r"-[HLP]$", word.text)), "")
         return Value(root + "/" + UNKNOWN, origins)

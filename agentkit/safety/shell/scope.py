@@ -112,7 +112,7 @@ class Scope:
 
     `exposed` are the files with keys in the workspace that nothing would hide from a command.
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
-    `made` are folders that surely exist by now.
+    `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
     `written`, `integers` (variables declared as numbers), `links` and `later` (scripts that run at some later moment)
     are one for all forks.
     """
@@ -134,6 +134,7 @@ class Scope:
     later: list[Script] = field(default_factory=list)
     pipes: dict[str, Value] = field(default_factory=dict)
     stdin: Value | None = None
+    bounded: bool = False
 
     def fork(self) -> Scope:
         """A copy whose changes stay inside."""

@@ -173,6 +173,8 @@ def _target(judge: Judge, operator: str, word: Word, scope: Scope) -> None:
     """The file that a redirection reads or writes."""
     if operator in {">&", "<&"} and re.fullmatch(r"\d*-?", word.text):
         return
+    if operator in {">&", "<&"} and re.search(r"[$`~{]", word.text):
+        judge.add(ask("hidden-code", word.source, "bash expands this name twice, and runs what stands in it."))
     linked(judge, [word], scope)
     for possible in scope.possible():
         judged = files.write if not operator.startswith("<") or operator == "<>" else _reads

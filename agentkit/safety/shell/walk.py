@@ -129,7 +129,7 @@ class Walk:
     def substitution(self, node: Node, scope: Scope) -> Value:
         """Judge $(...), `...`, <(...) or >(...); returns the text that takes its place."""
         inner = scope.fork()
-        inner.stdin = None
+        inner.stdin, inner.bounded = None, False
         script = unescaped(node)
         value = control.sequence(self, node, inner) if script is None else self._script(script, source(node), inner)
         if node.type == "process_substitution":

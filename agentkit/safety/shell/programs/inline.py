@@ -21,7 +21,7 @@ _STARTS = re.compile(
 _DELETES = re.compile(
     r"rmtree|rm_?rf|rmSync|removeSync|rmdirSync|unlink|remove|Deno\.remove|rm_r|delete_tree|deltree|rmdir|truncate|delete"
 )
-_REPLACING = re.compile(r"^\s*(s|tr|y)/[\w\s^.*+?\\\[\]-]*/[\w\s.\\-]*/[gimsx]*\s*;?\s*$")
+_REPLACING = re.compile(r"^\s*(s|tr|y)/[\w\s^.*+?\\\[\]-]*\$?/[\w\s.\\-]*/[gimsx]*\s*;?\s*$")
 _PATTERN = re.compile(r"(?:(?<=\sif\s)|(?<=\sunless\s))/[\w\s^$.*+?\\\[\]|#-]*/[imsx]*(?=\s*(;|\)|$|&&|and\b|or\b))")
 _LONGEST = 3_000
 

@@ -15,6 +15,7 @@ _NAMES = {"variable_name", "word", "special_variable_name"}
 _CHANGES = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--")
 _COMPARES = re.compile(r"\s-(eq|ne|lt|gt|le|ge)\s")
 _CODE = re.compile(r"\[.*(\$\(|`)", re.DOTALL)
+_RUNS = re.compile(r"\$\(|`")
 _DELICATE = {"IFS", "PATH", "HOME", "PWD", "OLDPWD", "BASH_ENV", "ENV"}
 
 
@@ -38,7 +39,7 @@ def delicate(node: Node, scope: Scope) -> str | None:
         if changes and name in _DELICATE:
             return name
         known = scope.variables.get(name)
-        if known and not is_number(known) and not scope.defining:
+        if known and not (is_number(known) and not _RUNS.search(known.text)) and not scope.defining:
             return name
     return None
 
