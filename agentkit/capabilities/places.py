@@ -115,18 +115,12 @@ def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
 def _models(known: LLM | str | None) -> Iterator[tuple[Wishes, Configured | None]]:
     """What the program asks for in each model that may answer, and the client as far as there is one."""
     if isinstance(known, LLM):
-        yield from ((each.wishes, each) for each in _with_fallbacks(known))
+        yield from ((each.wishes, each) for each in known.with_fallbacks(said=True))
         return
     named, behind = parted(known)
     first = Wishes(model=named)
     yield first, None
     yield from ((wishes_for(name) or wishes_there(name, first), None) for name in behind)
-
-
-def _with_fallbacks(llm: Configured) -> Iterator[Configured]:
-    yield llm
-    for each in llm.given_fallbacks:
-        yield from _with_fallbacks(each)
 
 
 def _facts_of(wishes: Wishes, llm: Configured | None) -> Iterator[tuple[str, str | None]]:

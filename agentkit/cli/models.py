@@ -37,7 +37,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
     settings, told, problem = settings_here(), [], None
     for name in names or (None,):
         try:
-            told += [_about(each) for each in _each(settings.llm(name))]
+            told += [_about(each) for each in settings.llm(name).with_fallbacks()]
         except NoProvider as error:
             if names:
                 raise
@@ -52,13 +52,6 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
         width = max(len(name) for name, _, _ in _providers())
         lines.append("\n".join(f"{_MARKS[ready]} {name:<{width}}  {why}" for name, ready, why in _providers()))
     click.echo(fitted(clean("\n\n".join(lines)), sys.stdout, 15))
-
-
-def _each(llm: Configured) -> Iterator[Configured]:
-    """An LLM and those that are asked in its place."""
-    yield llm
-    for fallback in llm.fallbacks:
-        yield from _each(fallback)
 
 
 def _about(llm: Configured) -> dict[str, Any]:

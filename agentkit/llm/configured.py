@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -81,10 +81,14 @@ class Configured(Embedding, Extraction):
         """What the model costs as the user has said it, which comes before every list of prices."""
         return self._price
 
-    @property
-    def given_fallbacks(self) -> tuple[Configured, ...]:
-        """Those of them that were said when it was made, and not by the environment."""
-        return self._fallbacks if self._fallback else ()
+    def with_fallbacks(self, *, said: bool = False) -> Iterator[Configured]:
+        """This LLM and those asked in its place, with theirs; `said`: that were said when it was made.
+
+        The others are those that the environment names.
+        """
+        yield self
+        for fallback in self._fallbacks if self._fallback or not said else ():
+            yield from fallback.with_fallbacks(said=said)
 
     def with_settings(self, **settings: Any) -> Self:
         """The same client with other settings of its requests: `llm.with_settings(temperature=0, max_tokens=500)`.

@@ -156,10 +156,7 @@ class Session:
             self._forget()
 
     def export(self, file: str | PathLike[str]) -> None:
-        """Write everything to a new file, a JSON object a line, readable for its owner only.
-
-        Raises SessionError when there is such a file, or when it cannot be written.
-        """
+        """Write everything to a new file for its owner only, a JSON object a line. Raises SessionError if it cannot."""
         archive.write_export(file, self.name, self.entries)
 
     def show(self) -> str:
@@ -189,6 +186,9 @@ class Session:
                 self.conversation.unended[run] = progress
             else:
                 self.conversation.enter(run, progress)
+
+    def __repr__(self) -> str:
+        return f"Session({self.name!r})" if self.store is None else f"Session({self.name!r}, {self.store!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

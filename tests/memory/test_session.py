@@ -56,6 +56,13 @@ def session(any_place):
         session.store.close()
 
 
+def test_a_session_says_its_name_and_its_place(tmp_path):
+    """A session is shown with its name, and with the store that keeps it, if any."""
+    assert repr(Session("trip")) == "Session('trip')"
+    assert repr(Session.open(":memory:", "trip")) == "Session('trip', MemoryStore())"
+    assert repr(Session.open(tmp_path / "s.db", "trip")) == f"Session('trip', SQLiteStore('{tmp_path / 's.db'}'))"
+
+
 def test_place_in_the_place_of_a_store_is_told():
     """A file given where a store stands is answered with how a session is opened."""
     with pytest.raises(SessionError, match=r"Write Session.open\('trips.db', 'trip'\)"):

@@ -188,7 +188,15 @@ def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None
         layers.insert(1, layer)
     settings = [*_place_settings(layers), *_limit_settings(layers)]
     settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, "limits")]
-    return Settings({each.key: each for each in settings}, tuple(notes), **more)
+    values = {each.key: each for each in settings}
+    return Settings(values, (*notes, *_unanswered(values, described)), **more)
+
+
+def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterator[str]:
+    """What is said where the offline model answers, unasked, for the model that an agent's file names."""
+    model, provider = values["model"], values["provider"]
+    if model.source == str(described) and provider.value == "offline" and provider.source != FLAG:
+        yield f"The offline model answers, which {provider.source} names, and not {model.value!r} of {described}."
 
 
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:

@@ -37,6 +37,9 @@ class MemoryStore:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _held={}, _lock=threading.Lock())
 
+    def __repr__(self) -> str:
+        return "MemoryStore()"
+
     def create(self, session: str, entries: Sequence[Entry]) -> None:
         """Make a session of entries."""
         rows = rows_of(entries)

@@ -170,6 +170,16 @@ def test_the_offline_model_stands_in_for_none_that_was_named(monkeypatch):
     assert settings_here({"model": "offline"}).llm().describe().provider == "offline"
 
 
+def test_an_agents_file_whose_model_does_not_answer_is_told(tmp_path, monkeypatch):
+    """Where a variable names the offline model, it is told that the model of an agent's file does not answer."""
+    file = tmp_path / "clerk.txt"
+    file.write_text("name: Clerk\nmodel: gpt-5.4-mini\n\nBe kind.")
+    monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
+    (note,) = settings_here(described=file).notes
+    assert note == f"The offline model answers, which AGENTKIT_PROVIDER names, and not 'gpt-5.4-mini' of {file}."
+    assert settings_here({"provider": "offline"}, file).notes == ()
+
+
 def test_the_environment_comes_before_files(own_user_file, monkeypatch):
     """A provider in the environment is asked instead of the one in a file."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\n')
