@@ -7,9 +7,10 @@ from contextlib import aclosing, closing, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
-from agentkit.errors import ModelError, Rejected
+from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, ResponseReceived, deltas_of
 from agentkit.llm import quirks
 from agentkit.llm.embedding.remote import RemoteEmbedding
@@ -19,7 +20,7 @@ from agentkit.llm.prices import tariff_of
 from agentkit.llm.quirks.adjustments import Adjustment
 from agentkit.llm.quirks.messages import joined
 from agentkit.llm.quirks.shown import advise
-from agentkit.llm.wire import Wire, wire_named
+from agentkit.llm.wire import StreamReader, Wire, wire_named
 from agentkit.llm.wire.failures import json_object
 from agentkit.llm.wire.sse import EventStream
 from agentkit.llm.wire.writing import Written, written
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _MAX_ADAPTATIONS = 8
 _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
 
-_STREAM_STARTS = ("data:", "event:", ": ")
+_STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
 
 _Attempts = Generator[dict[str, Any], None, None]
 
@@ -214,7 +215,7 @@ class RemoteModel(RemoteEmbedding):
         if not text.lstrip().startswith(_STREAM_STARTS):
             return self._wire.decode(json_object(text))
         stream, reader = EventStream(self._transport.scrub), self._wire.reader()
-        for chunk in (*stream.feed(text.encode()), *stream.flush()):
+        for chunk in _readable(chain(stream.feed(text.encode()), stream.flush()), reader):
             tuple(reader.feed(chunk))
         return reader.finish(closed=stream.closed)
 
@@ -296,10 +297,19 @@ class _Reading:
         yield ResponseReceived(self._sent.told_in(response))
 
     def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
-        for chunk in chunks:
+        for chunk in _readable(chunks, self._reader):
             for event in self._reader.feed(chunk):
                 self.told.add(type(event))
                 yield event
+
+
+def _readable(chunks: Iterable[Mapping[str, Any]], reader: StreamReader) -> Iterator[Mapping[str, Any]]:
+    """The chunks; what cannot be read is passed over where the answer is there already."""
+    try:
+        yield from chunks
+    except BadResponse:
+        if not reader.is_answered:
+            raise
 
 
 def _shortened(text: str) -> str:

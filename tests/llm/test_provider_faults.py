@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from agentkit.errors import BadResponse, Unreachable
+from agentkit.errors import BadResponse, Rejected, Unreachable
 from agentkit.llm.client import LLM
 
 KEY = "sk-test-0123456789"
@@ -20,6 +20,7 @@ WHOLE = {
     "responses": json.dumps(
         {"output": [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}]}
     ).encode(),
+    "messages": json.dumps({"type": "message", "content": [{"type": "text", "text": "Hello"}]}).encode(),
 }
 ANSWERED = b'data: {"choices":[{"delta":{"content":"Hello"},"finish_reason":"stop"}]}\n\n'
 HALF = b'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
@@ -170,6 +171,113 @@ def test_what_is_only_unusual_is_read(ask, answer):
     """An answer that HTTP allows, or that can be understood all the same, is an answer."""
     with FaultServer(answer) as url:
         assert asked(ask, url).text == "Hello"
+
+
+def dripped(*, named):
+    """The same answer streamed in each protocol; its events are of the type that their names say where `named`."""
+    streams = {
+        "chat": [{"choices": [{"delta": {"content": "Hel"}}]}, {"choices": [{"delta": {"content": "lo"}}]}],
+        "responses": [
+            *({"type": "response.output_text.delta", "delta": said} for said in ("Hel", "lo")),
+            {"type": "response.completed", "response": {"output": []}},
+        ],
+        "messages": [
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hel"}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "lo"}},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        ],
+    }
+    streams["chat"].append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    return {protocol: [_event(dict(each), named=named) for each in events] for protocol, events in streams.items()}
+
+
+def _event(fields, *, named):
+    kind = fields.pop("type", None) if named else None
+    return (f"event: {kind}\n" if kind else "").encode() + b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+def packed(events):
+    """Events of which each is packed on its own."""
+    return b"".join(map(gzip.compress, events))
+
+
+FRAMES = {
+    "plainly": b"".join,
+    "with a bare colon": lambda events: b":\n\n" + b"".join(events),
+    "with a pause": lambda events: b"retry: 3000\nid: 1\n\n" + b"".join(events),
+    "with CRLF": lambda events: b"".join(events).replace(b"\n", b"\r\n"),
+    "with a byte order mark": lambda events: b"\xef\xbb\xbf" + b"".join(events),
+    "with pings": b'event: ping\ndata: {"type": "ping"}\n\n'.join,
+    "with a mark of another kind": lambda events: b"".join(events) + b"data: [EOF]\n\n",
+    "with garbage at the end": lambda events: b"".join(events) + b"data: <html>\n\n",
+    "with an empty event at the end": lambda events: b"".join(events) + b"event: done\ndata: {}\n\n",
+}
+STREAMED = {
+    f"{protocol}, {frame}{', types as names' if named else ''}": (protocol, make(events))
+    for named in (False, True)
+    for protocol, events in dripped(named=named).items()
+    for frame, make in FRAMES.items()
+}
+
+
+@pytest.mark.parametrize(("protocol", "body"), STREAMED.values(), ids=STREAMED)
+def test_a_stream_is_read_however_it_is_framed(ask, protocol, body):
+    """In each protocol and each way of asking, an answer that is streamed is read, whatever stands around it."""
+    with FaultServer(chunked(body) + b"0\r\n\r\n") as url:
+        assert asked(ask, url, protocol=protocol).text == "Hello"
+
+
+@pytest.mark.parametrize(("protocol", "events"), dripped(named=False).items())
+def test_events_may_be_packed_each_on_its_own(ask, protocol, events):
+    """A stream of several compressed parts is unpacked to its end."""
+    with FaultServer(http(packed(events), "Content-Encoding: gzip")) as url:
+        assert asked(ask, url, protocol=protocol).text == "Hello"
+
+
+def test_what_is_packed_in_a_way_of_its_own_is_told_apart(ask):
+    """Bytes that are no text are told as such, and not as a wrong base URL."""
+    body = b"\x28\xb5\x2f\xfd\x00" + bytes(range(128, 255))
+    with (
+        FaultServer(http(body, "Content-Encoding: zstd")) as url,
+        pytest.raises(BadResponse, match="may be compressed"),
+    ):
+        asked(ask, url)
+
+
+@pytest.mark.parametrize("protocol", WHOLE)
+@pytest.mark.parametrize("around", [b"[%b]", b"%b", b"data: %b\n\n"], ids=["list", "object", "event"])
+def test_a_whole_answer_may_come_in_another_shape(ask, protocol, around):
+    """A whole answer is one in a list, and as the only event of a stream."""
+    with FaultServer(http(around % WHOLE[protocol])) as url:
+        assert asked(ask, url, protocol=protocol).text == "Hello"
+
+
+@pytest.mark.parametrize(
+    "extra", [b'"x": "a\x01\tb"', b'"x": ' + b"9" * 5_000, b'"x": NaN'], ids=["control", "digits", "NaN"]
+)
+@pytest.mark.parametrize("protocol", WHOLE)
+def test_json_that_is_nearly_right_is_read(ask, protocol, extra):
+    """What JSON forbids beside an answer does not take it away."""
+    body = WHOLE[protocol][:-1] + b", " + extra + b"}"
+    with FaultServer(http(body)) as url:
+        assert asked(ask, url, protocol=protocol).text == "Hello"
+
+
+FAILED = {
+    "an error of nothing": (b'{"type": "error"}', Rejected),
+    "a code and words": (b'{"success": false, "code": 50000, "msg": "Boom"}', Rejected),
+    "a timeout": (b'{"type": "error", "error": {"type": "timeout_error", "message": "Boom"}}', Unreachable),
+}
+
+
+@pytest.mark.parametrize(("body", "kind"), FAILED.values(), ids=FAILED)
+@pytest.mark.parametrize("protocol", WHOLE)
+def test_an_error_inside_a_success_is_no_answer(ask, protocol, body, kind):
+    """An error is one in each protocol, as the whole body or in the middle of a stream."""
+    begun = dripped(named=False)[protocol][0]
+    for answer in (http(body), http(begun + b"data: " + body + b"\n\ndata: [DONE]\n\n")):
+        with FaultServer(answer) as url, pytest.raises(kind):
+            asked(ask, url, protocol=protocol)
 
 
 @pytest.mark.parametrize("protocol", WHOLE)

@@ -15,7 +15,7 @@ from agentkit.agents.words.explaining import explained, no_such
 from agentkit.errors import ConfigError
 from agentkit.events import Event
 from agentkit.llm.prices import cost_of
-from agentkit.llm.wire.chat import encode_message
+from agentkit.llm.wire.chat.protocol import encode_message
 from agentkit.memory.session import Session
 from agentkit.messages import Message, without_extra
 from agentkit.usage import Cost, Limits, Usage

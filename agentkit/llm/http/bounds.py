@@ -13,6 +13,9 @@ import httpx2
 from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.http.streams import Passing
 
+LATER = "Try again later, or allow more timeout_seconds."
+"""What to do about a server that takes too long."""
+
 MOST_BYTES = 64_000_000
 """How long the body of an answer may be, unpacked."""
 
@@ -20,14 +23,18 @@ MOST_PACKED_BYTES = 4_000_000
 """The same for a body that is compressed, as it comes over the wire."""
 
 PATIENCE = 5
-"""How many timeouts long a server may take for one line, or for JSON; comments and blank lines are none."""
+"""How many timeouts long a server may take for one line, or for JSON; blank lines, comments and pings are none."""
 
 _PIECE_BYTES = 1_000_000
 _PACKINGS = ("gzip", "x-gzip", "deflate")  # which are asked for; what claims to be another is read as it is
 _GZIP_OR_ZLIB, _BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 _JSON_STARTS = (b"{", b"[")
-_SAYS_SOMETHING = re.compile(rb"^[^:\s]", re.MULTILINE)
+_PING = rb"\{\s*(?:\}\s*$|\"type\":\s*\"(?:ping|keep-?alive|heartbeat)\")"
+_SAYS_NOTHING = rb"event:|id:|retry:|data:\s*(?:%b|$)" % _PING
+_SAYS_SOMETHING = re.compile(rb"^(?!%b)[^:\s]" % _SAYS_NOTHING, re.MULTILINE)
+_START_BYTES = 64
+"""How much of a line must be seen to know whether it says something."""
 
 
 class Bounded(Passing):
@@ -63,14 +70,15 @@ class Bounded(Passing):
         self._bytes += len(piece)
         if self._bytes > self._most_bytes:
             raise BadResponse(
-                f"{self._where} sent more than {self._most_bytes:,} bytes, longer than any answer may be."
+                f"{self._where} sent more than {self._most_bytes:,} bytes, longer than any answer may be. "
+                "Check the base URL."
             )
         if self._says_something(piece):
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > self._patience_seconds:
             has_begun = self._start in _JSON_STARTS or _SAYS_SOMETHING.match(self._line)
             what = "no whole answer" if has_begun else "nothing but blanks and comments"
-            raise Unreachable(f"{self._where} sent {what} for {self._patience_seconds:g} seconds.")
+            raise Unreachable(f"{self._where} sent {what} for {self._patience_seconds:g} seconds. {LATER}")
         return piece
 
     def _says_something(self, piece: bytes) -> bool:
@@ -78,7 +86,7 @@ class Bounded(Passing):
         self._start = self._start or piece.lstrip()[:1]
         ended, newline, unended = piece.rpartition(b"\n")
         says = bool(newline) and _SAYS_SOMETHING.search(self._line + ended) is not None
-        self._line = unended[:1] if newline else self._line or piece[:1]
+        self._line = (unended if newline else self._line + piece[:_START_BYTES])[:_START_BYTES]
         return says and self._start not in _JSON_STARTS
 
 
@@ -102,11 +110,16 @@ class _Packed(Bounded):
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
         is_full = True
         while data or is_full:
+            if self._inflater.eof and data:  # some servers pack each event on its own
+                self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
             piece = self._inflated(data)
-            data, is_full = self._inflater.unconsumed_tail, len(piece) == _PIECE_BYTES
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
+            is_full = len(piece) == _PIECE_BYTES
             self._left -= len(piece)
             if self._left < 0:
-                raise BadResponse(f"{self._where} sent an answer that unpacks to more than {MOST_BYTES:,} bytes.")
+                raise BadResponse(
+                    f"{self._where} sent an answer that unpacks to more than {MOST_BYTES:,} bytes. Check the base URL."
+                )
             if piece:
                 yield piece
 

@@ -32,7 +32,7 @@ _PASSING_ERRORS = (
     httpx2.DecodingError,
 )
 _HASTY_ERRORS = _PASSING_ERRORS[1:]
-_PASSING_STATUSES = frozenset({408, 409, 429})
+_PASSING_STATUSES = frozenset({408, 409, 425, 429, 499})
 """What may be over in a moment, beside the 500s."""
 
 _TOO_MANY_REQUESTS = 429

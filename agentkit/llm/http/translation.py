@@ -13,6 +13,7 @@ import httpx2
 from agentkit.errors import AgentKitError, BadResponse, ConfigError, Unreachable
 from agentkit.llm.endpoint import shown_url
 from agentkit.llm.http.attempts import Attempts
+from agentkit.llm.http.bounds import LATER
 from agentkit.llm.http.headers import retry_after_seconds
 from agentkit.llm.wire.failures import ended, failure
 from agentkit.llm.wire.reading import json_or_text
@@ -74,20 +75,25 @@ def refusal(response: httpx2.Response, connection: Connection) -> AgentKitError:
 
 
 def _not_in_time(_: BaseException, connection: Connection) -> AgentKitError:
-    return Unreachable(f"Cannot reach {connection.where}: no connection within {connection.connect_seconds:g} seconds.")
+    seconds = f"{connection.connect_seconds:g} seconds"
+    return Unreachable(f"Cannot reach {connection.where}: no connection within {seconds}. Is the server running?")
 
 
 def _timed_out(_: BaseException, connection: Connection) -> AgentKitError:
     times = f", asked {connection.max_retries + 1} times" if connection.max_retries else ""
-    return Unreachable(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds{times}.")
+    return _late(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds{times}.")
 
 
 def _timed_out_once(_: BaseException, connection: Connection) -> AgentKitError:
-    return Unreachable(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds.")
+    return _late(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds.")
 
 
 def _stalled(_: BaseException, connection: Connection) -> AgentKitError:
-    return Unreachable(f"{connection.where} stopped in the middle: nothing for {connection.timeout_seconds:g} seconds.")
+    return _late(f"{connection.where} stopped in the middle: nothing for {connection.timeout_seconds:g} seconds.")
+
+
+def _late(said: str) -> Unreachable:
+    return Unreachable(f"{said} {LATER}")
 
 
 def _not_reached(error: BaseException, connection: Connection) -> AgentKitError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from agentkit.errors import MissingExtra, Rejected, ToolError
 from agentkit.llm.quirks.adjustments import Adjustment, Body, Refusal
-from agentkit.llm.wire.chat import BESIDE
+from agentkit.llm.wire.chat.protocol import BESIDE
 from agentkit.parts import quoted_file
 
 _TEXT_WANTED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid type|untagged enum"

@@ -68,9 +68,9 @@ def wire_named(name: str) -> Wire:
 
         return Messages()
     if name == "responses":
-        from agentkit.llm.wire.responses import Responses
+        from agentkit.llm.wire.responses.protocol import Responses
 
         return Responses()
-    from agentkit.llm.wire.chat import ChatCompletions
+    from agentkit.llm.wire.chat.protocol import ChatCompletions
 
     return ChatCompletions()

@@ -6,7 +6,7 @@ from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.llm.wire.chat_answers import read_message
+from agentkit.llm.wire.chat.answers import read_message
 from agentkit.llm.wire.reading import dictionary, text_of, word
 from agentkit.llm.wire.writing import MOST_BYTES, OVERHEAD_BYTES
 from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage

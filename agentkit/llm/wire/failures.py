@@ -21,8 +21,10 @@ _BY_STATUS: dict[int, type[ModelError]] = {
     403: Unauthorized,
     408: Unreachable,
     424: Unreachable,  # Text Generation Inference: the generation failed
+    425: Unreachable,
     429: RateLimited,
     498: Unreachable,  # Groq: no capacity left
+    499: Unreachable,  # proxies, of a server that gave up
 }
 _STATUS_FIELDS = ("status_code", "http_status_code", "statusCode")
 """Where an error inside a 200 has the status that it would have had, if not in its code."""
@@ -59,6 +61,7 @@ _BY_CODE: dict[str, type[ModelError]] = {
     "service_unavailable_error": Unreachable,
     "unavailable": Unreachable,
     "timeout": Unreachable,
+    "timeout_error": Unreachable,
 }
 
 _ADVICE: dict[int, str] = {
@@ -67,8 +70,11 @@ _ADVICE: dict[int, str] = {
     403: "The key is valid but may not do this; check its permissions and the model's name.",
     404: "Check the model's name and the base URL.",
     405: "Check the base URL.",
-    429: "Wait, or check the account's quota.",
+    409: "Try again.",
 }
+_WAIT_OR_PAY = "Wait, or check the account's quota."
+_SHORTEN = "Shorten the conversation, or choose a model that takes more."
+_NOT_SAID = "Check the base URL, the model's name and the settings."
 _REWORD = "Change the wording."
 _NO_BALANCE = "Check the account's balance and quota; waiting does not help."
 
@@ -97,7 +103,8 @@ _SPENT = re.compile(
 """How servers say that there is nothing left to pay with."""
 
 _WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
-_WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage")
+_WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage", "msg")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
 _MAX_SAID_CHARS = 30_000  # of each text of an error: to look through megabytes takes seconds
 
@@ -116,19 +123,21 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     if status is None:
         statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
         status = next((int(code) for code in statuses if re.fullmatch(r"[45]\d\d", code)), None)
-    said = _message(details, body)[:_MAX_SAID_CHARS]
+    said = _CONTROLS.sub(" ", _message(details, body)[:_MAX_SAID_CHARS])
     kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
     if kind is Rejected and status == _FORBIDDEN:
         code = FILTERED
     written = _written(details)
     told = f"{said.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written else said
-    message = _sentence(told, status, _advice(kind, status, f"{codes} {said}"))
     parameter = _text(details.get("param")) or _location(_invalid_fields(details))
-    error = kind(message, status=status, code=code, parameter=parameter)
     if (length := overlong(details, codes, status)) is not None:
-        limit = length.limit_tokens
-        error = Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
-    elif isinstance(error, RateLimited):
+        message, limit = _sentence(told, status, _SHORTEN), length.limit_tokens
+        error: ModelError = Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
+        error.written = written
+        return error
+    advice = _advice(kind, status, f"{codes} {said}") or ("" if _says_why(details, body) else _NOT_SAID)
+    error = kind(_sentence(told, status, advice), status=status, code=code, parameter=parameter)
+    if isinstance(error, RateLimited):
         seconds = _seconds_told(details, said) if retry_after_seconds is None else retry_after_seconds
         error.retry_after_seconds = seconds
     error.written = written
@@ -143,11 +152,12 @@ def raise_error_inside(data: Mapping[str, Any]) -> None:
 
     Servers put it under `error`, call the whole an error, or send its text instead of an answer.
     """
-    if _TELLTALES.isdisjoint(data) and data.get("object") != "error":
+    is_error = "error" in (data.get("object"), data.get("type"))
+    if not is_error and _TELLTALES.isdisjoint(data):
         return
-    is_answer = not data.keys().isdisjoint({"choices", "output", "response"})
+    is_answer = not data.keys().isdisjoint({"choices", "output", "response", "content"})
     is_text = any(isinstance(data.get(name), str) for name in _WORDS) or "detail" in data
-    if data.get("error") or data.get("object") == "error" or ((is_text or data.get("errors")) and not is_answer):
+    if data.get("error") or is_error or ((is_text or data.get("errors")) and not is_answer):
         raise failure(data)
     if isinstance(groq := data.get("x_groq"), dict) and groq.get("error"):
         raise failure(groq)
@@ -168,14 +178,28 @@ def json_object(text: str) -> dict[str, Any]:
     if not text.strip():
         raise BadResponse("The provider answered with nothing at all. Try again, or check the base URL.")
     if isinstance(data, list) and any(map(dictionary, data)):
+        if len(data) == 1 and not data[0].get("error"):
+            return dictionary(data[0])
         raise failure(data)
     if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
         raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
     raise not_compatible(text)
 
 
+def no_answer(what: str, data: Mapping[str, Any]) -> BadResponse:
+    """What to say of JSON that lacks what an answer is made of."""
+    return BadResponse(
+        f"The answer has no {what}: {str(data)[:200]}. Try again; if it stays so, check protocol= and the base URL."
+    )
+
+
 def not_compatible(text: str) -> BadResponse:
     """What to say of an endpoint that answers with something else than JSON."""
+    if _CONTROLS.search(text[:_MAX_TEXT_CHARS]) and "\ufffd" in text[:_MAX_TEXT_CHARS]:
+        return BadResponse(
+            f"The answer is no text ({_start(text[:20])!r}): it may be compressed in a way that was not asked for. "
+            "Try again, or look for a proxy that changes answers."
+        )
     return BadResponse(
         f"This is not an OpenAI-compatible endpoint: it answered with text that is no JSON ({_start(text)!r}). "
         "Check the base URL; it usually ends in /v1."
@@ -234,6 +258,8 @@ def _advice(kind: type[ModelError], status: int | None, said: str) -> str:
         return _ADVICE[401]
     if kind is Unreachable:
         return "Try again later."
+    if kind is RateLimited:
+        return _WAIT_OR_PAY
     return _REWORD if kind is Rejected and status == _FORBIDDEN else _ADVICE.get(status or 0, "")
 
 
@@ -274,6 +300,13 @@ def _message(details: Mapping[str, Any], body: object) -> str:
     if text and (behind := _behind(details)) and behind not in text:
         return f"{text.rstrip('.')}: {behind[:_MAX_PAGE_CHARS]}"
     return text or (json.dumps(body, default=str) if body else "no explanation was given")
+
+
+def _says_why(details: Mapping[str, Any], body: object) -> bool:
+    """Whether an error says in words what is wrong; a page of HTML does not."""
+    if isinstance(body, str):
+        return bool(body.strip()) and not body.lstrip().startswith("<")
+    return any(_text(details.get(name)) for name in _WORDS)
 
 
 def _behind(details: Mapping[str, Any]) -> str:

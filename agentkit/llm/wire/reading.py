@@ -19,7 +19,23 @@ if TYPE_CHECKING:
 
 _BROKEN = object()
 
-REASONING_FIELDS = {"reasoning_content", "reasoning", "thinking"}
+REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thinking_content", "thought")
+"""Where servers tell thoughts; the first that says something counts, as some tell them under several names."""
+
+CUT_SHORT = {
+    "length",
+    "max_tokens",
+    "model_length",
+    "max_output_tokens",
+    "max_completion_tokens",
+    "max_length",
+    "length_limit",
+    "token_limit",
+    "incomplete",
+    "model_context_window_exceeded",
+}
+"""What servers say of an answer that came to its limit."""
+
 _GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "transcript"}
 """Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
 
@@ -46,9 +62,17 @@ def json_or_text(text: str) -> object:
 
 
 def json_leniently(text: str) -> Any:
-    """The JSON value that a text is; a number that is none, such as NaN, is null. Raises ValueError, RecursionError."""
+    """The JSON value that a text is; a number that is none, such as NaN, is null. Raises ValueError, RecursionError.
+
+    Texts may have line ends and other control characters in them, which JSON forbids.
+    """
     text = text.strip()
-    value, end = _raw_decode_leniently(text)
+    try:
+        value, end = _raw_decode_leniently(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # a number with more digits than Python reads
+        value, end = _raw_decode_without_integers(text)
     if end < len(text):
         raise ValueError(f"The JSON value is followed by {text[end : end + 20]!r}.")
     return value
@@ -69,7 +93,7 @@ def well_formed_json(value: Any) -> Any:
     try:
         return _well_formed_value(value)
     except RecursionError:
-        raise BadResponse("The answer is JSON that nests too deep.") from None
+        raise BadResponse("The answer is JSON that nests too deep. Try again.") from None
 
 
 def _well_formed_value(value: Any) -> Any:
@@ -154,6 +178,13 @@ def thinking_of(content: object) -> str:
     return "".join(next(filter(None, (text_of(part.get(name)) for name in _THOUGHTS)), "") for part in thoughts)
 
 
+def thought_in(field: object) -> str:
+    """The reasoning in a field of its own: a text, a list of parts, or an object that has it."""
+    if isinstance(field, dict):
+        return next(filter(None, (text_of(field.get(name)) for name in _THOUGHTS)), "")
+    return text_of(field) or thinking_of(field)
+
+
 def details_of(details: object) -> str:
     """The reasoning in the details that routers send, where they send nothing else."""
     return "".join(text_of(detail.get("text") or detail.get("summary")) for detail in dictionaries(details))
@@ -194,8 +225,23 @@ def arguments_text(arguments: object) -> str:
         return ""
     if not isinstance(arguments, str):
         return well_formed(json.dumps(arguments, ensure_ascii=False))
+    if arguments.strip() == "null":
+        return ""
     inner = _loaded(arguments) if arguments.lstrip().startswith('"') else None
     return well_formed(inner if isinstance(inner, str) else arguments)
+
+
+def arguments_piece(piece: object) -> str:
+    """A piece of arguments as text; servers that have them whole send the object too."""
+    return piece if isinstance(piece, str) else arguments_text(piece)
+
+
+def without_empty(arguments: str) -> str:
+    """Arguments without an empty object that some servers send before or after them."""
+    if len(arguments) == len("{}") or is_complete_json(arguments):
+        return arguments
+    candidates = (arguments.removeprefix("{}"), arguments.removesuffix("{}"))
+    return next(filter(is_complete_json, candidates), arguments)
 
 
 def sendable_arguments(arguments: str) -> str:
@@ -229,7 +275,8 @@ def _refuse_constant(name: str) -> object:
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
-_raw_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None).raw_decode
+_raw_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None, strict=False).raw_decode
+_raw_decode_without_integers = json.JSONDecoder(parse_constant=lambda _: None, parse_int=float, strict=False).raw_decode
 
 
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse
@@ -18,6 +19,9 @@ _RETURN = ord("\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_EAGER_LINES = 100
 _OTHER_FIELDS = {b"", b"id", b"retry"}
+_TYPE = re.compile(rb"[a-z]+[._][a-z._]+")
+"""Names of events that are types of them; others, such as `message`, are not."""
+
 _IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
 """Events under which a server may say anything, as long as it says something."""
 
@@ -25,10 +29,11 @@ _IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
 class EventStream:
     """Splits bytes into the JSON objects of server-sent events, wherever the pieces were cut.
 
-    Lines end in LF, CRLF or CR; comments are passed over, and so are the names of events, except that what comes under
-    `error` is given out as `{"error": …}`, and so is a line `error: …`. JSON in lines without a name, as some servers
-    send their errors, counts too. `closed` becomes true at `[DONE]`; what follows it is ignored. An object is given out
-    as soon as its line ends, for the sake of latency and of servers that leave out the empty line between events.
+    Lines end in LF, CRLF or CR; comments are passed over. An object without a type is of the type that its event names,
+    and what comes under `error`, or in a line `error: …`, is given out as `{"error": …}`. JSON in lines without a name,
+    as some servers send their errors, counts too. `closed` becomes true at `[DONE]`; what follows it is ignored. An
+    object is given out as soon as its line ends, for the sake of latency and of servers that leave out the empty line
+    between events.
     `scrub` takes out of a text what no error may quote.
     """
 
@@ -38,6 +43,7 @@ class EventStream:
         self._pending: list[bytes] = []
         self._unfinished: list[bytes] = []
         self._is_error = self._is_idle = False
+        self._type = ""
         self._has_begun = self._is_after_return = False
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
@@ -83,6 +89,7 @@ class EventStream:
             return self._data(value.strip())
         if name == b"event":
             self._is_error, self._is_idle = value.strip() == b"error", value.strip() in _IDLE
+            self._type = value.strip().decode() if _TYPE.fullmatch(value.strip()) else ""
         elif any(self._unfinished) or (had_begun and line.startswith((b"{", b"["))):
             return self._data(line)
         elif not had_begun and not (colon and name in _OTHER_FIELDS):
@@ -112,21 +119,28 @@ class EventStream:
         if self._is_error:
             parsed = parsed if isinstance(parsed, dict) and "error" in parsed else {"error": parsed or "no explanation"}
         if isinstance(parsed, dict):
-            return parsed
+            return {"type": self._type, **parsed} if self._type else parsed
         if parsed in (None, []):
             return None
-        raise BadResponse(f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}")
+        raise BadResponse(
+            f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}. Try again."
+        )
 
     def _end_event(self) -> dict[str, Any] | None:
         if not self._unfinished:
-            self._is_error = self._is_idle = False
+            self._forget()
             return None
         found = self._object() if any(self._unfinished) else None
         if self._is_idle:
             self._unfinished.clear()
-        self._is_error = self._is_idle = False
+        self._forget()
         if any(self._unfinished):
             text = b"\n".join(self._unfinished).decode("utf-8", "replace")
-            raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}")
+            raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}. Try again.")
         self._unfinished.clear()
         return found
+
+    def _forget(self) -> None:
+        """No longer heed the name of an event that is over."""
+        self._is_error = self._is_idle = False
+        self._type = ""

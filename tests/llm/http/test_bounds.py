@@ -49,15 +49,27 @@ def test_a_body_without_end_is_cut_off():
         next(body)
 
 
-@pytest.mark.parametrize("piece", [b": still here\n\n", b"\r\n", b" ", b"\n: a\n: b\n"])
+IDLE = (
+    b": still here\n\n",
+    b"\r\n",
+    b" ",
+    b"\n: a\n: b\n",
+    b"event: ping\r\ndata: {}\r\n\r\n",
+    b'event: ping\ndata: {"type": "ping"}\n\n',
+    b'data: {"type":"keepalive","sequence_number":3}\n\n',
+    b"id: 1\nretry: 3000\ndata:\n\n",
+)
+
+
+@pytest.mark.parametrize("piece", IDLE)
 def test_comments_do_not_keep_a_connection_for_ever(piece):
-    """A server that sends nothing but comments and blank lines is given five timeouts to say something."""
+    """A server that sends nothing but comments, blank lines and pings is given five timeouts to say something."""
     with pytest.raises(Unreachable, match="the server sent nothing but blanks and comments for 0 seconds"):
         list(bounded(piece, piece, timeout_seconds=0.0))
     assert list(bounded(piece, piece)) == [piece, piece]
 
 
-@pytest.mark.parametrize("piece", [b"data: 1\n", b": a\ndata: 1\n: b", b"event: ping\n"])
+@pytest.mark.parametrize("piece", [b"data: 1\n", b": a\ndata: 1\n: b", b'event: ping\ndata: {"type": "pong"}\n'])
 def test_whatever_says_something_is_worth_waiting_for(piece):
     """A server that says something, however slowly, is heard."""
     assert list(bounded(piece, piece, timeout_seconds=0.0)) == [piece, piece]

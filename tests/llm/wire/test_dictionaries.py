@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.llm.wire.chat import encode_message
+from agentkit.llm.wire.chat.protocol import encode_message
 from agentkit.llm.wire.dictionaries import Rereading, typed_messages
 from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.parts import File, Image, quoted_file

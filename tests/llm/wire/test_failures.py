@@ -7,6 +7,9 @@ import pytest
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.llm.wire.failures import cut_short, failure, json_object, not_compatible, raise_error_inside
 
+CHECK = "Check the base URL, the model's name and the settings."
+"""What is told where a server says nothing of what is wrong."""
+
 
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
@@ -19,7 +22,9 @@ from agentkit.llm.wire.failures import cut_short, failure, json_object, not_comp
         (404, None, Rejected),
         (408, None, Unreachable),
         (424, None, Unreachable),
+        (425, None, Unreachable),
         (498, None, Unreachable),
+        (499, None, Unreachable),
         (429, "server_error", RateLimited),
         (500, "invalid_api_key", Unreachable),
         (529, "overloaded_error", Unreachable),
@@ -52,14 +57,16 @@ def test_status_and_code_make_the_kind(status, code, kind):
         ({"message": "Boom"}, "Boom", None, None),
         ({"detail": "Boom"}, "Boom", None, None),
         ({"error": {"message": {"text": "Boom"}}}, '{"text": "Boom"}', None, None),
-        ({"error": {"code": "c"}}, '{"error": {"code": "c"}}', "c", None),
+        ({"error": {"code": "c"}}, f'{{"error": {{"code": "c"}}}}. {CHECK}', "c", None),
         ({"error": {}, "message": "Boom"}, "Boom", None, None),
         ("Boom", "Boom", None, None),
-        ("<html><script>x < 1</script><h1>Boom</h1>\n<p>now", "Boom now", None, None),
-        ({}, "no explanation was given", None, None),
-        ([], "no explanation was given", None, None),
-        (None, "no explanation was given", None, None),
-        (42, "42", None, None),
+        ("<html><script>x < 1</script><h1>Boom</h1>\n<p>now", f"Boom now. {CHECK}", None, None),
+        ({}, f"no explanation was given. {CHECK}", None, None),
+        ([], f"no explanation was given. {CHECK}", None, None),
+        (None, f"no explanation was given. {CHECK}", None, None),
+        (42, f"42. {CHECK}", None, None),
+        ({"error": {"message": "B\x1b[31moom\x00"}}, "B [31moom ", None, None),
+        ({"code": 50_000, "msg": "Boom"}, "Boom", "50000", None),
         ({"detail": [{"loc": ["body", "a", 0, "b"], "msg": "Boom", "input": "x"}]}, "a.0.b: Boom", None, "a.0.b"),
         (
             {"detail": [{"loc": "a", "msg": "Boom"}, {"loc": ["body", "b"], "msg": "Bang"}]},

@@ -46,6 +46,8 @@ def test_objects_are_given_out_as_soon_as_their_line_ends():
         (b'event: error\ndata: {"message": "Boom"}\n\ndata: {}\n\n', [{"error": {"message": "Boom"}}, {}]),
         (b"event: error\ndata: Boom\n\n", [{"error": "Boom"}]),
         (b'event: message\ndata: {"a": 1}\n\n', [{"a": 1}]),
+        (b'event: a_b\ndata: {"a": 1}\n\ndata: {}\n\n', [{"type": "a_b", "a": 1}, {}]),
+        (b'event: a.b\ndata: {"type": "c"}\n\n', [{"type": "c"}]),
         (b" \n\n \n", []),
         (b"data: null\n\ndata: []\n\n", []),
         (b'data: [{"a": NaN}]\n\n', [{"a": None}]),

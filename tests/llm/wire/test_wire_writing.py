@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import BaseModel
 
-from agentkit.llm.wire.chat import ChatCompletions
-from agentkit.llm.wire.responses import Responses
+from agentkit.llm.wire.chat.protocol import ChatCompletions
+from agentkit.llm.wire.responses.protocol import Responses
 from agentkit.llm.wire.writing import Entry, Written, written
 from agentkit.messages import Request, SystemMessage, ToolSpec, UserMessage
 

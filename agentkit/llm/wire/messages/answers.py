@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
-from agentkit.llm.wire.failures import cut_short, declined, failure, raise_error_inside
+from agentkit.llm.wire.failures import cut_short, declined, failure, no_answer, raise_error_inside
 from agentkit.llm.wire.messages.blocks import BLOCKS, encode_answer, is_call, said_in
 from agentkit.messages import FinishReason, Response, ToolCall
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentkit.events import Event
     from agentkit.usage import Usage
 
-_CUT = {"max_tokens", "model_context_window_exceeded", "pause_turn"}
+_CUT = {*reading.CUT_SHORT, "pause_turn"}
 """What is said of an answer that is not whole; a turn pauses where a tool of the server's own takes long."""
 
 _STATUSES = {
@@ -42,11 +42,16 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     """The response in a whole body. Raises ModelError when there is none."""
     _raise_error_in(data)
     content = data.get("content")
-    if isinstance(content, str):  # some servers shorten it as a request may
-        content = [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        raise BadResponse(f"The answer has no content: {str(data)[:200]}")
-    return _response(data, reading.dictionaries(content))
+    if not isinstance(content, list | str):
+        raise no_answer("content", data)
+    return _response(data, _blocks_in(content))
+
+
+def _blocks_in(content: object) -> list[dict[str, Any]]:
+    """The blocks of a content, which some servers shorten to texts, as a request may."""
+    parts = content if isinstance(content, list) else [content]
+    blocks = [{"text": part} if isinstance(part, str) else part for part in parts]
+    return [{"type": "text", **block} if "text" in block else block for block in reading.dictionaries(blocks)]
 
 
 def _raise_error_in(data: Mapping[str, Any]) -> None:
@@ -65,7 +70,7 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
     message = reading.assistant_message(said_in(blocks), calls, _reasoning(blocks), {})
     if encode_answer(message) != [_without_blanks(block) for block in blocks]:  # there is more than the message says
         message = replace(message, extra=reading.well_formed_json({BLOCKS: tuple(blocks)}))
-    finish: FinishReason = "length" if reason in _CUT else "tool_calls" if message.tool_calls else "stop"
+    finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
     usage = _usage(reading.dictionary(data.get("usage")))
     return Response(message, finish, usage, reading.word(data.get("model")), reading.well_formed_json(data))
 
@@ -133,7 +138,7 @@ class _Block:
     def whole(self) -> dict[str, Any]:
         """The block. What a call is made with may be no JSON where the answer was cut."""
         fields = self._fields | {name: str(pieces) for name, pieces in self._pieces.items()}
-        if arguments := fields.pop("partial_json", ""):
+        if arguments := reading.without_empty(fields.pop("partial_json", "")):
             parsed = reading.json_or_text(arguments)
             fields["input"] = parsed if isinstance(parsed, dict) else arguments
         return fields
@@ -145,11 +150,13 @@ class MessagesReader:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
+        self._content: list[dict[str, Any]] = []
         self._blocks: list[_Block] = []
         self._by_index: dict[object, _Block] = {}
         self._calls: dict[int, int] = {}
         self._has_begun = self._has_stopped = False
         self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
+            "message": self._take_whole,
             "message_start": self._begin,
             "content_block_start": self._begin_block,
             "content_block_delta": self._feed_block,
@@ -157,11 +164,11 @@ class MessagesReader:
             "message_stop": self._stop,
         }
         self._deltas: dict[str, Callable[[_Block, Mapping[str, Any]], Event | None]] = {
-            "text_delta": self._feed_text,
-            "thinking_delta": self._feed_thinking,
-            "input_json_delta": self._feed_arguments,
-            "signature_delta": self._feed_signature,
-            "citations_delta": self._feed_citation,
+            "text": self._feed_text,
+            "thinking": self._feed_thinking,
+            "partial_json": self._feed_arguments,
+            "signature": self._feed_signature,
+            "citation": self._feed_citation,
         }
 
     @property
@@ -188,14 +195,26 @@ class MessagesReader:
         self._merge(reading.dictionary(chunk.get("message")))
         return None
 
+    def _take_whole(self, chunk: Mapping[str, Any]) -> Event | None:
+        """A message that a server has whole, and was asked to stream."""
+        self._has_begun = self._has_stopped = True
+        self._merge(chunk)
+        return None
+
     def _merge(self, fields: Mapping[str, Any]) -> None:
-        """Take in what is said of the message; token counts are sums, of which the last one known counts."""
-        self._message |= {name: value for name, value in fields.items() if name not in {"content", "usage"}}
+        """Take in what is said of the message; token counts are sums, of which the last one known counts.
+
+        What is null or 0 takes nothing away that is known. A content that has text already counts where no block comes.
+        """
+        self._content = _blocks_in(fields.get("content")) or self._content
+        known = {name for name, value in self._message.items() if value is not None}
+        told = {name: value for name, value in fields.items() if value is not None or name not in known}
+        self._message |= {name: value for name, value in told.items() if name not in {"content", "usage"}}
         usage = reading.dictionary(fields.get("usage"))
-        self._usage |= {name: value for name, value in usage.items() if value is not None}
+        self._usage |= {name: value for name, value in usage.items() if value or self._usage.get(name) is None}
 
     def _begin_block(self, chunk: Mapping[str, Any]) -> Event | None:
-        block = self._by_index[chunk.get("index")] = _Block(reading.dictionary(chunk.get("content_block")))
+        block = self._by_index[_key(chunk.get("index"))] = _Block(reading.dictionary(chunk.get("content_block")))
         self._blocks.append(block)
         if block.kind != "tool_use":
             said = block.whole().get(block.kind)
@@ -205,8 +224,22 @@ class MessagesReader:
 
     def _feed_block(self, chunk: Mapping[str, Any]) -> Event | None:
         delta = reading.dictionary(chunk.get("delta"))
-        feed, block = self._deltas.get(reading.word(delta.get("type"))), self._by_index.get(chunk.get("index"))
+        if not delta.get("type"):
+            field = next(filter(delta.__contains__, self._deltas), "")
+        else:
+            field = _FIELDS.get(reading.word(delta["type"]), "")
+        feed, block = self._deltas.get(field), self._block(chunk.get("index"), field)
         return feed(block, delta) if feed and block else None
+
+    def _block(self, index: object, field: str) -> _Block | None:
+        """The block that has a field: the one of this index, the last one, or one whose beginning was left out."""
+        kinds = _HOMES.get(field, ())
+        known = (self._by_index.get(_key(index)), *self._blocks[-1:])
+        block = next((block for block in known if block and block.kind.endswith(kinds)), None)
+        if block is None and field in _DELTAS:
+            block = self._by_index[_key(index)] = _Block({"type": field})
+            self._blocks.append(block)
+        return block
 
     def _feed_text(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
         text = block.add("text", reading.text_of(delta.get("text")))
@@ -217,7 +250,8 @@ class MessagesReader:
         return ReasoningDelta(text) if text else None
 
     def _feed_arguments(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
-        text, number = block.add("partial_json", reading.text_of(delta.get("partial_json"))), self._calls.get(id(block))
+        text = block.add("partial_json", reading.arguments_piece(delta.get("partial_json")))
+        number = self._calls.get(id(block))
         return ToolCallDelta(number, "", text) if text and number is not None else None
 
     def _feed_signature(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
@@ -238,12 +272,35 @@ class MessagesReader:
 
     def finish(self, *, closed: bool) -> Response:
         """The whole response. Raises BadResponse when the stream was cut short, Rejected on a refusal."""
-        blocks = [block.whole() for block in self._blocks]
+        blocks = [block.whole() for block in self._blocks] or self._content
         if not (self.is_answered or (closed and blocks)):
             raise cut_short(len(said_in(blocks)))
         if not (self._has_begun or blocks):
             raise BadResponse("The stream ended without an answer. Try again.")
         return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
 
+
+def _key(index: object) -> object:
+    """What tells the blocks of a stream apart; a server may send anything for it."""
+    return index if isinstance(index, int) else reading.word(index)
+
+
+_FIELDS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "input_json_delta": "partial_json",
+    "signature_delta": "signature",
+    "citations_delta": "citation",
+}
+"""What each type of delta brings."""
+
+_HOMES = {
+    "text": ("text",),
+    "thinking": ("thinking",),
+    "partial_json": ("tool_use",),
+    "signature": ("thinking",),
+    "citation": ("text",),
+}
+"""With what words the types of block end that it can be brought to."""
 
 _DELTAS: dict[str, Callable[[str], Event]] = {"text": TextDelta, "thinking": ReasoningDelta}

@@ -43,6 +43,8 @@ REASONS = {
     "stop_sequence": "stop",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
+    "length": "length",
+    "MAX_TOKENS": "length",
     "pause_turn": "length",
     "a reason that nobody knows": "stop",
     None: "stop",
@@ -89,6 +91,14 @@ def test_later_figures_count():
     """Figures of a stream are sums: the last ones count, and what they leave out stays."""
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
     assert read(start, END)[1].usage == Usage(7, 3, requests=1)
+    zero = {**END, "usage": {"input_tokens": 0, "output_tokens": 3}}
+    assert read(start, zero)[1].usage == Usage(7, 3, requests=1)
+
+
+def test_what_is_null_later_takes_nothing_away():
+    """Why an answer ended stays known when a later event says nothing of it."""
+    cut = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}
+    assert read(begin(0, text("Hi")), cut, {**cut, "delta": {"stop_reason": None}})[1].finish_reason == "length"
 
 
 def test_all_that_a_stream_can_bring():
@@ -114,7 +124,6 @@ def test_all_that_a_stream_can_bring():
         piece(3, "input_json_delta", partial_json=": 1}"),
         begin(4, found),
         {"type": "an_event_that_nobody_knows", "index": 9},
-        piece(7, "text_delta", text="of no block"),
         END,
         {"type": "message_stop"},
     )
@@ -155,6 +164,51 @@ STREAMS = {
         "",
         [],
     ),
+    "no beginning of a block": (
+        [piece(0, "thinking_delta", thinking="Hm"), piece(1, "text_delta", text="Hi"), END],
+        "Hi",
+        [],
+    ),
+    "no index in pieces": (
+        [
+            *(begin(0, THOUGHT), piece(None, "thinking_delta", thinking="?"), begin(1, text(""))),
+            *(piece(None, "text_delta", text="Hi"), begin(2, {**CALL, "input": {}})),
+            *(piece(None, "input_json_delta", partial_json='{"x": 1}'), END),
+        ],
+        "Hi",
+        ['{"x": 1}'],
+    ),
+    "index 0 in all pieces": (
+        [begin(0, THOUGHT), begin(1, text("")), piece(0, "text_delta", text="Hi"), END],
+        "Hi",
+        [],
+    ),
+    "pieces without a type": (
+        [begin(0, text("")), piece(0, None, text="Hi"), begin(1, CALL), piece(1, "", partial_json='{"x": 2}'), END],
+        "Hi",
+        ['{"x": 2}'],
+    ),
+    "arguments as an object": (
+        [begin(0, {**CALL, "input": {}}), piece(0, "input_json_delta", partial_json={"x": 2}), END],
+        "",
+        ['{"x": 2}'],
+    ),
+    "an empty object first": (
+        [
+            begin(0, {**CALL, "input": {}}),
+            piece(0, "input_json_delta", partial_json="{}"),
+            *(piece(0, "input_json_delta", partial_json='{"x": 2}'), END),
+        ],
+        "",
+        ['{"x": 2}'],
+    ),
+    "all of it in the beginning": (
+        [{"type": "message_start", "message": {"content": [text("Hi"), CALL]}}, END],
+        "Hi",
+        ['{"x": 1}'],
+    ),
+    "all of it as a message": ([{"type": "message", "content": [text("Hi"), CALL]}], "Hi", ['{"x": 1}']),
+    "an index of any kind": ([begin([1], text("")), piece([1], "text_delta", text="Hi"), END], "Hi", []),
     "no start": ([begin(0, text("Hi")), {"type": "message_stop"}], "Hi", []),
     "nothing": ([{"type": "message_start", "message": {}}, END], "", []),
 }
@@ -204,6 +258,13 @@ def test_an_error_inside_a_success_is_one(body):
     """An error is told whatever it is wrapped in."""
     with pytest.raises(ModelError, match="Oh no"):
         Messages().decode(body)
+
+
+@pytest.mark.parametrize("block", ["Hi", {"text": "Hi"}])
+def test_texts_may_have_no_type(block):
+    """A text in a content is one without the block around it, and without a type."""
+    answer = Messages().decode({"content": [block, None], "detail": None, "message": None})
+    assert (answer.text, answer.message.extra) == ("Hi", {})
 
 
 def test_a_content_may_be_a_text():

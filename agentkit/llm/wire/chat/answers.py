@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse
-from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.events import ReasoningDelta, TextDelta
 from agentkit.llm.wire import reading
-from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, raise_error_inside
+from agentkit.llm.wire.chat.calls import CallsInPieces, calls_in, read_call
+from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, no_answer, raise_error_inside
 from agentkit.llm.wire.reading import REASONING_FIELDS, says
 from agentkit.llm.wire.thoughts import Thoughts
-from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
+from agentkit.messages import AssistantMessage, FinishReason, Response
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,12 +21,8 @@ if TYPE_CHECKING:
     from agentkit.usage import Usage
 
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
-_THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details"}
-_CALL_FIELDS = {"index", "id", "type", "function", "name", "arguments"}
-_MAX_LOOKS = 100
-"""How often the arguments of one call are parsed to see whether they are complete."""
+_THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details", "thinking_blocks"}
 
-_LENGTH = {"length", "max_tokens", "model_length", "max_output_tokens", "max_length", "model_context_window_exceeded"}
 _FILTERED = {
     FILTERED,
     "content_filtered",
@@ -63,7 +60,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     if choice and said is None and choice.get("finish_reason"):
         said = {}  # what was filtered, or cut before it began, some servers leave out
     if choice is None or said is None:
-        raise BadResponse(f"The answer has no choices: {str(data)[:200]}")
+        raise no_answer("choices", data)
     if said.get("refusal"):
         raise declined(reading.word(said["refusal"]))
     message = read_message(said)
@@ -74,7 +71,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
 
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
-    calls = [_read_call(call) for call in _calls_in(message)]
+    calls = [read_call(call) for call in calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and says(value)}
     text = reading.said_in(message.get("content")) or _spoken(message)
     return reading.assistant_message(text, calls, _reasoning(message), extra)
@@ -85,35 +82,12 @@ def _spoken(fields: Mapping[str, Any]) -> str:
     return reading.text_of(reading.dictionary(fields.get("audio")).get("transcript"))
 
 
-def _calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tool calls, or pieces of them, in a message or delta: a list, or only one, perhaps in the older form."""
-    if "tool_calls" not in message and "function_call" not in message:
-        return []
-    calls = message.get("tool_calls")
-    if found := [calls] if isinstance(calls, dict) else reading.dictionaries(calls):
-        return found
-    older = reading.dictionary(message.get("function_call"))
-    return [{"index": "function_call", "function": older}] if any(older.values()) else []
-
-
-def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Name and arguments of a call, which some servers do not put under `function`."""
-    return reading.dictionary(call.get("function")) or call
-
-
-def _read_call(call: Mapping[str, Any]) -> ToolCall:
-    function = _function_of(call)
-    extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and says(value)}
-    arguments = reading.arguments_text(function.get("arguments"))
-    return ToolCall(reading.word(call.get("id")), reading.word(function.get("name")), arguments, extra)
-
-
 def _reasoning(message: Mapping[str, Any]) -> str:
     if _THOUGHT_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
         return ""
-    fields = (message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
-    said = next(filter(None, map(reading.text_of, fields)), "")
-    return said or reading.details_of(message.get("reasoning_details")) or reading.thinking_of(message.get("content"))
+    said = next(filter(None, (reading.thought_in(message.get(name)) for name in REASONING_FIELDS)), "")
+    said = said or reading.details_of(message.get("reasoning_details"))
+    return said or reading.thinking_of(message.get("thinking_blocks")) or reading.thinking_of(message.get("content"))
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -132,7 +106,7 @@ def _joined(choices: list[dict[str, Any]]) -> dict[str, Any] | None:
     if first is None or first.get("finish_reason") != "tool_calls":
         return first
     said = [_said_in(choice, "message", "delta") or {} for choice in choices if _index(choice) == _index(first)]
-    calls = [call for message in said for call in _calls_in(message)]
+    calls = [call for message in said for call in calls_in(message)]
     return {**first, "delta" if "delta" in first else "message": {**said[0], "tool_calls": calls}}
 
 
@@ -175,52 +149,8 @@ def _response(
         raise filtered()
     if said in _FAILED:
         raise BadResponse(f"The provider failed while it wrote the answer, and says only {said!r} of it. Try again.")
-    finish: FinishReason = "length" if said in _LENGTH else "tool_calls" if message.tool_calls else "stop"
+    finish: FinishReason = "length" if said in reading.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
     return Response(message, finish, _usage(figures), reading.word(raw.get("model")), reading.well_formed_json(raw))
-
-
-class _CallPieces:
-    """A tool call that arrives in pieces."""
-
-    def __init__(self, index: str) -> None:
-        self.index = index
-        self.id = self.name = ""
-        self.arguments = reading.Pieces()
-        self._looks_left = _MAX_LOOKS
-        self.extra: dict[str, Any] = {}
-
-    def add(self, part: Mapping[str, Any], name: str, arguments: str) -> str:
-        """Take in the next piece; the arguments in it, as they can be shown. Id and name may come more than once."""
-        self.id = self.id or reading.word(part.get("id"))
-        if not self.arguments:
-            self.name = _grown(self.name, name)
-        self.name = self.name or name
-        self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and says(value)}
-        return self.arguments.add(arguments)
-
-    def is_complete(self) -> bool:
-        """Whether the arguments are whole. Each look costs the whole text, so after many the answer is no."""
-        if not (self._looks_left and self.arguments.ends_like_an_object()):
-            return False
-        self._looks_left -= 1
-        return reading.is_complete_json(str(self.arguments))
-
-    def whole(self) -> ToolCall:
-        """The call."""
-        return ToolCall(self.id, self.name, reading.arguments_text(_without_empty(str(self.arguments))), self.extra)
-
-
-def _grown(name: str, piece: str) -> str:
-    """A name with its next piece, which may be the name again, or all of it so far."""
-    return piece if piece.startswith(name) else name if name.startswith(piece) else name + piece
-
-
-def _without_empty(arguments: str) -> str:
-    """Arguments without an empty object that some servers send before or after them."""
-    if len(arguments) == len("{}") or reading.is_complete_json(arguments):
-        return arguments
-    candidates = (arguments.removeprefix("{}"), arguments.removesuffix("{}"))
-    return next(filter(reading.is_complete_json, candidates), arguments)
 
 
 class ChatReader:
@@ -229,9 +159,7 @@ class ChatReader:
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
         self._thoughts = Thoughts()
-        self._calls: list[_CallPieces] = []
-        self._by_index: dict[str, int] = {}
-        self._by_id: dict[str, int] = {}
+        self._calls = CallsInPieces()
         self._extra: dict[str, Any] = {}
         self._finish_reason = ""
         self._has_choice = self._has_ended = False
@@ -258,7 +186,7 @@ class ChatReader:
             self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
         choice = _first_choice(chunk)
         figures = _figures(chunk, choice)
-        self._figures = figures or self._figures
+        self._figures = figures if says(figures) else self._figures or figures
         if choice is None:
             self._has_ended = self._has_ended or bool(figures)
             return ()
@@ -270,7 +198,7 @@ class ChatReader:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             delta = self._undelivered(choice)
-        calls, reason = _calls_in(delta), choice.get("finish_reason")
+        calls, reason = calls_in(delta), choice.get("finish_reason")
         if reason is not None:
             self._finish_reason = reading.word(reason) or self._finish_reason
         # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
@@ -278,7 +206,7 @@ class ChatReader:
         self._has_ended = bool(self._finish_reason) or (is_blank_end and self._has_said_something())
         events = self._feed_text(delta)
         if calls:
-            events += [self._feed_call(part) for part in calls] if len(calls) < 2 else self._feed_calls(calls)
+            events += self._calls.feed(calls)
         if not _MESSAGE_FIELDS.issuperset(delta):
             self._feed_extra(delta)
         return events
@@ -290,8 +218,8 @@ class ChatReader:
 
     def _is_said(self, message: Mapping[str, Any]) -> bool:
         """Whether a message says just what was said already."""
-        whole = [_read_call(call) for call in _calls_in(message)]
-        told = [call.whole() for call in self._calls]
+        whole = [read_call(call) for call in calls_in(message)]
+        told = self._calls.whole()
         _, text = Thoughts().part(reading.said_in(message.get("content")), is_last=True)
         is_same = text == str(self._text) and (whole == told or not whole)
         return is_same and self._has_said_something()
@@ -317,47 +245,6 @@ class ChatReader:
             self._refusal.add(reading.text_of(refusal))
         return events
 
-    def _feed_calls(self, parts: list[dict[str, Any]]) -> list[Event]:
-        """Several pieces at once. Where nothing but their order tells them apart, they go on with the last calls."""
-        first = len(self._calls) - len(parts)
-        names = (name for part in parts for name in (part.get("index"), part.get("id"), _function_of(part).get("name")))
-        if first < 0 or any(name not in (None, "") for name in names):
-            return [self._feed_call(part) for part in parts]
-        return [self._feed_call(part, first + place) for place, part in enumerate(parts)]
-
-    def _feed_call(self, part: Mapping[str, Any], place: int | None = None) -> ToolCallDelta:
-        function = _function_of(part)
-        name, arguments = reading.word(function.get("name")), function.get("arguments")
-        piece = arguments if isinstance(arguments, str) else reading.arguments_text(arguments)
-        position = self._position(part, name, piece) if place is None else place
-        if position == len(self._calls):
-            self._calls.append(_CallPieces(reading.word(part.get("index"))))
-            self._by_index[self._calls[position].index] = position
-        call = self._calls[position]
-        known, shown = call.id, call.add(part, name, piece)
-        if call.id != known:
-            self._by_id[call.id] = position
-        return ToolCallDelta(position, name, shown)
-
-    def _position(self, part: Mapping[str, Any], name: str, arguments: str) -> int:
-        """Which call a piece belongs to. Indexes may be missing, and a second whole call may come under index 0."""
-        index, call_id, count = reading.word(part.get("index")), reading.word(part.get("id")), len(self._calls)
-        if index:
-            same = self._by_index.get(index, count)
-            if same == count and count and not name:
-                same = self._by_index[index] = self._misnumbered(call_id)
-        else:
-            same = self._by_id.get(call_id, count) if call_id else count
-            if same == count and count and not (name and self._calls[-1].name):
-                return count - 1
-        return count if same < count and _begins_anew(self._calls[same], part, name, arguments) else same
-
-    def _misnumbered(self, call_id: str) -> int:
-        """Which call a piece without a name belongs to whose index no call has: the one of its id, or the last."""
-        if call_id:
-            return self._by_id.get(call_id, len(self._calls))
-        return len(self._calls) - (not self._calls[-1].is_complete())
-
     def finish(self, *, closed: bool) -> Response:
         """The whole response. `closed` says that the server marked the end of its stream.
 
@@ -373,23 +260,6 @@ class ChatReader:
             raise cut_short(len(text))
         if not (self._has_choice and (self._has_ended or text or self._reasoning or self._calls)):
             raise BadResponse("The stream ended without an answer. Try again.")
-        calls = [call.whole() for call in _in_order(self._calls)]
-        message = reading.assistant_message(text, calls, str(self._reasoning), self._extra)
+        message = reading.assistant_message(text, self._calls.whole(), str(self._reasoning), self._extra)
         raw = {name: value for name, value in self._raw.items() if name != "choices"}
         return _response(message, self._finish_reason, self._figures, raw)
-
-
-def _in_order(calls: list[_CallPieces]) -> list[_CallPieces]:
-    """The calls by their indexes, if each has one of its own, or else as they came."""
-    indexes = {call.index for call in calls if call.index.isdecimal()}
-    return sorted(calls, key=lambda call: (len(call.index), call.index)) if len(indexes) == len(calls) else calls
-
-
-def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:
-    """Whether a piece under the index of `call` begins another one; per piece ids may change and names be repeated."""
-    if not (name and call.name):
-        return False
-    has_other_id = bool(part.get("id")) and reading.word(part["id"]) != call.id
-    if call.is_complete():
-        return bool(arguments) or has_other_id
-    return has_other_id and name != call.name

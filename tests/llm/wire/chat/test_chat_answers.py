@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentkit.errors import ModelError
 from agentkit.events import ToolCallDelta
-from agentkit.llm.wire.chat_answers import ChatReader, decode_answer, read_message
+from agentkit.llm.wire.chat.answers import ChatReader, decode_answer, read_message
 from agentkit.messages import Response
 
 NAMES = st.sampled_from(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
-from agentkit.llm.wire.chat_answers import ChatReader, decode_answer
+from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
 from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.writing import Entry, Written
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
@@ -103,7 +103,7 @@ def _encode_answer(message: AssistantMessage) -> dict[str, Any]:
 
     What only tells of the answer does not: servers forget or refuse it.
     """
-    dropped = _LEFT_OUT if message.tool_calls else _LEFT_OUT | REASONING_FIELDS
+    dropped = _LEFT_OUT if message.tool_calls else _LEFT_OUT.union(REASONING_FIELDS)
     kept = {name: value for name, value in message.extra.items() if name not in dropped}
     empty = None if message.tool_calls else ""
     body: dict[str, Any] = {"role": "assistant", "content": reading.well_formed(message.text) or empty, **kept}

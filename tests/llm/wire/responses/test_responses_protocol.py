@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unreachable
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.wire.responses import Responses
+from agentkit.llm.wire.responses.protocol import Responses
 from agentkit.messages import (
     AssistantMessage,
     Image,
@@ -153,7 +153,7 @@ FAILURES = {
         "Boom",
     ),
     "cancelled": ({"status": "cancelled", "error": None, "output": []}, BadResponse, "marked 'cancelled'"),
-    "not finished": ({"status": "in_progress", "output": []}, BadResponse, "marked 'in_progress'"),
+    "not finished": ({"status": "expired", "output": []}, BadResponse, "marked 'expired'"),
     "filtered": (
         {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": [TEXT]},
         Rejected,

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.llm.wire import wire_named
-from agentkit.llm.wire.chat import ChatCompletions, encode_message
+from agentkit.llm.wire.chat.protocol import ChatCompletions, encode_message
 from agentkit.messages import AssistantMessage, OutputSchema, Request, ToolCall, ToolSpec, UserMessage
 
 CALL = ToolCall("a", "f", '{"a": 1}', {"extra_content": {"google": {}}})

@@ -1,0 +1,1 @@
+"""The Chat Completions protocol, which most servers speak."""

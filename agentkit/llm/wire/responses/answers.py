@@ -1,0 +1,292 @@
+"""How are the answers of this protocol read, whole and streamed? Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import BadResponse
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.wire import reading
+from agentkit.llm.wire.failures import (
+    FILTERED,
+    cut_short,
+    declined,
+    failure,
+    filtered,
+    no_answer,
+    raise_error_inside,
+)
+from agentkit.messages import Response, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from agentkit.events import Event
+    from agentkit.messages import FinishReason
+    from agentkit.usage import Usage
+
+ITEMS = "output"
+"""The key in `AssistantMessage.extra` under which the output items stand as they came."""
+
+_FINISHED = {"completed", "complete", "done"}
+_UNFINISHED = {"", "in_progress", "queued"}
+_ENDINGS = {
+    "response.completed",
+    "response.done",
+    "response.incomplete",
+    "response.failed",
+    "response.cancelled",
+}
+_THOUGHTS = tuple(
+    f"response.{name}.{end}" for name in ("reasoning_summary_text", "reasoning_text") for end in ("delta", "done")
+)
+
+
+def decode_answer(data: Mapping[str, Any]) -> Response:
+    """The response in a whole body. Raises ModelError when there is none."""
+    raise_error_inside(data)
+    items = data.get("output")
+    if not isinstance(items, list):
+        raise no_answer("output", data)
+    return _response(data, items)
+
+
+def is_call(item: object) -> bool:
+    """Whether an output item is a tool call."""
+    return isinstance(item, dict) and item.get("type") == "function_call"
+
+
+def _usage(data: Mapping[str, Any]) -> Usage:
+    names, details = ("input_tokens", "output_tokens"), ("input_tokens_details", "output_tokens_details")
+    return reading.usage_of(data.get("usage"), names, details)
+
+
+def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
+    finish = _finish_reason(data)
+    text, refusal = said_in(items)
+    if refusal:
+        raise declined(refusal)
+    calls = [_read_call(item) for item in items if is_call(item)]
+    if calls and finish == "stop":
+        finish = "tool_calls"
+    message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: tuple(items)})
+    return Response(message, finish, _usage(data), reading.word(data.get("model")), reading.well_formed_json(data))
+
+
+def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
+    """How the answer ended. Raises ModelError when it did not end well."""
+    status = reading.word(data.get("status")) or "completed"
+    if data.get("error"):
+        raise failure(data)
+    if status in _FINISHED:
+        return "stop"
+    if status != "incomplete":
+        raise BadResponse(f"The provider did not finish the answer: it is marked {status!r}. Try again.")
+    if reading.dictionary(data.get("incomplete_details")).get("reason") == FILTERED:
+        raise filtered()
+    return "length"
+
+
+def said_in(items: Iterable[Any]) -> tuple[str, str]:
+    """The text of all messages, and the refusal if there is one."""
+    messages = (item for item in items if isinstance(item, dict) and item.get("type", "message") == "message")
+    contents = [message.get("content") for message in messages]
+    parts = [part for content in contents for part in reading.dictionaries(content)]
+    refusal = "".join(reading.word(part.get("refusal")) for part in parts if part.get("type") == "refusal")
+    return "".join(reading.text_of(content) for content in contents), refusal
+
+
+def _read_call(item: Mapping[str, Any]) -> ToolCall:
+    call_id = reading.word(item.get("call_id") or item.get("id"))
+    return ToolCall(call_id, reading.word(item.get("name")), reading.arguments_text(item.get("arguments")))
+
+
+def _reasoning(items: Iterable[Any]) -> str:
+    reasoning = [item for item in items if isinstance(item, dict) and item.get("type") == "reasoning"]
+    return "\n".join(filter(None, (reading.text_of(item.get("summary") or item.get("content")) for item in reasoning)))
+
+
+class _Output:
+    """An output item that arrives in pieces: as it `begun`, what its call is made with, and as it was `done`."""
+
+    def __init__(self, place: str, begun: dict[str, Any] | None = None) -> None:
+        self.place, self.begun = place, begun
+        self.done: dict[str, Any] | None = None
+        self.arguments = reading.Pieces()
+
+    def whole(self) -> dict[str, Any]:
+        """The item. Some servers end one that they made themselves as something else, and some end none."""
+        if self.done is not None or not is_call(self.begun):
+            return self.done or {}
+        begun = reading.dictionary(self.begun)
+        return {**begun, "arguments": str(self.arguments) or begun.get("arguments"), "status": "completed"}
+
+
+class ResponsesReader:
+    """Collects the events of one response."""
+
+    def __init__(self) -> None:
+        self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
+        self._told: set[tuple[str, str, str]] = set()
+        self._outputs: list[_Output] = []
+        self._by_place: dict[str, _Output] = {}
+        self._calls: list[_Output] = []
+        self._final: Mapping[str, Any] | None = None
+        self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
+            **dict.fromkeys(("response.output_text.delta", "response.output_text.done"), self._feed_text),
+            **dict.fromkeys(_THOUGHTS, self._feed_reasoning),
+            **dict.fromkeys(("response.refusal.delta", "response.refusal.done"), self._feed_refusal),
+            "response.content_part.done": self._end_part,
+            "response.function_call_arguments.delta": self._feed_arguments,
+            "response.function_call_arguments.done": self._end_arguments,
+            "response.output_item.added": self._begin_item,
+            "response.output_item.done": self._end_item,
+            **dict.fromkeys(_ENDINGS, self._end),
+        }
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow."""
+        return self._final is not None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer is complete: the event that says so brings the token counts too."""
+        return self.is_whole
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
+        """The events in the next chunk. Raises ModelError when it is an error."""
+        kind = reading.word(chunk.get("type"))
+        if kind in self._feeds:
+            event = self._feeds[kind](chunk)
+            return () if event is None else (event,)
+        if not kind.startswith("response.") or kind == "response.error":
+            raise_error_inside(chunk)
+        if not kind and isinstance(chunk.get("output"), list):
+            self._final = chunk  # a server that has it whole, and was asked to stream
+        return ()
+
+    def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
+        text = self._text.add(self._news("text", chunk, chunk.get("text")))
+        return TextDelta(text) if text else None
+
+    def _feed_reasoning(self, chunk: Mapping[str, Any]) -> Event | None:
+        text = self._reasoning.add(self._news("reasoning", chunk, chunk.get("text")))
+        return ReasoningDelta(text) if text else None
+
+    def _feed_refusal(self, chunk: Mapping[str, Any]) -> Event | None:
+        self._refusal.add(self._news("refusal", chunk, chunk.get("refusal")))
+        return None
+
+    def _end_part(self, chunk: Mapping[str, Any]) -> Event | None:
+        part = reading.dictionary(chunk.get("part"))
+        return self._feed_text({**chunk, "text": part.get("text")}) if part.get("type") == "output_text" else None
+
+    def _news(self, field: str, chunk: Mapping[str, Any], whole: object) -> str:
+        """The piece that a chunk brings, or all of a text that did not come in pieces before."""
+        key = (field, _place(chunk), reading.word(chunk.get("content_index", chunk.get("summary_index"))))
+        if "delta" not in chunk and key in self._told:
+            return ""
+        self._told.add(key)
+        return reading.text_of(chunk.get("delta", whole))
+
+    def _output(self, chunk: Mapping[str, Any]) -> _Output:
+        """The output item that a chunk belongs to."""
+        place = _place(chunk)
+        if place not in self._by_place:
+            self._by_place[place] = _Output(place)
+            self._outputs.append(self._by_place[place])
+        return self._by_place[place]
+
+    def _begin(self, place: str, item: dict[str, Any] | None = None) -> _Output:
+        """A new item, at a place where another may have been: some servers number all of them alike."""
+        output = self._by_place[place] = _Output(place, item)
+        self._outputs.append(output)
+        self._told = {key for key in self._told if key[1] != place}
+        return output
+
+    def _call_at(self, chunk: Mapping[str, Any]) -> _Output:
+        """The call that a piece of arguments belongs to: the last one where the server says otherwise."""
+        begun = [call for call in self._calls[-1:] if call.begun is not None]
+        output = self._by_place.get(_place(chunk)) or (begun[0] if begun else self._output(chunk))
+        if output not in self._calls:
+            self._calls.append(output)
+        return output
+
+    def _feed_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
+        output = self._call_at(chunk)
+        return ToolCallDelta(self._calls.index(output), "", output.arguments.add(reading.text_of(chunk.get("delta"))))
+
+    def _end_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
+        whole = reading.Pieces()
+        whole.add(reading.arguments_text(chunk.get("arguments")))
+        if whole:
+            self._call_at(chunk).arguments = whole
+        return None
+
+    def _begin_item(self, chunk: Mapping[str, Any]) -> Event | None:
+        item = reading.dictionary(chunk.get("item"))
+        output = self._begin(_place(chunk), item)
+        if not is_call(item):
+            return None
+        self._calls.append(output)
+        return ToolCallDelta(len(self._calls) - 1, reading.word(item.get("name")), "")
+
+    def _end_item(self, chunk: Mapping[str, Any]) -> Event | None:
+        if not isinstance(item := chunk.get("item"), dict):
+            return None
+        output = self._output(chunk)
+        output = output if output.done is None else self._begin(output.place)
+        output.done = item
+        return None if output.begun is not None or not is_call(item) else self._tell(output, item)
+
+    def _tell(self, output: _Output, item: Mapping[str, Any]) -> Event:
+        """What is told of a call whose beginning was left out."""
+        if output not in self._calls:
+            self._calls.append(output)
+        arguments = "" if output.arguments else reading.arguments_text(item.get("arguments"))
+        return ToolCallDelta(self._calls.index(output), reading.word(item.get("name")), arguments)
+
+    def _end(self, chunk: Mapping[str, Any]) -> Event | None:
+        """The event is right where the response in it says nothing, or that it is still being made."""
+        response = reading.dictionary(chunk.get("response"))
+        status = reading.word(response.get("status"))
+        told = chunk["type"].removeprefix("response.") if status in _UNFINISHED else status
+        self._final = {**response, "status": told}
+        return None
+
+    def finish(self, *, closed: bool) -> Response:
+        """The whole response. Raises BadResponse when the stream was cut short."""
+        if self._final is None and closed:
+            raise BadResponse("The stream ended without the event that completes the answer. Try again.")
+        if self._final is None:
+            raise cut_short(len(str(self._text)))
+        response = _response(self._final, self._items(self._final.get("output")))
+        if self._reasoning and not response.message.reasoning:
+            response = replace(response, message=replace(response.message, reasoning=str(self._reasoning)))
+        return response
+
+    def _items(self, output: object) -> list[dict[str, Any]]:
+        """The output items: those that the last event has, or else those that came before it, or were begun."""
+        ended = sorted((output for output in self._outputs if output.done), key=_in_order)
+        items = reading.dictionaries(output) or [output.whole() for output in ended]
+        if not any(map(is_call, items)):
+            items += filter(is_call, (call.whole() for call in self._calls))
+        if not any(said_in(items)) and (self._text or self._refusal):
+            text = {"type": "output_text", "text": str(self._text)}
+            parts = [{"type": "refusal", "refusal": str(self._refusal)}] if self._refusal else [text]
+            items.append({"type": "message", "role": "assistant", "content": parts})
+        return items
+
+
+def _in_order(output: _Output) -> tuple[int, str]:
+    """What puts output items into the order of their indexes; those without one stay as they came."""
+    return (len(output.place), output.place) if output.place.isdecimal() else (0, "")
+
+
+def _place(chunk: Mapping[str, Any]) -> str:
+    """What tells the output items of a stream apart: their index, or else their id."""
+    item_id = chunk.get("item_id") or reading.dictionary(chunk.get("item")).get("id")
+    index = chunk.get("output_index")
+    return reading.word(item_id if index is None else index)
