@@ -197,9 +197,9 @@ def test_a_misspelt_command_is_no_question(words, meant, capsys):
 
 
 def test_a_place_that_keeps_no_sessions_is_refused(typed_line):
-    """The URL of another database is no file's name, for questions and for `sessions`."""
-    for arguments in (["--place", "mysql://x/y", "hi"], ["sessions", "list", "--place", "mysql://x/y"]):
-        _, err, code = typed_line(*arguments)
+    """The URL of another database is no file's name, for questions, for `sessions` and for `serve`."""
+    for arguments in (["hi"], ["sessions", "list"], ["serve"]):
+        _, err, code = typed_line(*arguments, "--place", "mysql://x/y")
         assert (code, "mysql:// keeps no sessions.\nGive a file, or postgresql://" in err) == (2, True)
     assert not list(Path.cwd().iterdir())
 

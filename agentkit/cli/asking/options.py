@@ -1,8 +1,8 @@
-"""Which flags do `ask` and `chat` have in common? What is asked, with what, how far it may go, and where it is kept."""
+"""Which flags do `ask`, `chat` and `serve` have in common? Who answers, with what, how far, and where it is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import click
 from agentkit.cli.completing import PLACE, session_names, tool_names
 
 FILE = click.Path(path_type=Path)
+Command = Callable[..., Any]
 
-_CONVERSING = (
+_ANSWERING = (
     click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3."),
     click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network."),
     click.option(
@@ -35,10 +36,6 @@ _CONVERSING = (
     click.option("--no-tools", is_flag=True, help="Give the model no tools."),
     click.option("--safety", metavar="LEVEL", help="What runs unasked: safe, network (default), system."),
     click.option(
-        "-y", "--yes", is_flag=True, help="Approve all that would be asked about. What is denied stays denied."
-    ),
-    click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
-    click.option(
         "--limit",
         "limits",
         multiple=True,
@@ -46,6 +43,13 @@ _CONVERSING = (
         help="What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, input_tokens, "
         "output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit.",
     ),
+)
+
+_CONVERSING = (
+    click.option(
+        "-y", "--yes", is_flag=True, help="Approve all that would be asked about. What is denied stays denied."
+    ),
+    click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
     click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
     click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
@@ -58,6 +62,15 @@ RECORD = click.option(
 )
 
 
-def conversing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags that say which model is asked, with which tools, how far, and in which session."""
-    return reduce(lambda done, option: option(done), reversed(_CONVERSING), command)
+def answering(command: Command) -> Command:
+    """Give a command the flags that say which model is asked, with which tools, and how far it may go."""
+    return _with(_ANSWERING, command)
+
+
+def conversing(command: Command) -> Command:
+    """The same, and those that say what is approved, in which session it is asked, and what is written down."""
+    return _with((*_ANSWERING, *_CONVERSING), command)
+
+
+def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    return reduce(lambda done, option: option(done), reversed(options), command)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from agentkit.cli.completing import session_names, tool_names
+from agentkit.cli.asking.options import answering
+from agentkit.cli.completing import PLACE, session_names
 
 _EXAMPLES = """\b
 Examples:
@@ -31,30 +31,9 @@ denied to other clients.
     "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
-@click.option(
-    "--agent",
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The agent that a text file describes, or that FILE.py or FILE.py:NAME makes.",
-)
-@click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3.")
-@click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network.")
-@click.option("-s", "--system", metavar="TEXT", help="The instruction the model is given.")
-@click.option(
-    "-t",
-    "--tools",
-    multiple=True,
-    metavar="NAME,...",
-    shell_complete=tool_names,
-    help="Tools, collections (core, web, system, files, default), or FILE.py, with commas or repeated; "
-    "the twelve by default.",
-)
-@click.option("--no-tools", is_flag=True, help="Give the model no tools.")
-@click.option("--safety", metavar="LEVEL", help="What runs unasked: safe, network (default), system.")
-@click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER", help="What a run may take at most, as in ask.")
+@answering
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
-@click.option("--place", metavar="FILE|URL", help="Where conversations are kept: a file, or the URL of a database.")
+@PLACE
 @click.option("--runs", type=click.IntRange(1, 1_000), default=8, show_default=True, help="Runs at the same time.")
 def serve(**options: Any) -> int:
     """Serve the agent until Ctrl-C.
@@ -62,6 +41,8 @@ def serve(**options: Any) -> int:
     Other programs reach it under /v1 as they reach OpenAI; at / is a page with the conversations that are kept. Without
     --host nobody else can reach this machine's port, and nobody gets in without the token.
     """
+    from agentkit.cli.asking.order import Order
     from agentkit.cli.serving.starting import Wanted, start
 
-    return start(Wanted(**options))
+    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "runs")}
+    return start(Wanted(**address, order=Order(**options)))

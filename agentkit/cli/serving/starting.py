@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from pathlib import Path
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +13,6 @@ import click
 from agentkit.agents.agent import Agent
 from agentkit.cli.asking.order import Order
 from agentkit.cli.exit_codes import ANSWERED
-from agentkit.cli.settings.layers import Settings
 from agentkit.cli.terminal import tell
 from agentkit.config import environment
 from agentkit.errors import MissingExtra
@@ -36,29 +35,14 @@ _UNENCRYPTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The options of `serve`, each as the command line gave it."""
+    """The options of `serve`: where it is reached and by whom, and the order of what answers."""
 
     host: str
     port: int
     token: str | None = None
     hosts: tuple[str, ...] = ()
-    file: Path | None = None
-    model: str | None = None
-    offline: bool = False
-    system: str | None = None
-    tools: tuple[str, ...] = ()
-    no_tools: bool = False
-    safety: str | None = None
-    limits: tuple[str, ...] = ()
-    session: str | None = None
-    place: str | None = None
     runs: int = 8
-
-    @property
-    def settings(self) -> Settings:
-        """The settings that hold, as with the flags of `ask`. Raises UsageError and ConfigError."""
-        same = ("model", "offline", "system", "tools", "no_tools", "safety", "limits", "session")
-        return Order(agent=self.file, **{name: getattr(self, name) for name in same}).settings
+    order: Order = field(default_factory=Order)
 
     @property
     def is_local(self) -> bool:
@@ -77,12 +61,14 @@ def start(wanted: Wanted) -> int:
             f"--host {wanted.host} lets other machines in. Choose the token that they must show: "
             "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
         )
-    settings = wanted.settings
+    settings = wanted.order.settings
     for note in settings.notes:
         tell(note, "yellow")
     agent, session = settings.agent(), settings.of("session") or ""
     hosts = (*wanted.hosts, *_named(wanted.host))
-    application = app(agent, token=token, hosts=hosts, sessions=wanted.place, session=session, most_runs=wanted.runs)
+    application = app(
+        agent, token=token, hosts=hosts, sessions=wanted.order.place, session=session, most_runs=wanted.runs
+    )
     server = _server(application)
     with _listening(wanted) as listener:
         _tell_address(listener, application, agent, is_own=token is not None)
