@@ -22,6 +22,8 @@ PATH = "/embeddings"
 
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
 _MOST_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
+_MOST_DIGITS = 9
+_TRY = "Try again, or take another model."
 
 
 class Embeddings(list[Vector]):
@@ -62,7 +64,7 @@ def read(text: str, count: int) -> Answer:
     entries = dictionaries(data.get("data"))
     if len(entries) != count:
         shown = "" if entries else f": it says {text[:_MOST_SHOWN_CHARS]!r}"
-        raise BadResponse(f"The server was sent {count} texts and gave {len(entries)} vectors{shown}.")
+        raise BadResponse(f"The server was sent {count} texts and gave {len(entries)} vectors{shown}. {_TRY}")
     vectors = [_vector(entry.get("embedding")) for entry in _in_order(entries)]
     return Answer(vectors, word(data.get("model")), _usage(dictionary(data.get("usage"))))
 
@@ -71,7 +73,7 @@ def check_lengths(vectors: Sequence[Vector], dimensions: object) -> None:
     """Raises BadResponse unless all vectors have one length, which is `dimensions` where that was asked for."""
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
-        raise BadResponse(f"The server gave vectors of several lengths: {', '.join(map(str, lengths))}.")
+        raise BadResponse(f"The server gave vectors of several lengths: {', '.join(map(str, lengths))}. {_TRY}")
     if dimensions is not None and lengths and lengths != [dimensions]:
         raise BadResponse(
             f"dimensions={dimensions} was asked for, and the server gave {lengths[0]} numbers: it or its model knows "
@@ -86,22 +88,31 @@ def _usage(figures: Mapping[str, Any]) -> Usage:
 
 def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The entries in the order of the texts. A server that numbers none of them, or all with 0, keeps the order."""
-    numbers = [entry.get("index") or 0 for entry in entries]
+    numbers = [_place(entry.get("index")) for entry in entries]
     if not any(numbers):
         return entries
-    known = {number: entry for number, entry in zip(numbers, entries, strict=True) if type(number) is int}
+    known = dict(zip(numbers, entries, strict=True))
     if known.keys() != set(range(len(entries))):
         raise BadResponse(
-            f"The server numbers its {len(entries)} vectors wrongly, so that nobody knows whose they are."
+            f"The server numbers its {len(entries)} vectors wrongly, so that nobody knows whose they are. {_TRY}"
         )
     return [known[number] for number in range(len(entries))]
+
+
+def _place(index: object) -> object:
+    """The number of a vector, which some servers write as a text or a fraction; none is 0."""
+    if isinstance(index, str) and index.isdecimal() and len(index) < _MOST_DIGITS:
+        return int(index)
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
+    return index if type(index) is int else word(index) or 0
 
 
 def _vector(given: object) -> Vector:
     """A vector in an answer: 32-bit floats in base64, or a list of numbers. Raises BadResponse."""
     try:
         numbers = _unpacked(given) if isinstance(given, str) else list(_numbers(given))
-    except (TypeError, ValueError, struct.error):
+    except (TypeError, ValueError, OverflowError, struct.error):
         numbers = []
     if not numbers or not math.isfinite(sum(numbers)):
         raise BadResponse("The server gave a vector that is none: it is no list of finite numbers. Try another model.")
@@ -109,7 +120,8 @@ def _vector(given: object) -> Vector:
 
 
 def _unpacked(text: str) -> Vector:
-    packed = b64decode(text, validate=True)
+    text = "".join(text.split())
+    packed = b64decode(text + "=" * (-len(text) % 4), validate=True)
     return list(struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed))
 
 

@@ -156,7 +156,7 @@ def raise_error_inside(data: Mapping[str, Any]) -> None:
     if not is_error and _TELLTALES.isdisjoint(data):
         return
     is_answer = not data.keys().isdisjoint({"choices", "output", "response", "content"})
-    is_text = any(isinstance(data.get(name), str) for name in _WORDS) or "detail" in data
+    is_text = any(isinstance(data.get(name), str) for name in _WORDS) or data.get("detail")
     if data.get("error") or is_error or ((is_text or data.get("errors")) and not is_answer):
         raise failure(data)
     if isinstance(groq := data.get("x_groq"), dict) and groq.get("error"):

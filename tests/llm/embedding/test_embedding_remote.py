@@ -164,6 +164,7 @@ BAD_ANSWERS = (
     (answer([0.1], "no base64!"), "no list of finite numbers"),
     (answer([0.1], "AAA="), "no list of finite numbers"),
     (answer([0.1], [[0.1], [0.2]]), "no list of finite numbers"),
+    (answer([0.1], [10**400]), "no list of finite numbers"),
     (
         raw('{"data": [{"index": 3, "embedding": [1]}, {"index": 1, "embedding": [1]}]}'),
         "numbers its 2 vectors wrongly",
@@ -187,6 +188,9 @@ GOOD_ANSWERS = (
     (answer("AACAPwAAAAA=", "AAAAAAAAgD8="), [[1.0, 0.0], [0.0, 1.0]]),
     (raw('{"data": [{"index": 1, "embedding": [0]}, {"index": 0, "embedding": [1]}]}'), [[1.0], [0.0]]),
     (raw('{"data": [{"embedding": [1]}, {"embedding": [0]}]}'), [[1.0], [0.0]]),
+    (raw('{"data": [{"index": "1", "embedding": [0]}, {"index": "0", "embedding": [1]}]}'), [[1.0], [0.0]]),
+    (raw('{"data": [{"index": 1.0, "embedding": [0]}, {"embedding": [1]}], "detail": null}'), [[1.0], [0.0]]),
+    (answer("AACAPwAAAAA", "AAAAAAAA\ngD8="), [[1.0, 0.0], [0.0, 1.0]]),
     (raw('{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [0]}]}'), [[1.0], [0.0]]),
 )
 
