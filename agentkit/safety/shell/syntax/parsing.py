@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentkit.decisions import Decision
 from agentkit.safety.shell.scope import ask, deny
+from agentkit.safety.shell.syntax.misreading import misread
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -24,8 +25,6 @@ _NESTING = {
     *("while_statement", "for_statement", "c_style_for_statement", "case_statement", "function_definition", "string"),
     *("negated_command", "concatenation", "redirected_statement", "parenthesized_expression", "array", "subscript"),
 }
-_QUOTING = {"string", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion"}
-_REDIRECTING = re.compile(r"=*[|&<>;][|&<>;=]*")
 _CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNUSUAL = re.compile(r"[^\t\n -~]")
 # What is meant even where the text around it cannot be read.
@@ -82,7 +81,7 @@ def troubles(root: Node) -> list[Decision]:
         depth += node.type in _NESTING
         commands += node.type == "command"
         deepest = max(deepest, depth)
-        if node.is_error or node.is_missing or any(doubt(node) for doubt in _DOUBTS):
+        if node.is_error or node.is_missing or misread(node):
             faulty = node
         waiting.extend((child, depth) for child in node.children)
     found: list[Decision] = []
@@ -93,39 +92,6 @@ def troubles(root: Node) -> list[Decision]:
     if deepest > MAX_DEPTH:
         found.append(ask("too-deep", "", f"It is nested more than {MAX_DEPTH} deep.", "Run it in parts."))
     return found
-
-
-def _swallows(node: Node) -> bool:
-    """Whether a here-document may reach too far: the parser does not see its end when a ; stands behind its mark."""
-    if node.type != "heredoc_redirect":
-        return False
-    line = (node.text or b"").partition(b"\n")[0]
-    return re.search(rb";|(?<![&>|<])&(?![&>])", re.sub(rb"'[^']*'|\"[^\"]*\"", b"", line)) is not None
-
-
-def _runs_on(node: Node) -> bool:
-    """Whether a plain word reaches over the end of its line: after a comment the parser reads on where bash ends."""
-    return node.type == "word" and re.search(rb"(?<!\\)(\\\\)*\n", node.text or b"") is not None
-
-
-def _is_more_than_a_test(node: Node) -> bool:
-    """Whether a pipe, a list, a redirection or a process substitution passes for a part of a test."""
-    text = node.text or b""
-    if node.type != "test_command" or text.startswith(b"(("):
-        return False
-    waiting, double = list(node.children), text.startswith(b"[[")
-    while waiting:
-        inner = waiting.pop()
-        before = inner.prev_sibling
-        if inner.type == "parenthesized_expression" and (not double or (before and before.type in {"<", ">"})):
-            return True
-        if not double and not inner.is_named and _REDIRECTING.fullmatch(inner.type):
-            return True
-        waiting.extend(inner.children if inner.type not in _QUOTING else ())
-    return False
-
-
-_DOUBTS = (_swallows, _runs_on, _is_more_than_a_test)
 
 
 def _unreadable(faulty: Node, root: Node) -> list[Decision]:

@@ -1,0 +1,89 @@
+"""Where does the parser read something else than bash does? What is found here is never allowed (pure)."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from agentkit.safety.shell.syntax.hidden import own_text
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_QUOTING = {"string", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion"}
+_REDIRECTING = re.compile(r"=*[|&<>;][|&<>;=]*")
+_LINE_END = re.compile(rb"(?<!\\)(\\\\)*\n")
+_BROKEN_OFF = re.compile(rb"[$<>]\\+[(\[{]")
+_PARTS = {
+    *("word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion", "number"),
+    *("command_substitution", "herestring_redirect", "file_redirect", "command_name"),
+}
+_HOLDERS = {"command", "redirected_statement", "declaration_command", "unset_command", "herestring_redirect"}
+
+
+def misread(node: Node) -> bool:
+    """Whether this node may be read otherwise than bash does; what is beneath it is asked about on its own."""
+    doubt = _DOUBTS.get(node.type)
+    return (doubt is not None and doubt(node)) or (node.type in _HOLDERS and _is_torn(node))
+
+
+def _swallows(node: Node) -> bool:
+    """Whether a here-document may reach too far: the parser does not see its end when a ; stands behind its mark."""
+    line = (node.text or b"").partition(b"\n")[0]
+    return re.search(rb";|(?<![&>|<])&(?![&>])", re.sub(rb"'[^']*'|\"[^\"]*\"", b"", line)) is not None
+
+
+def _runs_on(node: Node) -> bool:
+    """Whether a word reaches over the end of its line: after a comment the parser reads on where bash ends."""
+    return _LINE_END.search(node.text or b"") is not None
+
+
+def _is_more_than_a_test(node: Node) -> bool:
+    """Whether a pipe, a list, a redirection or a process substitution passes for a part of a test."""
+    text = node.text or b""
+    if text.startswith(b"(("):
+        return False
+    waiting, double = list(node.children), text.startswith(b"[[")
+    while waiting:
+        inner = waiting.pop()
+        before = inner.prev_sibling
+        if inner.type == "parenthesized_expression" and (not double or (before and before.type in {"<", ">"})):
+            return True
+        if not double and not inner.is_named and _REDIRECTING.fullmatch(inner.type):
+            return True
+        waiting.extend(inner.children if inner.type not in _QUOTING else ())
+    return not double and _has_lines(node)
+
+
+def _has_lines(node: Node) -> bool:
+    """Whether a line ends within a test in single brackets, which ends there."""
+    waiting = [node]
+    while waiting:
+        inner = waiting.pop()
+        if inner.children and _LINE_END.search(own_text(inner).encode()):
+            return True
+        waiting.extend(child for child in inner.children if child.type not in _QUOTING)
+    return False
+
+
+def _opens_late(node: Node) -> bool:
+    """Whether bash may take away a backslash in an expansion, and then sees a substitution begin."""
+    return _BROKEN_OFF.search(node.text or b"") is not None
+
+
+def _is_torn(node: Node) -> bool:
+    """Whether two words stand side by side, of which bash makes one."""
+    return any(
+        one.end_byte == two.start_byte and one.type in _PARTS - {"file_redirect"} and two.type in _PARTS
+        for one, two in pairwise(node.children)
+    )
+
+
+_DOUBTS = {
+    "heredoc_redirect": _swallows,
+    "word": _runs_on,
+    "simple_expansion": _runs_on,
+    "test_command": _is_more_than_a_test,
+    "expansion": _opens_late,
+}
