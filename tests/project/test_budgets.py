@@ -57,16 +57,16 @@ def lines_without_docstring(function: Function) -> int:
     return lines_of(function) - (lines_of(docstring) if docstring else 0)
 
 
-def comments(path: Path) -> Iterator[tuple[str, str]]:
-    """Each comment of a file: where it stands, and its text."""
-    for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
-        if token.type == tokenize.COMMENT:
-            yield f"{name_of(path)}:{token.start[0]}", token.string
+@cache
+def comments(path: Path) -> dict[str, str]:
+    """Each comment of a file, by where it stands."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
+    return {f"{name_of(path)}:{token.start[0]}": token.string for token in tokens if token.type == tokenize.COMMENT}
 
 
 def comments_that_match(pattern: re.Pattern[str]) -> dict[str, str]:
     """Every comment of the project that the pattern finds, by where it stands."""
-    return {place: text for path in PYTHON_FILES for place, text in comments(path) if pattern.search(text)}
+    return {place: text for path in PYTHON_FILES for place, text in comments(path).items() if pattern.search(text)}
 
 
 def is_constructor(function: Function, owner: ast.ClassDef | None) -> bool:
