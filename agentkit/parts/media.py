@@ -18,8 +18,11 @@ _IMAGE_TYPES = (
 """The media types that models see, each with what its files begin with."""
 
 _PDF = "application/pdf"
+_MOST_BEFORE_PDF_BYTES = 1_024
+"""How much may stand before the first words of a PDF, as all that read it allow."""
+
 _FILE_TYPES = (
-    (_PDF, rb"%PDF-"),
+    (_PDF, rb"(?:\xef\xbb\xbf)?\s*%PDF-"),
     ("audio/wav", rb"RIFF....WAVE"),
     ("audio/mpeg", rb"ID3[\x02-\x04]|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"),
     ("audio/flac", rb"fLaC\x00"),
@@ -27,6 +30,9 @@ _FILE_TYPES = (
     ("audio/mp4", rb"....ftypM4[AB]"),
 )
 """The same of files that models read and hear."""
+
+_MPEG = rb"....ftyp"
+"""What a recording by a phone begins with, as does a film: its name tells which."""
 
 _OFFICE = rb"PK\x03\x04|\xd0\xcf\x11\xe0"
 _OPEN_XML = "application/vnd.openxmlformats-officedocument"
@@ -106,10 +112,16 @@ def image_type(data: bytes) -> str | None:
 
 def file_type(data: bytes, name: str) -> str | None:
     """The media type of what is read or heard; None for what is not."""
-    found = _type_in(_FILE_TYPES, data)
-    if found is None and re.match(_OFFICE, data):
-        return _OFFICE_TYPES.get(name.rpartition(".")[2].lower())
-    return found or ("text/plain" if _is_text(data) else None)
+    if found := _type_in(_FILE_TYPES, data):
+        return found
+    ending = name.rpartition(".")[2].lower()
+    if re.match(_OFFICE, data):
+        return _OFFICE_TYPES.get(ending)
+    if ending == "m4a" and re.match(_MPEG, data, re.DOTALL):
+        return "audio/mp4"
+    if _is_text(data):
+        return "text/plain"
+    return _PDF if b"%PDF-" in data[:_MOST_BEFORE_PDF_BYTES] else None
 
 
 def _type_in(types: tuple[tuple[str, bytes], ...], data: bytes) -> str | None:

@@ -84,6 +84,9 @@ OPEN_XML = "application/vnd.openxmlformats-officedocument"
 MEDIA = {
     "report.pdf": (PDF, "application/pdf", ""),
     "pdf without its ending": (PDF, "application/pdf", ""),
+    "blanks first.pdf": (b"\xef\xbb\xbf\r\n" + PDF, "application/pdf", ""),
+    "a header first.pdf": (b"\0\xff" * 99 + PDF, "application/pdf", ""),
+    "by a phone.m4a": (b"\0\0\0\x18ftypmp42", "audio/mp4", "m4a"),
     "talk.wav": (b"RIFF\n\0\0\nWAVEfmt ", "audio/wav", "wav"),
     "talk.mp3": (b"ID3\x04\0...", "audio/mpeg", "mp3"),
     "frames.mp3": (b"\xff\xfb\x90d", "audio/mpeg", "mp3"),
@@ -117,6 +120,7 @@ def test_file_is_told_by_its_content(tmp_path, name):
         ("a.bin", b"\xff\xfe\x00", "a text in UTF-8"),
         ("a.txt", "ü".encode("latin-1"), "a text in UTF-8"),
         ("a.txt", b"a\0b", "not a file"),
+        ("film.mp4", b"\0\0\0\x18ftypmp42", "not a file"),
         ("cat.pdf", IMAGES["image/png"], r"read by Image\.read"),
         ("big.pdf", PDF + bytes(MOST_FILE_BYTES), "more than 50 MB"),
     ],
