@@ -48,8 +48,8 @@ def command(judge: Judge, node: Node, scope: Scope) -> Value:
     return _command(judge, node, scope, [])
 
 
-def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word]) -> Value:
-    """`extra` are words that the parser has given to a redirection after the command."""
+def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word], *, led: bool = False) -> Value:
+    """`extra` are words that the parser has given to a redirection after the command; its own may be judged: `led`."""
     inner = replace(scope, variables=scope.variables)
     words: list[Word] = []
     following: list[Node] = []
@@ -57,7 +57,7 @@ def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word]) -> Value
         if child.type == "variable_assignment":
             _assign(judge, child, scope, lasting=False)
         elif child.type in _REDIRECTS:
-            more, after = _redirect(judge, child, inner)
+            more, after = ([], []) if led else _redirect(judge, child, inner)
             words += more
             following += after
         else:
@@ -79,7 +79,8 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
     inner = replace(scope, variables=scope.variables)
     extra: list[Word] = []
     following: list[Node] = []
-    for child in node.children:
+    own = body.children if body.type == "command" else []  # bash takes the last of several, as they are written
+    for child in [*own, *node.children]:
         if child.type in _REDIRECTS:
             words, after = _redirect(judge, child, inner)
             extra += words
@@ -105,7 +106,7 @@ def _body(judge: Judge, body: Node, scope: Scope, extra: list[Word]) -> Value:
     if body.type in _REDIRECTS:
         return judge.words(extra, scope) if extra else scope.stdin or ANYTHING
     if body.type == "command":
-        return _command(judge, body, scope, extra)
+        return _command(judge, body, scope, extra, led=True)
     printed = judge.itself(body, scope)
     return judge.words(extra, scope) if extra else printed
 

@@ -19,13 +19,19 @@ _PARTS = {
     *("word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion", "number"),
     *("command_substitution", "herestring_redirect", "file_redirect", "command_name"),
 }
+_STATEMENTS = {
+    *("program", "command", "list", "pipeline", "redirected_statement", "do_group", "if_statement", "while_statement"),
+    *("for_statement", "c_style_for_statement", "subshell", "compound_statement", "case_statement", "case_item"),
+    *("function_definition", "negated_command", "test_command", "binary_expression", "unary_expression", "elif_clause"),
+    *("else_clause", "declaration_command", "unset_command", "herestring_redirect", "file_redirect", "array"),
+}
 _HOLDERS = {"command", "redirected_statement", "declaration_command", "unset_command", "herestring_redirect"}
 
 
 def misread(node: Node) -> bool:
     """Whether this node may be read otherwise than bash does; what is beneath it is asked about on its own."""
     doubt = _DOUBTS.get(node.type)
-    return (doubt is not None and doubt(node)) or (node.type in _HOLDERS and _is_torn(node))
+    return (doubt is not None and doubt(node)) or (node.type in _HOLDERS and _is_torn(node)) or _is_left_over(node)
 
 
 def _swallows(node: Node) -> bool:
@@ -67,6 +73,16 @@ def _has_lines(node: Node) -> bool:
     return False
 
 
+def _is_blank_variable(node: Node) -> bool:
+    """Whether a dollar alone passes for the beginning of a variable, behind white space."""
+    return re.search(rb"\$\s+[^\w\s]", node.text or b"") is not None
+
+
+def _is_left_over(node: Node) -> bool:
+    """Whether the parser has given some of a statement's text to none of its parts."""
+    return node.type in _STATEMENTS and own_text(node).replace("\\\n", "").strip() not in {"", "-"}
+
+
 def _opens_late(node: Node) -> bool:
     """Whether bash may take away a backslash in an expansion, and then sees a substitution begin."""
     return _BROKEN_OFF.search(node.text or b"") is not None
@@ -83,7 +99,7 @@ def _is_torn(node: Node) -> bool:
 _DOUBTS = {
     "heredoc_redirect": _swallows,
     "word": _runs_on,
-    "simple_expansion": _runs_on,
+    "simple_expansion": _is_blank_variable,
     "test_command": _is_more_than_a_test,
     "expansion": _opens_late,
 }
