@@ -14,7 +14,7 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.safety.flow import FLOW
 from agentkit.safety.rules import Rule, origin
 from agentkit.slotted import dataclass
-from agentkit.wording import visible
+from agentkit.wording import value_text, visible
 
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
@@ -62,7 +62,7 @@ class ApprovalRequest:
         lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}"]
         lines += [f"in {_quoted(self.folder)}"] if self.folder else []
         for name, value in self.arguments.items():
-            text = _text(value)
+            text = value_text(value)
             lines += [f"  {_quoted(name)}: {_quoted(text)}", *_hosts_in(text)]
         return "\n".join([*lines, f"This must be asked for: {_quoted(self.decision.reason)}"])
 
@@ -205,7 +205,3 @@ def _like(name: str, value: Any) -> dict[str, Any]:
     """What an argument of calls like this one must be: the same, or a URL of the same origin."""
     found = origin(value) if name == "url" else None
     return {"origin": found} if found else {"equals": value}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

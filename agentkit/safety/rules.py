@@ -15,6 +15,7 @@ from agentkit.errors import ConfigError
 from agentkit.naming import refuse_made
 from agentkit.safety.paths import inside, resolve
 from agentkit.slotted import dataclass
+from agentkit.wording import value_text
 
 _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
@@ -113,7 +114,7 @@ class Rule:
         """What the rule says of a call that it fits."""
         reason = self.reason or f"The rule {self.label!r} says so."
         evidence = next(
-            (_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where if argument in arguments), ""
+            (value_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where if argument in arguments), ""
         )
         return Decision(self.verdict, self.label, reason, evidence, self.remedy)
 
@@ -158,10 +159,6 @@ def _check_test(test: str, operand: Any) -> None:
     fits, wanted = _TESTS[test][1:]
     if not fits(operand):
         raise ConfigError(f"The test {test!r} takes {wanted}, not {operand!r}.")
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _begins(command: Any, words: Sequence[str]) -> bool:
@@ -227,12 +224,12 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     "equals": (lambda value, other: type(value) is type(other) and value == other, lambda _: True, "any value"),
     "one_of": (lambda value, others: value in others, lambda value: isinstance(value, list | tuple), "a list"),
     "matches": (
-        lambda value, pattern: re.fullmatch(pattern, _text(value), re.DOTALL) is not None,
+        lambda value, pattern: re.fullmatch(pattern, value_text(value), re.DOTALL) is not None,
         _is_pattern,
         "a regular expression",
     ),
     "contains": (
-        lambda value, pattern: re.search(pattern, _text(value), re.DOTALL) is not None,
+        lambda value, pattern: re.search(pattern, value_text(value), re.DOTALL) is not None,
         _is_pattern,
         "a regular expression",
     ),

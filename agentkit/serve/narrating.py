@@ -37,7 +37,7 @@ from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.safety.flow import FLOW
 from agentkit.usage import Usage, shown_cost
-from agentkit.wording import content_text, visible
+from agentkit.wording import content_text, value_text, visible
 
 Told = dict[str, Any]
 """One thing that happened: `kind` says what, the rest is text and numbers."""
@@ -108,7 +108,7 @@ def asked(mark: str, request: ApprovalRequest) -> Told:
         "agent": visible(request.agent),
         "name": visible(request.tool),
         "folder": visible(request.folder),
-        "arguments": [[visible(name), bounded(visible(_readable(value)))] for name, value in arguments.items()],
+        "arguments": [[visible(name), bounded(visible(value_text(value)))] for name, value in arguments.items()],
         "json": editable(arguments),
         "decision": decision_of(replace(request.decision, remedy="")),  # it is the model's, not the person's
         "answers": [str(answer) for answer in (Approval.ONCE, Approval.RUN, Approval.ALWAYS)][: 3 if is_lasting else 1],
@@ -148,7 +148,7 @@ def fields_of(arguments: str) -> list[list[str]]:
         loaded = None
     if not isinstance(loaded, dict):
         return [["", bounded(visible(arguments))]]
-    return [[visible(name), bounded(visible(_readable(value)))] for name, value in loaded.items()]
+    return [[visible(name), bounded(visible(value_text(value)))] for name, value in loaded.items()]
 
 
 def decision_of(decision: Decision | None) -> Told | None:
@@ -212,7 +212,3 @@ def _history(messages: Sequence[Message]) -> Iterator[Told]:
             yield {"kind": "begun", "agent": "", "prompt": content_text(message.content, "\n")}
         elif isinstance(message, AssistantMessage) and message.text:
             yield {"kind": "said", "text": message.text, "reasoning": ""}
-
-
-def _readable(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

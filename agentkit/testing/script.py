@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall
 from agentkit.usage import Usage, unreported
+from agentkit.wording import cut
 
 LINE_USAGE = Usage(input_tokens=10, output_tokens=5, requests=1)
 """What a line costs that does not say what it costs."""
@@ -108,11 +109,6 @@ def resolve(line: object, request: object) -> object:
     return line
 
 
-def shorten(text: str, max_chars: int) -> str:
-    """The beginning of a text, marked when it is not the whole."""
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
-
-
 def describe(line: object) -> str:
     """A line in at most a hundred characters."""
     if isinstance(line, Response):
@@ -120,7 +116,7 @@ def describe(line: object) -> str:
         text = ", ".join(words + [f"{entry.name}({entry.arguments})" for entry in line.tool_calls])
     else:
         text = f"{getattr(line, '__name__', 'function')}(request)" if is_function(line) else repr(line)
-    return shorten(text, 100)
+    return cut(text, 100)
 
 
 class Script(Generic[_Asked, _Line]):
@@ -148,7 +144,7 @@ class Script(Generic[_Asked, _Line]):
         if number > len(self._lines) and not self._repeat:
             raise ScriptError(
                 f"Request {number} finds no line: the script has {len(self._lines)}.\n"
-                f"  asked: {shorten(self._question(request), 400)}\n{self._shown(0)}"
+                f"  asked: {cut(self._question(request), 400)}\n{self._shown(0)}"
             )
         return number, self._lines[min(number, len(self._lines)) - 1]
 

@@ -16,6 +16,7 @@ from agentkit.tooling.meaning.grouping import regrouped
 from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN, joined
 from agentkit.tooling.meaning.spelling import read_json
 from agentkit.tooling.strict import Schema, admits_null, tidied
+from agentkit.wording import cut
 
 _MOST_TEXT = 1_000
 _MOST_SENTENCES = 5
@@ -105,7 +106,7 @@ def complaint(sentences: Iterable[str]) -> BadArguments:
     distinct = list(dict.fromkeys(sentences))
     more = len(distinct) - _MOST_SENTENCES
     text = " ".join([*distinct[:_MOST_SENTENCES], *([f"And {more} more."] if more > 0 else [])])
-    return BadArguments(_cut(text, _MOST_TEXT))
+    return BadArguments(cut(text, _MOST_TEXT))
 
 
 def missing(path: Sequence[str | int], schema: object = None) -> str:
@@ -117,7 +118,7 @@ def missing(path: Sequence[str | int], schema: object = None) -> str:
 def unknown(name: str, tool_name: str, names: Sequence[str]) -> str:
     """The sentence for an argument that the tool does not have."""
     real = f"its parameters are {', '.join(names)}" if names else "it takes no arguments"
-    return f"{tool_name} has no parameter {_cut(name)!r}; {real}."
+    return f"{tool_name} has no parameter {cut(name, _MOST_SHOWN)!r}; {real}."
 
 
 def wrong(path: Sequence[str | int], what: str, value: object) -> str:
@@ -134,11 +135,11 @@ def dotted(path: Sequence[str | int]) -> str:
 def shown(value: object) -> str:
     """A value in a few characters, as JSON where it is short."""
     if isinstance(value, str):
-        return json.dumps(_cut(value), ensure_ascii=False)
+        return json.dumps(cut(value, _MOST_SHOWN), ensure_ascii=False)
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     try:
-        return _cut(_SHOWN.repr(value))
+        return cut(_SHOWN.repr(value), _MOST_SHOWN)
     except ValueError:  # a number with more digits than Python writes
         return f"a huge {type(value).__name__}"
 
@@ -256,10 +257,6 @@ def walk(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
             arguments = inside
             path.append(step)
     return tuple(path)
-
-
-def _cut(text: str, length: int = _MOST_SHOWN) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _parsed(text: str) -> Any:

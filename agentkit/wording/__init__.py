@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -78,6 +79,11 @@ def answer_in(result: ToolResult) -> str:
 def content_text(content: Content, between: str = " ") -> str:
     """What a person has said, in words: `[image]` stands for each picture, `[file report.pdf]` for a file."""
     return between.join(map(word_of, parts_of(content)))
+
+
+def value_text(value: object) -> str:
+    """A text itself, anything else as JSON, or as Python tells it where JSON has no word for it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def error_text(error: BaseException) -> str:

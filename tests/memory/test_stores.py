@@ -262,7 +262,7 @@ def test_a_killed_holder_holds_no_more(shared_place):
     store.close()
 
 
-@pytest.mark.parametrize("kill_after", [0, 1, 2, 3, 5, 8, 13, 21])
+@pytest.mark.parametrize("kill_after", [0, 1, 5, 21])
 def test_what_was_acknowledged_survives_a_kill(shared_place, kill_after):
     """All that a killed process had been told was kept is there, nothing is there by half, and work goes on."""
     with child(WRITING, shared_place, "run-1", 100_000) as writer:

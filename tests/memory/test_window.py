@@ -255,7 +255,6 @@ def test_any_conversation_stays_valid(
         assert is_part_of(fitted.messages[-1], messages[-1])
 
 
-@settings(max_examples=300)
 @given(messages=histories(), room_tokens=st.integers(0, 3_000), with_handles=st.booleans())
 def test_fitting_again_changes_nothing(messages: list[Message], room_tokens: int, *, with_handles: bool) -> None:
     """What was fitted once stays as it is, and the same conversation is always fitted alike."""

@@ -10,12 +10,14 @@ from agentkit.wording import (
     call_text,
     content_text,
     count_text,
+    cut,
     error_text,
     milestone_words,
     one_line,
     seconds_text,
     suggestion,
     tokens_text,
+    value_text,
     visible,
 )
 
@@ -62,6 +64,19 @@ def test_a_line():
     assert one_line(f"one\n  two\t\x1b {KEY}") == r"one two \u{1b} [redacted: API key]"
     assert one_line(f"{'x' * 100} {KEY}") == f"{'x' * 100} [redacte…"
     assert one_line("abcdef", 4) == "abc…"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("ü", "ü"), ({"a": ["ü", 1]}, '{"a": ["ü", 1]}'), (None, "null"), ({"a": 1j}, '{"a": "1j"}')]
+)
+def test_a_value_is_told_as_json(value, text):
+    """A value is told as itself where it is a text, else as JSON; what JSON has no word for, as Python tells it."""
+    assert value_text(value) == text
+
+
+def test_a_text_is_cut():
+    """A text that is too long ends in an ellipsis, within the length that it may have."""
+    assert [cut("abcd", most) for most in (5, 4, 3, 1)] == ["abcd", "abcd", "ab…", "…"]
 
 
 def test_a_call():
