@@ -14,6 +14,7 @@ from agentkit import tape
 from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
 from agentkit.agents.hearing import Hearing, kept_name
+from agentkit.agents.offering.offer import offered
 from agentkit.agents.result import Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.running.batch import unknown_lead
 from agentkit.agents.running.budget import Budget
@@ -169,7 +170,7 @@ class Runner(Lead):
         tools = self.tools.within(workspace)
         if self.leads:
             tools = tools + team.handoff_tools(self.leads.values())
-        specs = tuple(tool.spec for tool in tools)
+        tools, specs = offered(tools)
         bench = Bench(tools, (self.policy, *above.policies), self._grants.for_run(), workspace, above.read)
         approve = above.approve if self.approve is None else self.approve
         approve = without_waiting(approve) if above.depth else approve

@@ -24,7 +24,7 @@ from agentkit.knowledge.reading.formats import KINDS, READING_VERSION, Content, 
 from agentkit.knowledge.stores.opening import Place, store_at
 from agentkit.knowledge.stores.store import Kept, Store, embedded_text
 from agentkit.knowledge.vectors import Embedding, Vectors, vectors_in
-from agentkit.knowledge.words import terms_of
+from agentkit.reading.words import terms_of
 from agentkit.safety.addresses import AddressRules
 from agentkit.tools.web.connection import Connection
 from agentkit.tools.web.texts import without_controls

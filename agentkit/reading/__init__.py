@@ -1,1 +1,1 @@
-"""What does a file say that is no text? One module a format."""
+"""What does a text say, and what does a file that is none? Its words; one module a format."""

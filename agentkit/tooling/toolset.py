@@ -32,11 +32,13 @@ class Toolset(Sequence[AnyTool]):
     Raises ConfigError for two tools of one name and for what cannot be a tool.
     """
 
-    __slots__ = ("_by_name", "_tools")
+    __slots__ = ("_by_name", "_searchable", "_tools")
 
     def __init__(self, items: Iterable[Any] | Callable[..., Any] = ()) -> None:
-        self._tools: tuple[AnyTool, ...] = tuple(items if isinstance(items, Toolset) else _flattened(items))
+        searchable: set[str] = set()
+        self._tools: tuple[AnyTool, ...] = tuple(_flattened(items, searchable))
         self._by_name = {each.name: each for each in self._tools}
+        self._searchable = frozenset(searchable)
         if len(self._by_name) < len(self._tools):
             names = self.names
             twice = next(name for index, name in enumerate(names) if name in names[:index])
@@ -49,6 +51,11 @@ class Toolset(Sequence[AnyTool]):
         """The names, in order."""
         return tuple(each.name for each in self._tools)
 
+    @property
+    def searchable_names(self) -> frozenset[str]:
+        """The names of the tools of which a model is told only once it has searched for them."""
+        return self._searchable
+
     def find(self, name: str) -> AnyTool:
         """The tool of that name. Raises UnknownTool, which names the closest real one and lists the others."""
         found = self._by_name.get(name)
@@ -58,21 +65,38 @@ class Toolset(Sequence[AnyTool]):
 
     def only(self, *names: str) -> Toolset:
         """The named tools, in the order of the names. Raises ConfigError for a name that no tool has."""
-        return Toolset(self._by_name[name] for name in self._checked(names))
+        return self._with(self._by_name[name] for name in self._checked(names))
 
     def without(self, *names: str) -> Toolset:
         """All but the named tools. Raises ConfigError for a name that no tool has."""
         left_out = self._checked(names)
-        return Toolset(each for each in self._tools if each.name not in left_out)
+        return self._with(each for each in self._tools if each.name not in left_out)
 
     def up_to(self, level: SafetyLevel | str) -> Toolset:
         """The tools whose safety level is at most `level`. Raises ValueError for what is no level."""
         highest = SafetyLevel.of(level)
-        return Toolset(each for each in self._tools if each.level <= highest)
+        return self._with(each for each in self._tools if each.level <= highest)
+
+    def searchable(self) -> Toolset:
+        """The same tools, of which a model is told only what it searches for: for hundreds of them, as of MCP servers.
+
+        An agent with some has the tool `find_tools`. What a search finds is offered from the next request on; finding
+        permits nothing, and a tool is judged like any other, also one that is called without having been found.
+        """
+        other = Toolset(self._tools)
+        other._searchable = frozenset(self._by_name)
+        return other
 
     def within(self, workspace: Any) -> Toolset:
         """The same tools, working in `workspace`."""
-        return Toolset(each.within(workspace) for each in self._tools)
+        return self._with(each.within(workspace) for each in self._tools)
+
+    def _with(self, tools: Iterable[AnyTool]) -> Toolset:
+        """Some of these tools, which are searched for as they are here."""
+        other = Toolset(tuple(tools))
+        if self._searchable:
+            other._searchable = self._searchable.intersection(other.names)
+        return other
 
     def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
@@ -86,7 +110,8 @@ class Toolset(Sequence[AnyTool]):
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:
             return f"There is no tool named {shown}; there are no tools at all."
-        return f"There is no tool named {shown}.{suggestion(name, self.names)} The tools are: {', '.join(self.names)}."
+        told = ", ".join(each for each in self.names if each not in self._searchable)
+        return f"There is no tool named {shown}.{suggestion(name, self.names)} The tools are: {told}."
 
     @overload
     def __getitem__(self, index: int | str) -> AnyTool: ...
@@ -95,7 +120,7 @@ class Toolset(Sequence[AnyTool]):
     def __getitem__(self, index: int | str | slice) -> AnyTool | Toolset:
         if isinstance(index, str):
             return self.find(index)
-        return Toolset(self._tools[index]) if isinstance(index, slice) else self._tools[index]
+        return self._with(self._tools[index]) if isinstance(index, slice) else self._tools[index]
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -113,7 +138,9 @@ class Toolset(Sequence[AnyTool]):
         return Toolset((other, self))
 
     def __eq__(self, other: object) -> bool:
-        return self._tools == other._tools if isinstance(other, Toolset) else NotImplemented
+        if not isinstance(other, Toolset):
+            return NotImplemented
+        return self._tools == other._tools and self._searchable == other._searchable
 
     def __hash__(self) -> int:
         return hash(self._tools)
@@ -122,20 +149,26 @@ class Toolset(Sequence[AnyTool]):
         return f"Toolset({', '.join(self.names)})"
 
 
-def _flattened(items: Any) -> list[AnyTool]:
-    """The tools in `items`, however deep, functions wrapped. Raises ConfigError for what cannot be a tool."""
+def _flattened(items: Any, searchable: set[str]) -> list[AnyTool]:
+    """The tools in `items`, however deep, functions wrapped. Raises ConfigError for what cannot be a tool.
+
+    The names of those that must be searched for are added to `searchable`.
+    """
+    if isinstance(items, Toolset):
+        searchable |= items.searchable_names
+        return list(items)
     if not isinstance(items, _SEVERAL):
-        return _alone(items)
+        return _alone(items, searchable)
     found: list[AnyTool] = []
     for item in items:
         if isinstance(item, Tool) and not item.lacks_instance:
             found.append(item)
         else:
-            found += _flattened(item)
+            found += _flattened(item, searchable)
     return found
 
 
-def _alone(item: Any) -> list[AnyTool]:
+def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
     """The tools in what is no collection at a glance."""
     if isinstance(item, Tool):
         if item.lacks_instance:
@@ -147,7 +180,7 @@ def _alone(item: Any) -> list[AnyTool]:
     if hasattr(item, "as_tool"):
         return [item.as_tool()]
     if isinstance(item, Iterable):
-        return _flattened(tuple(item))
+        return _flattened(tuple(item), searchable)
     if callable(item):
         return [_wrapped(item)]
     raise ConfigError(f"{_WANTED}; got {item!r}.")

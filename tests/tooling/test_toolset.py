@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import pickle
 import types
 from types import SimpleNamespace
 from typing import Any
@@ -208,3 +209,37 @@ def test_a_toolset_is_a_sequence_that_never_changes() -> None:
     assert repr(three) == "Toolset(add, fetch, remove)"
     with pytest.raises(AttributeError):
         three.extra = 1
+
+
+def test_tools_stay_searchable() -> None:
+    """What must be searched for stays so in whatever is made of a toolset, and beside plain tools."""
+    searched = three.searchable()
+    assert searched.names == three.names
+    assert searched != three
+    assert searched == three.searchable()
+    made = [
+        searched,
+        searched.only("remove", "fetch", "add"),
+        searched.without(),
+        searched.up_to("system"),
+        searched.within(None),
+        searched[0:],
+        Toolset(searched),
+        Toolset([[searched]]),
+        Toolset(iter([searched])),
+        searched + Toolset(),
+        list[Any]() + searched,
+        pickle.loads(pickle.dumps(searched)),
+    ]
+    assert {each.searchable_names for each in made} == {frozenset(three.names)}
+    beside = Toolset([three.only("add"), three.without("add").searchable()])
+    assert beside.searchable_names == {"fetch", "remove"}
+    assert beside.only("add", "fetch").searchable_names == {"fetch"}
+    assert three.searchable_names == frozenset()
+
+
+def test_what_must_be_searched_for_is_not_listed() -> None:
+    """The error for a made-up name lists the plain tools, and suggests any."""
+    with pytest.raises(UnknownTool) as caught:
+        Toolset([three.only("add"), three.without("add").searchable()]).find("fetsh")
+    assert str(caught.value) == "There is no tool named 'fetsh'. Did you mean 'fetch'? The tools are: add."

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agentkit.agents.offering.offer import found_in
 from agentkit.agents.running.budget import FEWEST_TOKENS, Budget, Reservation
 from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import ABANDONED, AskModel, Question, Steps, tell
@@ -18,7 +19,6 @@ from agentkit.memory.progress import Summary
 from agentkit.memory.run import SessionRun
 from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage, usage_of
 from agentkit.tooling.tool import Tool
-from agentkit.tooling.toolset import Toolset
 from agentkit.tools.outputs import read_more_tool
 from agentkit.usage import Usage, unreported
 
@@ -50,7 +50,7 @@ class Asking:
             return bench
         if self._reader is None:
             self._reader = read_more_tool(self.run.whole)
-        return replace(bench, tools=Toolset([*bench.tools, self._reader]))
+        return replace(bench, tools=bench.tools + self._reader)
 
     def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
         """What the model is sent now; with an order that only this request gives, it is offered no tools."""
@@ -58,7 +58,7 @@ class Asking:
         pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
         instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
-        specs = () if order else self._specs()
+        specs = () if order else self._specs(messages)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
         if left is None:
@@ -68,7 +68,7 @@ class Asking:
             yield from self._summarise(old, left)
         fitted = plan.room.fitted(messages, left, len(self.run.history), with_handles=bool(request.tools))
         self._reads_on = self._reads_on or bool(request.tools and fitted.shortened)
-        return replace(request, messages=fitted.messages, tools=self._specs() if request.tools else ())
+        return replace(request, messages=fitted.messages, tools=self._specs(messages) if request.tools else ())
 
     def reserve(self, request: Request, fewest: int = FEWEST_TOKENS) -> Reservation | LimitReached:
         """Set aside what the request takes at worst, or the limit that it would break.
@@ -148,10 +148,13 @@ class Asking:
         forced = self.plan.llm().settings.get("tool_choice") not in _FREE
         return _CHOOSING if forced and self.run.progress.tool_calls else {}
 
-    def _specs(self) -> tuple[ToolSpec, ...]:
-        """The tools that the model is offered now."""
-        bench = self.bench()
-        return self.plan.specs if bench is self.plan.bench else tuple(tool.spec for tool in bench.tools)
+    def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
+        """The tools that the model is offered now; what was found stands behind what it has known before."""
+        plan, bench = self.plan, self.bench()
+        specs = plan.specs
+        if plan.bench.tools.searchable_names:
+            specs = (*specs, *found_in(messages, plan.bench.tools))
+        return specs if bench is plan.bench else (*specs, bench.tools[READ_MORE].spec)
 
     def _most_tokens(self) -> int | None:
         """How long an answer may be: as the user has said, else as far as the window that was learnt has room."""

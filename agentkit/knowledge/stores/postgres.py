@@ -11,7 +11,7 @@ from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.server import Server
 from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, embedded_text, heading_of
-from agentkit.knowledge.words import Terms, indexed
+from agentkit.reading.words import Terms, indexed
 
 MAX_INDEXED = 2_000
 """The longest vectors that pgvector can index; longer ones are compared one by one."""

@@ -15,7 +15,7 @@ from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.file import DatabaseFile
 from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, embedded_text, heading_of
-from agentkit.knowledge.words import Terms, indexed
+from agentkit.reading.words import Terms, indexed
 
 WEIGHTS = (4.0, 1.0, 1.0)
 """How much a word counts in the headings above a passage, in its text, and in another spelling."""
@@ -114,7 +114,7 @@ class SqliteStore:
     def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
         """The passages that hold some of the words, by BM25."""
         condition, values = _condition(scope)
-        given = (*WEIGHTS, _match(terms), *values, limit, BESIDE)
+        given = (*WEIGHTS, terms.matching("heading text"), *values, limit, BESIDE)
         with self._file.using() as connection:
             return connection.execute(_FIND_WORDS.format(condition), given).fetchall() if terms else []
 
@@ -185,13 +185,6 @@ def _forget(connection: Connection, space: str, source: str) -> bool:
     for statement in _FORGET if row else ():
         connection.execute(statement, row)
     return row is not None
-
-
-def _match(terms: Terms) -> str:
-    """A question as FTS5 reads it: each term in quotes, so that none can be an operator."""
-    words = " OR ".join(f'"{word}"' for word in terms.words)
-    variants = " OR ".join(f'variants : "{word}"' for word in terms.variants)
-    return f"({{heading text}} : ({words}))" + (f" OR {variants}" if variants else "")
 
 
 def _condition(scope: Scope) -> tuple[str, list[Any]]:

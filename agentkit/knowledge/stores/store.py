@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from agentkit.knowledge.passages import Document, Passage, Piece, Scope
-from agentkit.knowledge.words import Terms
+from agentkit.reading.words import Terms
 from agentkit.slotted import dataclass
 
 SCHEMA_VERSION = 1

@@ -1,4 +1,4 @@
-"""Under which words is a text found? Folded alike in passages and in questions (pure)."""
+"""Under which words is a text found? Folded alike in what is searched and in questions (pure)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _GRAMMAR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What a passage is found under: its words without diacritics, and other spellings of some of them."""
+    """What a text is found under: its words without diacritics, and other spellings of some of them."""
 
     words: str
     variants: str
@@ -63,9 +63,15 @@ class Terms:
     def __bool__(self) -> bool:
         return bool(self.words)
 
+    def matching(self, columns: str) -> str:
+        """What finds them in a table of FTS5 with these columns and `variants`; in quotes, none can be an operator."""
+        words = " OR ".join(f'"{word}"' for word in self.words)
+        variants = " OR ".join(f'variants : "{word}"' for word in self.variants)
+        return f"({{{columns}}} : ({words}))" + (f" OR {variants}" if variants else "")
+
 
 def indexed(text: str) -> Indexed:
-    """The words of a passage."""
+    """The words of a text."""
     composed = unicodedata.normalize("NFC", text)
     variants = dict.fromkeys(variant for word in _WORD.findall(composed) for variant in _variants(word))
     return Indexed(_apart(folded(composed)), " ".join(variants))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.knowledge.words import MAX_WORDS, Terms, folded, indexed, terms_of
+from agentkit.reading.words import MAX_WORDS, Terms, folded, indexed, terms_of
 
 
 @pytest.mark.parametrize(

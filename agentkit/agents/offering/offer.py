@@ -1,0 +1,99 @@
+"""Which tools is a model offered now? What it has found is read from the conversation, and from nothing else (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from agentkit.agents.offering.search import tools_that_fit
+from agentkit.levels import SafetyLevel
+from agentkit.messages import AssistantMessage, Message, ToolMessage, ToolSpec
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import AnyTool, Toolset
+
+FIND_TOOLS = "find_tools"
+"""The tool with which a model searches for others."""
+
+MOST_FOUND = 8
+"""How many tools one search finds."""
+
+_MOST_LISTED_CHARS = 2_000
+_DESCRIPTION = (
+    "Search for a tool that is not among those you see. There are {count} more, and what you find can be called from"
+    " then on. Do so before you say that something cannot be done. {listed}"
+)
+_QUERY = "A few words for what is to be done and to what, in the language of the tools, such as: close issue."
+_FOUND = "You see these tools now, and can call them."
+_NOTHING = "No tool has any of these words. Search with others, or do without."
+
+
+def offered(tools: Toolset) -> tuple[Toolset, tuple[ToolSpec, ...]]:
+    """All tools of a run, and those that its model is told of before it has searched."""
+    hidden = tools.searchable_names
+    if not hidden:
+        return tools, tuple(tool.spec for tool in tools)
+    tools = tools + _find_tools(tools.only(*(name for name in tools.names if name in hidden)))
+    return tools, tuple(tool.spec for tool in tools if tool.name not in hidden)
+
+
+def found_in(messages: Iterable[Message], tools: Toolset) -> tuple[ToolSpec, ...]:
+    """Of the tools that must be searched for those that a conversation has come to, in the order of its doing so.
+
+    One that was called without having been found has been come to as well.
+    """
+    names = dict.fromkeys(name for message in messages for name in _named(message))
+    return tuple(tools[name].spec for name in names if name in tools.searchable_names)
+
+
+def _named(message: Message) -> Iterator[str]:
+    """The tools that a message calls, or says were found."""
+    if isinstance(message, AssistantMessage):
+        yield from (call.name for call in message.tool_calls)
+    elif isinstance(message, ToolMessage) and message.name == FIND_TOOLS:
+        yield from _told(message.content)
+
+
+def _told(content: str) -> list[str]:
+    """The names in what `find_tools` has said, which a note may follow."""
+    try:
+        said, _ = json.JSONDecoder().raw_decode(content)
+    except (ValueError, RecursionError):
+        return []
+    names = said.get("tools") if isinstance(said, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _find_tools(tools: Toolset) -> AnyTool:
+    """The tool that searches. What it says of others is what the model would have been told anyway."""
+
+    def find_tools(query: str) -> dict[str, Any]:
+        found = [tool.name for tool in tools_that_fit(query, tools)[:MOST_FOUND]]
+        if not found:
+            return {"status": "empty", "tools": [], "note": _NOTHING}
+        return {"tools": found, "note": _FOUND}
+
+    schema = {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": _QUERY}},
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    text = _DESCRIPTION.format(count=len(tools), listed=_listed(tools.names))
+    return Tool.from_schema(FIND_TOOLS, text, schema, find_tools, level=SafetyLevel.SAFE, labels=())
+
+
+def _listed(names: Sequence[str]) -> str:
+    """What there is to find: all names, or the words in them, the most frequent first, as far as there is room."""
+    if len(", ".join(names)) <= _MOST_LISTED_CHARS:
+        return f"They are: {', '.join(names)}."
+    counted = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
+    words = [word for word, _ in counted.most_common() if word]
+    return f"Words in their names: {_within(words, _MOST_LISTED_CHARS)}."
+
+
+def _within(words: Collection[str], most_chars: int) -> str:
+    """As many words as there is room for."""
+    text = ", ".join(words)
+    return text if len(text) <= most_chars else text[:most_chars].rpartition(",")[0]
