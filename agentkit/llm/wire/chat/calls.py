@@ -157,9 +157,10 @@ def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, argument
     """Whether a piece under the index of `call` begins another one; per piece ids may change and names be repeated."""
     if not (name and call.name):
         return False
-    has_other_id = bool(part.get("id")) and reading.word(part["id"]) != call.id
+    has_id, has_other_id = bool(part.get("id")), bool(part.get("id")) and reading.word(part["id"]) != call.id
     if call.is_complete():
-        return bool(arguments) or has_other_id or not (call.id or call.is_named_again)
+        is_all = not (has_id and str(call.arguments) == "{}")  # an empty object may come before the arguments
+        return (bool(arguments) and is_all) or has_other_id or not (call.id or call.is_named_again)
     return has_other_id and name != call.name
 
 

@@ -236,10 +236,15 @@ class ResponsesReader:
     def _end_item(self, chunk: Mapping[str, Any]) -> Event | None:
         if not isinstance(item := chunk.get("item"), dict):
             return None
-        output = self._output(chunk)
+        output = self._by_place.get(_place(chunk)) or self._unended(item) or self._output(chunk)
         output = output if output.done is None else self._begin(output.place)
         output.done = item
         return None if output.begun is not None or not is_call(item) else self._tell(output, item)
+
+    def _unended(self, item: Mapping[str, Any]) -> _Output | None:
+        """The item that this one is the end of, where a server gives it another id than at its beginning."""
+        begun = (output for output in self._outputs if output.done is None and output.begun)
+        return next((output for output in begun if (output.begun or {}).get("type") == item.get("type")), None)
 
     def _tell(self, output: _Output, item: Mapping[str, Any]) -> Event:
         """What is told of a call whose beginning was left out."""

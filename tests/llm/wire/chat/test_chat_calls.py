@@ -39,6 +39,11 @@ PIECES = {
         [ONE],
     ),
     "an empty object first": ([piece("{}", "f", "a", 0), piece(ONE[1], index=0)], [ONE]),
+    "an empty object first, and id and name in each piece": (
+        [piece("{}", "f", "a", 0), piece(ONE[1][:4], "f", "a", 0), piece(ONE[1][4:], "f", "a", 0)],
+        [ONE],
+    ),
+    "calls without arguments": ([piece("{}", "f", "a", 0), piece("{}", "f", "b", 0)], [("f", "{}"), ("f", "{}")]),
     "null for nothing": ([piece("null", "f", "a", 0)], [("f", "")]),
     "an object": ([piece({"x": 1}, "f", "a", 0)], [ONE]),
 }

@@ -78,6 +78,15 @@ STREAMS = {
         ],
         ("", "", CALLS[:1]),
     ),
+    "other ids at the end": (
+        [
+            {**each, "output_index": None, "item": {**each["item"], "id": each["type"]}}
+            for item in (THOUGHT, ONE, TWO)
+            for each in (begin(item), end(item))
+        ]
+        + [END],
+        ("", "Hm", CALLS),
+    ),
     "whole, under no name": ([{"output": [THOUGHT, TEXT, ONE]}], ("Hi", "Hm", CALLS[:1])),
 }
 
