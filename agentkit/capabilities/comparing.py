@@ -11,6 +11,7 @@ from agentkit.capabilities.facts import SUBJECTS, Path
 from agentkit.capabilities.manifest import Manifest
 from agentkit.capabilities.orders import Way
 from agentkit.slotted import dataclass
+from agentkit.wording import cut
 
 _WORDS = {
     "tools": "tool",
@@ -175,5 +176,4 @@ def _shown(value: Any) -> str:
     """A value in words, of bounded length."""
     if value is None:
         return "none"
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]}…"
+    return cut(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _MOST_SHOWN_CHARS)

@@ -14,7 +14,7 @@ from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.safety.rules import Rule
 from agentkit.slotted import dataclass
-from agentkit.usage import Limits
+from agentkit.usage import Limits, is_number
 
 FORMAT = 1
 
@@ -63,10 +63,6 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value)) and value == sorted(set(value))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
 def _is_rule(value: Any) -> bool:
     if not isinstance(value, dict) or not {"verdict", "tool", "where"} <= set(value) <= _RULE_KEYS:
         return False
@@ -99,7 +95,7 @@ _UNKNOWN = Kind(_is_text_or_none, "the name of code with its hash, or null", ord
 _TEXTS = "a sorted list of texts"
 _PLACE = Kind(_is_text_or_none, "a text, or null", orders.named)
 _REMARK = Kind(_is_text_or_none, "a text, or null", orders.remarked)
-_BOUND = Kind(lambda value: value is None or _is_number(value), "a number, or null for no limit", orders.bounded)
+_BOUND = Kind(lambda value: value is None or is_number(value), "a number, or null for no limit", orders.bounded)
 _PRICE = Kind(_is_text, "refuse, free, or a price", orders.ranked("refuse"))
 _PRESENT = Kind(
     lambda value: value is True or _is_text(value), "true, or the name of code with its hash", orders.remarked
@@ -149,7 +145,7 @@ _TOOL: Mapping[str, Kind] = {
     ),
     "level": _of(*LEVELS),
     "made_by": Kind(_is_text, "a text", orders.named),
-    "max_chars": Kind(_is_number, "a number", orders.bounded),
+    "max_chars": Kind(is_number, "a number", orders.bounded),
     "timeout_seconds": _BOUND,
     "verdict": _of(*VERDICTS),
     "writes": _of(None, False, True, wanted="true, false, or null"),

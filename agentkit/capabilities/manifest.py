@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 from agentkit.capabilities.facts import FORMAT, SUBJECTS, Path, kind_of
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
+from agentkit.wording import cut
 
 _MOST_SHOWN_CHARS = 80
 _MOST_BRACKETS = 200
@@ -165,7 +166,7 @@ def _json(value: Any) -> str:
 
 
 def _shown(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]}…"
+    return cut(text, _MOST_SHOWN_CHARS)
 
 
 def _fail(place: str, number: int, what: str) -> NoReturn:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from agentkit.errors import Blocked, ToolError
+from agentkit.wording import cut
 
 Opener = Callable[[int, Sequence[str], int], int]
 """Opens what the names lead to below an open folder, with these flags: a new descriptor. Raises OSError."""
@@ -93,7 +94,7 @@ def outside(path: str) -> Blocked:
 
 def shown(path: str) -> str:
     """A path in an error's text: quoted, without control characters, bounded."""
-    return repr(path if len(path) <= _MOST_SHOWN else f"{path[: _MOST_SHOWN - 1]}…")
+    return repr(cut(path, _MOST_SHOWN))
 
 
 def explained(error: OSError, path: str) -> ToolError:
