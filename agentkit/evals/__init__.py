@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentkit.evals.optimizing.candidates import Candidate as Candidate
     from agentkit.evals.optimizing.failures import Failure as Failure
     from agentkit.evals.optimizing.improvement import Improvement as Improvement
+    from agentkit.evals.optimizing.optimizer import aoptimize as aoptimize
     from agentkit.evals.optimizing.optimizer import optimize as optimize
     from agentkit.evals.reporting.comparing import Comparison as Comparison
     from agentkit.evals.reporting.figures import Figures as Figures
@@ -42,6 +43,7 @@ __all__ = [
     "SimulatedUser",
     "Suite",
     "Trial",
+    "aoptimize",
     "contains",
     "exact",
     "json_equal",

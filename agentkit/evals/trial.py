@@ -98,6 +98,16 @@ class Trial:
         return sum((score.usage for score in self.scores), Usage())
 
     @property
+    def remembering(self) -> frozenset[str]:
+        """The agents inside of a function that began with messages from before the trial."""
+        began: dict[str, int] = {}
+        for part in () if self.result is None else parts_of(self.result):
+            for each in part.milestones[1:]:  # the first is of the function itself
+                if isinstance(each, RunStarted):
+                    began.setdefault(each.agent, each.history)
+        return frozenset(agent for agent, history in began.items() if history)
+
+    @property
     def transcript(self) -> str:
         """What was said, from prompt to answer, with the tool calls between them: a line for each."""
         return "" if self.result is None else transcript_of(self.result)

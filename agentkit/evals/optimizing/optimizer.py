@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from hashlib import sha256
 from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from agentkit.agents.agent import Agent
+from agentkit.agents.running.plan import LINEAGE
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
 from agentkit.evals.optimizing.answering import HELD_OUT, TRAIN, Half, World, all_limits, check_prices, given_price
@@ -105,6 +109,37 @@ def optimize(
         return _improved(world, search)
     finally:
         lineage.close()
+
+
+async def aoptimize(
+    agent: Agent[T],
+    suite: Suite,
+    *,
+    limits: Limits | None = None,
+    proposer: LLM | Writer | None = None,
+    improve: str | Iterable[str] = (INSTRUCTION, TOOLS),
+    held_out: float | Suite = 0.5,
+    **options: Unpack[SearchOptions],
+) -> Improvement[T]:
+    """Like `optimize`, awaiting: the search has a thread of its own, in which `progress` is called.
+
+    When it is cancelled, its runs end at their next event; what was paid for is kept in the file that `path` names.
+    """
+    stopped = threading.Event()
+
+    def search() -> Improvement[T]:
+        above = LINEAGE.get()
+        context = replace(above.context, stopping=lambda: stopped.is_set() or above.context.is_stopped)
+        LINEAGE.set(replace(above, context=context))
+        return optimize(agent, suite, limits=limits, proposer=proposer, improve=improve, held_out=held_out, **options)
+
+    work = asyncio.ensure_future(asyncio.to_thread(search))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stopped.set()
+        await asyncio.gather(work, return_exceptions=True)  # so that the file is free for whoever goes on
+        raise
 
 
 def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, Half]:

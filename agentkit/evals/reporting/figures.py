@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Protocol
 
 from agentkit.evals.case import Case
@@ -27,7 +28,8 @@ class Figures:
     the same trials. `outcomes` counts how trials ended. `seconds` are
     those of the trials with an answer, ascending. `tool_accuracy` is the mean of the tool-call scores, None without.
     `decisions` counts the verdicts on tool calls, each with its rule. `judging` is what scoring has spent on models,
-    `simulating` what simulated users have. `repeats` says of each case which of its trials passed.
+    `simulating` what simulated users have. `repeats` says of each case which of its trials passed. `remembering` counts
+    the trials of a function in which an agent of that name knew what was said before.
     """
 
     agent: str
@@ -42,6 +44,7 @@ class Figures:
     decisions: Mapping[tuple[str, str], int]
     simulating: Usage = NO_USAGE
     repeats: tuple[tuple[bool, ...], ...] = ()
+    remembering: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, agent: str, trials: Sequence[Trial], confidence: float = 0.95) -> Figures:
@@ -65,6 +68,7 @@ class Figures:
             dict(sorted(decisions.items())),
             sum((trial.simulating for trial in trials), NO_USAGE),
             repeats,
+            Counter(agent for trial in run for agent in sorted(trial.remembering)),
         )
 
     @property

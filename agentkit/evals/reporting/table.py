@@ -83,6 +83,10 @@ def _notes(figures: Figures, *, alone: bool) -> Iterator[str]:
     if figures.simulating.requests:
         spent = f"{figures.simulating.total_tokens:,} tokens, cost {shown_cost(figures.simulating_cost)}"
         told.append(f"simulated users took {spent}")
+    told += [
+        f"in {times} trials {short(agent)} began with what was said before: make it in the function, or reset() it"
+        for agent, times in figures.remembering.items()
+    ]
     if told:
         yield f"{'' if alone else f'{short(figures.agent)}: '}{'; '.join(told)}"
 

@@ -10,6 +10,7 @@ from agentkit.agents.result import RunResult
 from agentkit.evals.case import Case
 from agentkit.evals.score import Score
 from agentkit.evals.scoring.scorer import Scorer
+from agentkit.tooling.rendering import text_of
 
 
 def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tuple[tuple[Score, ...], str]:
@@ -19,7 +20,7 @@ def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tup
         try:
             scores.append(scorer(case, result))
         except Exception as error:
-            return tuple(scores), f"The scorer {scorer.name!r} failed ({type(error).__name__}): {error}"
+            return tuple(scores), f"The scorer {scorer.name!r} failed ({type(error).__name__}): {text_of(error)}"
     return tuple(scores), ""
 
 

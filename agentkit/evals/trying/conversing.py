@@ -18,6 +18,7 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.session import Session
 from agentkit.messages import Content
 from agentkit.tape import is_replaying
+from agentkit.tooling.rendering import text_of
 from agentkit.tooling.running import call
 from agentkit.usage import NO_USAGE, Usage
 from agentkit.wording import content_text
@@ -72,7 +73,7 @@ class Talk:
         except AgentKitError:
             raise
         except Exception as error:
-            raise RunError(f"The simulated user failed ({type(error).__name__}): {error}") from error
+            raise RunError(f"The simulated user failed ({type(error).__name__}): {text_of(error)}") from error
         if not isinstance(said, str | None):
             raise ConfigError(f"The function of a simulated user gives a text, or None. Got {said!r:.200}.")
         return said

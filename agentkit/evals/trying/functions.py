@@ -25,10 +25,9 @@ from agentkit.llm.prices import cost_of
 from agentkit.memory.progress import Progress
 from agentkit.slotted import dataclass
 from agentkit.tape import TAPE
-from agentkit.tooling.rendering import rendered
+from agentkit.tooling.rendering import rendered, text_of
 from agentkit.tooling.running import acall, call
 from agentkit.usage import Charge, Price, Usage
-from agentkit.wording import error_text
 
 _MOST_CHARS = 10_000_000
 
@@ -91,7 +90,7 @@ class FunctionRun(TrialRun):
         """What is done in the block is heard, and agents in it end when all trials are to."""
         TAPE.set(self._tape)
         lineage = LINEAGE.get()
-        context = replace(lineage.context, stopping=self.is_stopped)
+        context = replace(lineage.context, stopping=lambda: self.is_stopped() or lineage.context.is_stopped)
         token = LINEAGE.set(replace(lineage, budget=self.share, context=context))
         try:
             with listening() as heard:
@@ -127,7 +126,8 @@ class FunctionRun(TrialRun):
         """What was raised."""
         if isinstance(error, AgentKitError):
             return Returned(error=error)
-        told = RunError(f"{self.agent.name} raised {error_text(error)}")
+        text = text_of(error)
+        told = RunError(f"{self.agent.name} raised {type(error).__name__}{text and f': {text}'}")
         told.__cause__ = error
         return Returned(error=told)
 
@@ -141,10 +141,11 @@ class FunctionRun(TrialRun):
         if reached is not None:
             returned = Returned(error=LimitExceeded(reached.reason))
             milestones.append(reached)
-        if returned.error is None and Progress.of(milestones).text != returned.text:
-            milestones.append(AnswerGiven(returned.text))
+        text = returned.text
+        if returned.error is None and Progress.of(milestones).text != text:
+            milestones.append(AnswerGiven(text))
         why = "" if returned.error is None else str(returned.error)
-        progress = Progress.of([*milestones, RunEnded(returned.status, returned.text, why)])
+        progress = Progress.of([*milestones, RunEnded(returned.status, text, why)])
         result = replace(told_by(progress, uuid.uuid4().hex), value=returned.value, error=returned.error)
         self.milestones = list(result.milestones)
         return Outcome(result, must_wait=self.share.refusal is not None)

@@ -133,8 +133,8 @@ def _part_of_one(run: list[Milestone], ids: set[str]) -> Iterator[Milestone]:
     names: dict[str, str] = {}
     for milestone in (*run, *Progress.of(run).interruptions()):
         match milestone:
-            case RunStarted(agent, prompt):
-                yield RunStarted(agent, prompt)
+            case RunStarted(agent, prompt, history):
+                yield RunStarted(agent, prompt, history)
             case RunEnded() | LimitReached():
                 continue
             case ResponseReceived(response):

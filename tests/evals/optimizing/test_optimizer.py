@@ -1,5 +1,6 @@
 """How are an agent's texts improved? Whole searches, with a clerk whose best instruction is known."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from agentkit import LLM, Agent, Limits, core_tools
 from agentkit.errors import ConfigError, RateLimited, SessionError
-from agentkit.evals import Case, Suite, optimize
+from agentkit.evals import Case, Suite, aoptimize, optimize
 from agentkit.evals.optimizing.answering import HELD_OUT, TRAIN
 from agentkit.evals.optimizing.optimizer import halves_of
 from agentkit.messages import Request, UserMessage
@@ -369,3 +370,42 @@ def test_the_clerk_of_a_real_connection_is_improved():
         found = optimize(own, clerk.suite(), proposer=ScriptedLLM(clerk.reader, repeat=True))
     assert rules(found) == clerk.RULES
     assert found.usage.requests == len(server.requests) + len(found.tried) - 1
+
+
+def test_an_awaited_search():
+    """A search that is awaited is the same search, and others go on meanwhile."""
+    found = asyncio.run(aoptimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1))
+    assert found.best.texts == optimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1).best.texts
+
+
+def clerk_writer(_part, text, failures):
+    """Adds what a failed case expected."""
+    return f"{text}\nOf some orders note: {failures[0].expected}."
+
+
+def test_an_awaited_search_that_is_cancelled(tmp_path):
+    """A search that is cancelled asks for nothing more, and goes on from its file later."""
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def slowly(request):
+        is_asked.set()
+        may_answer.wait(30)
+        return clerk.clerk(request)
+
+    slow = agent(slowly)
+
+    def search(of):
+        return aoptimize(of, clerk.suite(), proposer=clerk_writer, rounds=2, concurrency=2, path=tmp_path / "search")
+
+    async def cut_off():
+        task = asyncio.create_task(search(slow))
+        await asyncio.to_thread(is_asked.wait, 30)
+        task.cancel()
+        await asyncio.sleep(0)
+        may_answer.set()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cut_off())
+    assert len(slow.llm.requests) <= 2
+    assert asyncio.run(search(agent())).gain is not None

@@ -7,7 +7,7 @@ import pytest
 
 from agentkit import Agent, Limits, core_tools
 from agentkit.errors import ConfigError, Unreachable
-from agentkit.evals import Case, Report, Score, SimulatedUser, Suite, contains, semantic, tool_calls
+from agentkit.evals import Case, Report, Score, SimulatedUser, Suite, contains, matches, semantic, tool_calls
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
 from agentkit.testing import ScriptedLLM, call, record, replay, say
 from agentkit.usage import Usage
@@ -216,6 +216,7 @@ def test_users_of_several_trials_at_once(guide):
     [
         (lambda _messages: None, "The simulated user has said nothing."),
         (lambda _messages: 3, "gives a text, or None"),
+        (lambda _messages: Agent("x", llm=ScriptedLLM(Unreachable("away")))("?"), "away"),
         (lambda _messages: 1 / 0, "The simulated user failed (ZeroDivisionError)"),
         (ScriptedLLM(Unreachable("down"), repeat=True), "down"),
         (ScriptedLLM(said("", is_done=True), repeat=True), "has said nothing"),
@@ -265,3 +266,17 @@ def test_what_is_no_user(arguments):
     """An argument that cannot be right is refused when the user is made."""
     with pytest.raises(ConfigError):
         SimulatedUser(**arguments)
+
+
+def test_a_conversation_in_reports(guide):
+    """A page and JUnit XML show the whole of a conversation that did not pass."""
+    report = Report("talk", (trial_of(guide, PLACES, expected="Goodbye"),))
+    for shown in (report.to_html(), report.to_junit()):
+        assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in shown
+
+
+def test_a_scorer_that_fails_at_a_prompt(guide):
+    """A scorer that fails at one prompt is told with its number."""
+    trial = trial_of(guide, ["Capital?", Case("And?", "(", scorers=[matches()])], "Paris")
+    assert (trial.outcome, [score.name for score in trial.scores]) == ("error", ["contains"])
+    assert trial.error.startswith("Prompt 2: The scorer 'matches' failed (ConfigError)")

@@ -3,12 +3,15 @@
 import asyncio
 import threading
 from dataclasses import dataclass
+from types import FunctionType
 
 import pytest
 
-from agentkit import Agent, Limits, Session, core_tools
+from agentkit import Agent, Approval, Limits, Session, core_tools, tool
 from agentkit.errors import ConfigError, LimitExceeded, RunError, Unreachable
 from agentkit.evals import Case, Report, Suite, contains, json_equal, numeric, semantic, tool_calls
+from agentkit.events import Summarised, ToolCallStarted
+from agentkit.memory.window import Window
 from agentkit.testing import ScriptedLLM, call, say
 from agentkit.usage import Price, Usage
 
@@ -231,10 +234,10 @@ def test_no_function_changes_what_another_gets():
     """Arguments that a function changes are as they were for the next repeat."""
 
     def take(words):
-        words.append("more")
-        return len(words)
+        words["list"].append("more")
+        return len(words["list"])
 
-    suite = Suite("x", [Case(arguments={"words": ["a"]}, expected=2)], numeric())
+    suite = Suite("x", [Case(arguments={"words": {"list": ["a"]}}, expected=2)], numeric())
     assert suite.run(take, repeats=3, concurrency=1).success_rate == 1.0
 
 
@@ -337,3 +340,118 @@ def test_parallel_runs_inside():
     trial = trial_of(answer)
     assert (trial.outcome, len(trial.result.tool_calls), trial.usage.requests) == ("passed", 4, 8)
     assert isinstance(trial.result.error, RunError | None)
+
+
+def test_an_agent_that_remembers_other_trials():
+    """The report tells of an agent that knows what was said in other trials; one that is made in each does not."""
+    kept = Agent("kept", llm=ScriptedLLM("yes", repeat=True))
+
+    def own(question):
+        agent = Agent("own", llm=ScriptedLLM("yes", repeat=True))
+        return agent(question) + agent(question)
+
+    suite = Suite("x", [Case(f"{number}", "yes") for number in range(3)], contains())
+    report = suite.run({"kept": lambda question: kept(question) + kept(question), "own": own}, concurrency=1)
+    assert [figures.remembering for figures in report.figures] == [{"kept": 2}, {}]
+    assert "in 2 trials kept began with what was said before" in str(report)
+
+
+class Unsayable(Exception):
+    """An exception without a text."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+def test_an_exception_without_a_text():
+    """An exception whose text cannot be had is told as well, of a function as of a scorer."""
+
+    def fail(*_given):
+        raise Unsayable
+
+    assert "Unsayable" in yes(fail).error
+    assert "Unsayable" in trial_of(lambda _question: "yes", Case("?", "yes"), [fail]).error
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_streams_inside(model, is_cut):
+    """A run that is streamed inside of a function counts, also when nobody asks for its end."""
+
+    def answer(question):
+        for event in Agent("helper", core_tools, llm=model).stream(question):
+            if is_cut and isinstance(event, ToolCallStarted):
+                break
+        return "It is 4."
+
+    trial = trial_of(answer)
+    assert (trial.outcome, trial.usage.requests) == ("passed", 1 if is_cut else 2)
+    assert [used.result.status for used in trial.result.tool_calls] == ["interrupted" if is_cut else "ok"]
+
+
+def test_agents_that_agents_set_to_work_inside(model, tmp_path):
+    """What agents spend that are tools of others is part of what these spend, also in a replay."""
+
+    def answer(question):
+        inner = Agent("inner", core_tools, llm=model).as_tool()
+        return Agent("outer", [inner], llm=ScriptedLLM(call("inner", request="2+2"), "It is 4."))(question)
+
+    first, second = trial_of(answer, record=tmp_path), trial_of(answer, replay=tmp_path)
+    assert (first.usage.requests, [used.call.name for used in first.result.tool_calls]) == (4, ["inner"])
+    assert second.usage == first.usage
+
+
+def test_a_pause_inside():
+    """A run that waits for a person inside of a function, and goes on there, is told as one."""
+
+    @tool(level="system")
+    def wipe() -> str:
+        """Wipe."""
+        return "wiped"
+
+    def answer(question):
+        agent = Agent("p", [wipe], llm=ScriptedLLM(call("wipe"), "It is 4."), approve=lambda _: Approval.LATER)
+        return agent.run(question).resume(True)
+
+    trial = trial_of(answer)
+    assert (trial.outcome, [used.result.status for used in trial.result.tool_calls]) == ("passed", ["ok"])
+
+
+def test_models_in_pieces_and_awaited():
+    """A model that is asked directly counts in pieces and awaited, too."""
+
+    def pieces(question):
+        return "".join(getattr(event, "text", "") for event in ScriptedLLM("yes").stream(question))
+
+    def cut(question):
+        return "yes" if next(iter(ScriptedLLM("yes").stream(question))) else ""
+
+    async def awaited(question):
+        return (await ScriptedLLM("yes").acomplete(question)).text
+
+    assert [yes(function).usage.requests for function in (pieces, awaited)] == [1, 1]
+    assert yes(cut).outcome == "passed"
+
+
+def test_a_function_that_tells_nothing_of_itself(tmp_path):
+    """A function that is written in C, or at a prompt, is tried as well."""
+    assert trial_of(len, Case("four", 4)).outcome == "passed"
+    assert trial_of(max, Case(["four"], "four"), contains()).outcome == "passed"
+    typed = FunctionType(compile("4", "typed", "eval"), {})
+    assert trial_of({"it": typed}, Case(arguments={}, expected=4), resume=tmp_path / "trials").outcome == "passed"
+
+
+def test_a_conversation_that_is_summarised_inside():
+    """What a summary has spent in a run inside of a function is counted once."""
+    llm = ScriptedLLM(say("yes", usage=Usage(10, 5, requests=1)), repeat=True)
+
+    def answer(question):
+        agent = Agent("helper", llm=llm, window=Window(tokens=2_000, summarise=True))
+        said = [("user", "word " * 60), ("assistant", "yes " * 60)] * 20
+        agent.history = [{"role": role, "content": content} for role, content in said]
+        agent(question)
+        answer.spent = agent.usage
+        return "yes"
+
+    trial = yes(answer)
+    assert any(isinstance(each, Summarised) for each in trial.result.milestones)
+    assert (trial.outcome, trial.usage, trial.usage.requests) == ("passed", answer.spent, len(llm.requests))
