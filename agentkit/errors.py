@@ -16,6 +16,7 @@ AgentKitError
 │   ├── ToolTimeout
 │   ├── Blocked
 │   ├── Postponed
+│   ├── LoginNeeded
 │   └── SandboxError
 ├── RunError               the caller; carries the result so far
 │   ├── LimitExceeded      also a RuntimeError
@@ -148,6 +149,10 @@ class Blocked(ToolError):
 
 class Postponed(ToolError):
     """The tool has no result yet: a person must answer the text first. The run ends paused, and goes on with it."""
+
+
+class LoginNeeded(ToolError):
+    """An MCP server wants to know who asks, and nobody has logged in there, or not for that; nothing was done."""
 
 
 class SandboxError(ToolError):

@@ -11,7 +11,19 @@ It needs the extra `mcp`. Importing this loads nothing of it.
 from __future__ import annotations
 
 from agentkit.mcp.client import MCPServer, connect
+from agentkit.mcp.logins.terms import ClientCredentials, Login
 from agentkit.mcp.sdk.contents import Prompt, PromptArgument, Resource
 from agentkit.mcp.serving import Address, ToolServer, serve
 
-__all__ = ["Address", "MCPServer", "Prompt", "PromptArgument", "Resource", "ToolServer", "connect", "serve"]
+__all__ = [
+    "Address",
+    "ClientCredentials",
+    "Login",
+    "MCPServer",
+    "Prompt",
+    "PromptArgument",
+    "Resource",
+    "ToolServer",
+    "connect",
+    "serve",
+]

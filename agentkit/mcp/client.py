@@ -18,6 +18,7 @@ from agentkit.mcp import remote
 from agentkit.mcp.definitions import Change, Definition, changes, local_names
 from agentkit.mcp.library import Library
 from agentkit.mcp.link import Link, Question
+from agentkit.mcp.logins.terms import Ask, Terms, with_login
 from agentkit.mcp.pins import Pins
 from agentkit.mcp.remote import Bounds, RemoteTool, ResourceTool
 from agentkit.mcp.sdk.contents import Answer
@@ -46,6 +47,9 @@ class MCPServer(Library):
         environment: The variables that a command gets beside a few harmless ones: their names, or a dictionary.
         folder: The folder that a command works in; the current one by default.
         token: What is shown to a URL, as `Authorization: Bearer TOKEN`.
+        headers: What else is sent to a URL with each request. It is kept as secret as a token.
+        login: How one logs in at a URL by OAuth: a function that has a person open an address, a `Login`, or
+            `ClientCredentials`. Where none is told, a login that is kept already counts.
         prefix: Whether all tools are named `NAME_tool`, and not only those whose name one of ours has.
         timeout_seconds: How long a call may take. None means no limit.
         connect_seconds: How long starting and connecting may take.
@@ -71,6 +75,8 @@ class MCPServer(Library):
         environment: Mapping[str, str] | Iterable[str] = (),
         folder: str | Path | None = None,
         token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        login: Ask | Terms | None = None,
         prefix: bool = False,
         timeout_seconds: float | None = 60.0,
         connect_seconds: float = 60.0,
@@ -82,7 +88,8 @@ class MCPServer(Library):
     ) -> None:
         given = variables(environment, config.environment())
         where = None if folder is None else str(folder)
-        self._target = target_of(server, name, folder=where, environment=given, token=token)
+        found = target_of(server, name, folder=where, environment=given, token=token, headers=headers)
+        self._target = with_login(found, login)
         self._levels = remote.checked_levels(level)
         self._labels = None if labels is None else frozenset(map(Label, labels))
         self._prefix, self._on_progress = prefix, on_progress
@@ -181,7 +188,7 @@ class MCPServer(Library):
             if self._seen is not None:
                 return
             try:
-                self._link.definitions()
+                self._list()
             except ToolError as error:
                 place = self._target.url.partition("?")[0]  # behind it there may be a key
                 where = f" at {place}" if place else ""

@@ -1,21 +1,30 @@
-"""How is a server asked for what it offers to read, and its prompts? By the link and the limits of its tools."""
+"""What is a server asked for beside its tools? What it offers to read, its prompts and a login, by the same link."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from agentkit.errors import ConfigError, LoginNeeded, ToolError
 from agentkit.mcp.link import Link, Question
+from agentkit.mcp.logins.kept import KeptLogin
+from agentkit.mcp.logins.terms import Login, command
 from agentkit.mcp.sdk.contents import Answer, Prompt, Resource, written
+from agentkit.mcp.target import Target
 
 if TYPE_CHECKING:
     from agentkit.mcp.sdk.asking import Connection
 
 
 class Library:
-    """The resources and prompts of a server. Each is asked for anew; every call raises ToolError and ToolTimeout."""
+    """The resources and prompts of a server, and a login at it.
+
+    Each is asked for anew; every call raises ToolError and ToolTimeout.
+    """
 
     _link: Link
+    _target: Target
     _timeout_seconds: float | None
 
     def resources(self) -> tuple[Resource, ...]:
@@ -52,6 +61,34 @@ class Library:
     async def aprompt(self, name: str, /, **arguments: Any) -> Answer:
         """Like `prompt`, awaiting."""
         return await self._link.aask(_prompting(name, arguments), self._timeout_seconds)
+
+    def login(self) -> None:
+        """Have a person log in now, by the function in `login=`, and keep what comes of it. Raises ConfigError."""
+        terms = self._target.login
+        if not isinstance(terms, Login) or terms.ask is None:
+            raise ConfigError(
+                f"There is nobody to ask. Give MCPServer a function, login=ask, or log in with: {command(self._target)}"
+            )
+        try:
+            self._link.log_in(terms, terms.ask)
+        except ToolError as error:
+            raise ConfigError(f"Nobody was logged in at {urlsplit(self._target.url).netloc}. {error}") from None
+
+    def _list(self) -> None:
+        """Have the tools listed, after a login if that takes one and there is somebody to ask."""
+        try:
+            self._link.definitions()
+        except LoginNeeded:
+            if getattr(self._target.login, "ask", None) is None:
+                raise
+            self.login()
+            self._link.definitions()
+
+    def logout(self) -> bool:
+        """Forget the login that is kept, and let go of the server; whether there was one."""
+        terms = self._target.login
+        self._link.close()
+        return isinstance(terms, Login) and KeptLogin(self._target.url, terms.folder).forget()
 
 
 def _resources(server: Connection) -> Awaitable[tuple[Resource, ...]]:

@@ -54,6 +54,11 @@ class Link:
         work = self._working()
         return await asyncio.wrap_future(work.submit(work.ask(question, seconds, self._unchanged(tool))))
 
+    def log_in(self, login: Any, ask: Any) -> None:
+        """Have a person log in, and connect anew when next needed. Raises ConfigError, MissingExtra and ToolError."""
+        work = self._working()
+        self._wait(work, work.log_in(login, ask))
+
     def _unchanged(self, name: str | None) -> Callable[[], None]:
         """Raises ToolError when the tool is another by then: it was judged as it is now."""
         judged = None if name is None else self._known.get(name)
@@ -133,6 +138,17 @@ class _Work:
         except TimeoutError:
             told = f"The MCP server {self._target.name!r} did not answer in {seconds:g} seconds; it was told to stop."
             raise ToolTimeout(told) from None
+
+    async def log_in(self, login: Any, ask: Any) -> None:
+        """Have a person log in; nothing else is connected meanwhile. Raises as above."""
+        from agentkit.mcp.sdk import check_package
+
+        check_package()
+        from agentkit.mcp.sdk.persons import log_in
+
+        async with self._connecting:
+            await self._let_go()
+            await log_in(self._target, login, ask)
 
     async def ready(self) -> Connection:
         """The connection, made anew when it was lost. Raises ConfigError, MissingExtra and ToolError."""

@@ -42,7 +42,7 @@ class Pins:
         tools = [{"sha256": each.digest, "definition": each.to_dict()} for each in accepted.values()]
         document = {"version": _VERSION, "server": written_redactor()(self._identity), "tools": tools}
         try:
-            _replace(self.path, document)
+            replace_file(self.path, document)
         except OSError as error:
             raise ConfigError(f"What was accepted of an MCP server cannot be kept in {self.path}: {error}.") from error
 
@@ -50,8 +50,8 @@ class Pins:
         return f"What was accepted of an MCP server, in {self.path}, cannot be believed; look at it and delete it"
 
 
-def _replace(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the file as a whole or not at all."""
+def replace_file(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a file that only its owner can read, as a whole or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".draft-")
     try:

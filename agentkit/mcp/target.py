@@ -28,7 +28,8 @@ class Target:
     """A server: one of the words of a command, the URL it answers at, or an object of the SDK's in this process.
 
     `identity` is what it is known by from one time to the next, `name` a short word for it, `environment` all the
-    variables that its process gets, `headers` what it is sent with each request.
+    variables that its process gets, `headers` what it is sent with each request, and `login` the terms on which we log
+    in there, None where we must not.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Target:
     folder: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    login: Any = field(default=None, repr=False)
 
 
 def target_of(
@@ -48,12 +50,15 @@ def target_of(
     folder: str | None = None,
     environment: Mapping[str, str] | None = None,
     token: str | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Target:
-    """The server that was meant. Raises ConfigError for what names none, and for a token that others could read."""
-    if isinstance(server, str) and _URL.match(server):
-        return _remote(server, name, token)
-    if token is not None:
-        raise ConfigError("token= is for a server that is reached by a URL; a command gets secrets with environment=.")
+    """The server that was meant. Raises ConfigError for what names none, and for secrets that others could read."""
+    if is_url(server):
+        return _remote(server, name, _shown(token, headers))
+    for option, given in {"token": token, "headers": headers}.items():
+        if given:
+            told = f"{option}= is for a server that is reached by a URL; a command gets secrets with environment=."
+            raise ConfigError(told)
     if isinstance(server, str | list | tuple):
         return _local(_words(server), name, folder, environment or {})
     known_as = str(getattr(server, "name", None) or type(server).__name__)
@@ -87,13 +92,37 @@ def short_name(words: Sequence[str]) -> str:
     return "mcp"
 
 
-def _remote(url: str, name: str | None, token: str | None) -> Target:
+def is_url(server: Any) -> bool:
+    """Whether a server is named by its address on the web."""
+    return isinstance(server, str) and _URL.match(server) is not None
+
+
+def is_sealed(url: str) -> bool:
+    """Whether nobody between can read what is sent there: it is encrypted, or does not leave this machine."""
+    parts = urlsplit(url)
+    return parts.scheme.lower() == "https" or is_local(parts.hostname or "")
+
+
+def _shown(token: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:
+    """What each request shows, names in small letters. Raises ConfigError for what is the protocol's own to say."""
+    from agentkit.llm.endpoint import read_headers
+
+    shown = {name.lower(): value for name, value in read_headers(headers).items()}
+    taken = [name for name in shown if name == "accept" or name.startswith("mcp-")]
+    if taken:
+        raise ConfigError(f"headers= cannot set {taken[0]!r}: the protocol does.")
+    if token is not None and "authorization" in shown:
+        raise ConfigError("Both token= and headers= say what is shown as Authorization; leave one out.")
+    return shown if token is None else {**shown, **read_headers({"authorization": f"Bearer {token}"})}
+
+
+def _remote(url: str, name: str | None, headers: Mapping[str, str]) -> Target:
     parts = urlsplit(url)
     if not parts.hostname or parts.username is not None or parts.fragment:
         raise ConfigError(f"{_without_user(url)!r} is no address of a server: it has a host, and no name or password.")
-    if token is not None and parts.scheme.lower() == "http" and not _is_local(parts.hostname):
-        raise ConfigError(f"The token would travel unencrypted to {parts.hostname}; use https://.")
-    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    if headers and not is_sealed(url):
+        what = "token" if "authorization" in headers else "headers"
+        raise ConfigError(f"The {what} would travel unencrypted to {parts.hostname}; use https://.")
     host = parts.hostname.split(".")
     known_as = _checked_name(name) or short_name([host[-2] if len(host) > 1 and not host[-1].isdigit() else host[0]])
     return Target(known_as, url, url=url, headers=headers)
@@ -129,7 +158,8 @@ def _without_user(url: str) -> str:
     return re.sub(r"//[^/@]*@", "//", url)
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether a host is this machine itself, by its address or the one name that is never looked up elsewhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -57,6 +57,13 @@ def test_a_token_is_shown_to_its_server_only():
     assert target_of("http://[::1]:8000/mcp", token="tulip-tulip-tulip").headers
 
 
+def test_headers_are_shown_to_their_server_only():
+    """What else is to be sent goes into the headers, beside a token, and no repr shows it."""
+    target = target_of("https://example.com/mcp", token="tulip-tulip-tulip", headers={"X-Key": " tulip "})
+    assert target.headers == {"authorization": "Bearer tulip-tulip-tulip", "x-key": "tulip"}
+    assert "tulip" not in repr(target)
+
+
 def test_a_name_can_be_given():
     """A name of one's own takes the place of the one that is made up."""
     assert target_of("uvx mcp-server-time", "clock").name == "clock"
@@ -77,7 +84,17 @@ def test_a_name_can_be_given():
         ("https://me:tulip@example.com", {}, "'https://example.com' is no address"),
         ("https://example.com#here", {}, "no address"),
         ("http://example.com", {"token": "x"}, "unencrypted"),
+        ("http://example.com", {"headers": {"X-Key": "x"}}, "headers would travel unencrypted"),
         ("uvx a", {"token": "x"}, "reached by a URL"),
+        ("uvx a", {"headers": {"X-Key": "x"}}, "reached by a URL"),
+        ("https://a.com", {"headers": {"authorization": "x"}, "token": "x"}, "leave one out"),
+        ("https://a.com", {"headers": {"Accept": "text/html"}}, "'accept': the protocol does"),
+        ("https://a.com", {"headers": {"Mcp-Session-Id": "x"}}, "'mcp-session-id': the protocol does"),
+        ("https://a.com", {"headers": {"Host": "b.com"}}, "cannot set 'Host'"),
+        ("https://a.com", {"headers": {"X-Key": "a\r\nb"}}, "no text of one line"),
+        ("https://a.com", {"headers": {"X Key": "a"}}, "no header's name"),
+        ("https://a.com", {"headers": "X-Key: a"}, "takes names and texts"),
+        ("https://a.com", {"token": "tulip\r\nX-Key: a"}, "no text of one line"),
         ("uvx a", {"name": "two words"}, "1 to 24 letters"),
     ],
 )

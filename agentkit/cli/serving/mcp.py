@@ -8,6 +8,7 @@ import click
 
 from agentkit.cli.completing import tool_names
 from agentkit.cli.exit_codes import ANSWERED, REFUSED
+from agentkit.cli.serving.logins import login, logout
 
 if TYPE_CHECKING:
     from agentkit.mcp import MCPServer
@@ -18,12 +19,17 @@ Examples:
   agentkit mcp serve --tools core,web --http    for clients that show the token that it prints
   agentkit mcp tools "uvx mcp-server-time"      what a server offers, and what has changed
   agentkit mcp tools "uvx mcp-server-time" --accept
+  agentkit mcp login https://mcp.example.com/mcp
 """
 
 
 @click.group(short_help="Offer tools to MCP clients, and look at MCP servers.", epilog=_EXAMPLES)
 def mcp() -> None:
     """Offer tools over the Model Context Protocol, and look at what servers of it offer."""
+
+
+mcp.add_command(login)
+mcp.add_command(logout)
 
 
 @mcp.command("serve", short_help="Offer tools to MCP clients, until Ctrl-C.")

@@ -6,20 +6,25 @@ import asyncio
 import contextlib
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.errors import ConfigError, ToolError
+from agentkit.config import Secret
+from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.keeper import kept
+from agentkit.mcp.logins.terms import ClientCredentials
 from agentkit.mcp.sdk import check_package, version
 from agentkit.mcp.sdk.contents import Answer, Prompt, PromptArgument, Resource, contents_of, prompt_of, value_of
 from agentkit.mcp.target import Target
+from agentkit.redaction import redact_value
 from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     from mcp import Client, types
     from mcp.shared.dispatcher import ProgressFnT
+
+    from agentkit.mcp.sdk.authorizing import Authorized
 
 Progress = Callable[[float, float | None, str], object]
 """Hears how far a call is: how much of how much, or None where nobody knows, and a word on it."""
@@ -29,6 +34,7 @@ _SESSION_IS_OVER = "Session terminated"
 _UNKNOWN_METHOD = -32601
 _MOST_PAGES, _MOST_TOOLS, _MOST_OTHERS = 100, 1_000, 10_000
 _TAIL_BYTES = 4_000
+_LEAST_SECRET_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,7 @@ class Connection:
         try:
             return await question
         except MCPError as error:
+            self._state.check()
             if error.code == _CLOSED or error.message == _SESSION_IS_OVER:
                 self._state.is_lost = True
                 raise ToolError(self._state.ended("The server ended before it had answered.")) from error
@@ -134,6 +141,7 @@ class Connection:
             raise ToolError(f"The server's answer cannot be used: {_first_line(error)}") from error
         except Exception as error:
             self._state.is_lost = True
+            self._state.check()
             raise ToolError(self._state.ended(f"The server cannot be reached: {_first_line(error)}")) from error
 
 
@@ -145,10 +153,15 @@ def _hearing(on_progress: Progress) -> ProgressFnT:
 
 
 class _State:
-    """What is known of a connection: whether it is lost, whether tools have changed, what the process wrote last."""
+    """What is known of a connection: whether it is lost, whether tools have changed, what the process wrote last.
 
-    def __init__(self) -> None:
+    `secrets` are what the server was shown, which nothing that it says may bring further.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
         self.is_lost = False
+        self.secrets = {Secret(each) for each in secrets}
+        self.trouble: AgentKitError | None = None
         self.changed = asyncio.Event()
         self.tail: deque[int] = deque(maxlen=_TAIL_BYTES)
 
@@ -156,6 +169,26 @@ class _State:
         """The sentence, with what the process wrote to its stderr."""
         written = bytes(self.tail).decode("utf-8", "replace").strip()
         return f"{sentence} It wrote: {written}" if written else sentence
+
+    def failed(self, trouble: AgentKitError) -> None:
+        """Note why a login could not be shown; the package says only that something failed."""
+        self.trouble = trouble
+
+    def check(self) -> None:
+        """Raise what was noted, once."""
+        trouble, self.trouble = self.trouble, None
+        if trouble is not None:
+            raise trouble from None
+
+    def shown(self, secret: str) -> None:
+        """Note what the server is shown from now on."""
+        self.secrets.add(Secret(secret))
+
+    def clean(self, text: str) -> str:
+        """The text without what the server was shown."""
+        for secret in self.secrets:
+            text = secret.scrub(text)
+        return text
 
     async def heard(self, message: object) -> None:
         """Take in what the server says unasked."""
@@ -174,7 +207,7 @@ async def connected(target: Target) -> AsyncIterator[Connection]:
     check_package()
     from mcp import Client, types
 
-    state = _State()
+    state = _State(_secrets(target.headers))
     async with contextlib.AsyncExitStack() as stack:
         try:
             who = types.Implementation(name="agentkit", version=version())
@@ -184,6 +217,7 @@ async def connected(target: Target) -> AsyncIterator[Connection]:
         except (ConfigError, asyncio.CancelledError):
             raise
         except BaseException as error:
+            state.check()
             raise ToolError(state.ended(f"The server does not answer as one: {_first_line(error)}.")) from error
         yield Connection(client, state)
 
@@ -199,13 +233,27 @@ async def _reached(target: Target, state: _State, stack: contextlib.AsyncExitSta
     if target.words:
         return _watched(_process(target, state), state)
     if target.url:
-        http = await stack.enter_async_context(create_mcp_http_client(headers={**target.headers, **UNPACKED}))
+        headers, auth = {**target.headers, **UNPACKED}, _authorized(target, state)
+        http = await stack.enter_async_context(create_mcp_http_client(headers=headers, auth=auth))
         http.event_hooks["response"].append(bound)
         return _watched(streamable_http_client(target.url, http_client=http), state)
     if not isinstance(target.program, Server | MCPServer):
         kind = type(target.program).__name__
         raise ConfigError(f"MCPServer() takes a command, a URL, or a server of the mcp package; got a {kind}.")
     return target.program
+
+
+def _authorized(target: Target, state: _State) -> Authorized | None:
+    """What shows a login with each request, where there may be one."""
+    if target.login is None:
+        return None
+    if isinstance(target.login, ClientCredentials):
+        from agentkit.mcp.sdk.programs import OfAProgram
+
+        return OfAProgram(target, target.login, state)
+    from agentkit.mcp.sdk.persons import OfAPerson
+
+    return OfAPerson(target, target.login, state)
 
 
 @contextlib.asynccontextmanager
@@ -268,10 +316,29 @@ class _Watched:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            message = await self._stream.__anext__()
         except BaseException:
             self._state.is_lost = True
             raise
+        if self._state.secrets:
+            _clean(message, self._state)
+        return message
+
+
+def _clean(message: Any, state: _State) -> None:
+    """Have the message hold nothing that the server was shown."""
+    said = getattr(message, "message", None)
+    for name in ("result", "params"):
+        if isinstance(getattr(said, name, None), dict):
+            setattr(said, name, redact_value(getattr(said, name), state.clean))
+    error = getattr(said, "error", None)
+    if error is not None:
+        error.message = state.clean(error.message)
+
+
+def _secrets(headers: Mapping[str, str]) -> list[str]:
+    """What of the headers is too long to be found by chance: each value, without the word for its kind."""
+    return [value.split(" ", 1)[-1] for value in headers.values() if len(value) >= _LEAST_SECRET_CHARS]
 
 
 def _definition(tool: types.Tool) -> Definition:

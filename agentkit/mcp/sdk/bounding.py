@@ -8,31 +8,36 @@ from typing import Any
 import httpx2
 
 MOST_BYTES = 64_000_000
-"""How long an answer may be. Of a stream of events, which may go on for ever, the package bounds each."""
+"""How long an answer may be that is read whole."""
 
 UNPACKED = {"Accept-Encoding": "identity"}
 """The header that asks for answers as they are: a small one that is compressed can unfold to fill the memory."""
 
 
-async def bound(response: httpx2.Response) -> None:
-    """Bind the body of an answer that has not been read yet. Raises TransportError for one that is compressed."""
+async def bound(response: httpx2.Response, most_bytes: int = MOST_BYTES) -> None:
+    """Bind the body of an answer that has not been read yet. Raises TransportError for one that is compressed.
+
+    Of a stream of events that was asked for, the package bounds each. A refusal is read whole, whatever it calls
+    itself, and so is what has a narrower bound.
+    """
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise httpx2.DecodingError("its answer is compressed, which nobody asked for", request=response.request)
-    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        response.stream = _Bounded(response.stream)
+    is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    if not is_stream or not response.is_success or most_bytes < MOST_BYTES:
+        response.stream = _Bounded(response.stream, most_bytes)
 
 
 class _Bounded(httpx2.AsyncByteStream):
     """A body that ends with an error when it is too long."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._left = stream, MOST_BYTES
+    def __init__(self, stream: Any, most_bytes: int) -> None:
+        self._stream, self._most, self._left = stream, most_bytes, most_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
             self._left -= len(piece)
             if self._left < 0:
-                raise httpx2.ReadError(f"its answer has more than {MOST_BYTES:,} bytes")
+                raise httpx2.ReadError(f"its answer has more than {self._most:,} bytes")
             yield piece
 
     async def aclose(self) -> None:

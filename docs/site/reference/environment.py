@@ -37,6 +37,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "AGENTKIT_INSTRUCTION": "The standing order that the model is given.",
         "AGENTKIT_TRACE": "A file that gets a line of JSON for each milestone of each run.",
         "AGENTKIT_TOKEN": "What clients of `agentkit serve` and `agentkit mcp serve` must show; by default random.",
+        "AGENTKIT_MCP_CLIENT_SECRET": "The secret that goes with `--client-id` of `agentkit mcp login`.",
         "AGENTKIT_MCP_TOKEN": "What `agentkit mcp tools` shows to a URL.",
         "NO_COLOR": "No colours.",
         "FORCE_COLOR": "Colours, also where there is no terminal.",

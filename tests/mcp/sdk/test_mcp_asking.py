@@ -1,6 +1,7 @@
 """Is everything that a server may say understood, and what nobody could use refused?"""
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -229,6 +230,30 @@ def test_a_connection_that_breaks():
         assert connection.lost
 
     asyncio.run(ask())
+
+
+def test_what_a_server_was_shown(protecting):
+    """A server is shown token and headers with each request, and nothing that it says brings them further."""
+    shown = []
+
+    async def echoing(scope, receive, send):
+        headers = {name.decode(): value.decode() for name, value in scope.get("headers", ())}
+        shown.append((headers.get("x-key"), headers.get("authorization")))
+        said = {"code": -32000, "message": f"refused {shown[-1]}"}
+        body = json.dumps({"jsonrpc": "2.0", "id": 0, "error": said}).encode()
+        await send({"type": "http.response.start", "status": 400, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": body})
+
+    secrets = {"headers": {"X-Key": "tulip-tulip"}, "token": "rose-rose-rose"}
+    with (
+        protecting.listening() as (listener, origin),
+        protecting.running(listener, echoing),
+        MCPServer(origin, "far", **secrets) as server,
+        pytest.raises(ConfigError, match=r"\*\*\*") as caught,
+    ):
+        _ = server.tools
+    assert ("tulip-tulip", "Bearer rose-rose-rose") in shown
+    assert not [word for word in ("tulip", "rose") if word in f"{caught.value} {server!r} {server.target}"]
 
 
 WITHOUT = """

@@ -1,0 +1,96 @@
+"""Is a login kept for its owner and its server, and for nobody else?"""
+
+import asyncio
+import stat
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp.logins.kept import KeptLogin
+
+URL = "https://mcp.example.com/mcp?key=tulip"
+
+
+def test_what_is_kept_is_found_again(tmp_path):
+    """A login is found by the whole address, however scheme and host are written, and the file does not tell that."""
+    kept = KeptLogin(URL, tmp_path / "own")
+    assert kept.read() is None
+    kept.write({"tokens": {"access_token": "rose"}})
+    assert KeptLogin("HTTPS://MCP.example.com/mcp?key=tulip", tmp_path / "own").read()["tokens"] == {
+        "access_token": "rose"
+    }
+    assert KeptLogin("https://mcp.example.com/mcp", tmp_path / "own").read() is None
+    assert "tulip" not in kept.path.read_text()
+    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
+
+
+def test_forgetting(tmp_path):
+    """A login is forgotten once."""
+    kept = KeptLogin(URL, tmp_path)
+    kept.write({})
+    assert (kept.forget(), kept.forget(), kept.read()) == (True, False, None)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_file_that_others_can_read(tmp_path, mode):
+    """A login that others can read is none any more."""
+    kept = KeptLogin(URL, tmp_path)
+    kept.write({})
+    kept.path.chmod(mode)
+    with pytest.raises(ConfigError, match="others can read it"):
+        kept.read()
+
+
+def test_a_link(tmp_path):
+    """Nor is a link followed, by which a file of somebody else could be had in its place."""
+    kept, other = KeptLogin(URL, tmp_path), KeptLogin(URL, tmp_path / "other")
+    other.write({})
+    kept.path.symlink_to(other.path)
+    with pytest.raises(ConfigError, match="OSError"):
+        kept.read()
+
+
+@pytest.mark.parametrize("text", ["", "tulip", "[]", "{}", '{"version": 2}', "[" * 200_000, '"\\ud800'])
+def test_a_file_that_is_not_ours(tmp_path, text):
+    """What is not as we write it is not guessed at, nor quoted."""
+    kept = KeptLogin(URL, tmp_path)
+    kept.path.write_text(text)
+    kept.path.chmod(0o600)
+    with pytest.raises(ConfigError, match="delete it and log in again") as caught:
+        kept.read()
+    assert "tulip" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    """Where nothing can be kept, that is said."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be kept in"):
+        KeptLogin(URL, tmp_path / "file").write({})
+
+
+def test_one_at_a_time(tmp_path):
+    """Who would renew a login waits for whoever is at it."""
+    order = []
+
+    async def renew(name):
+        async with KeptLogin(URL, tmp_path).alone():
+            order.append(name)
+            await asyncio.sleep(0.1)
+            order.append(name)
+
+    async def both():
+        await asyncio.gather(renew("one"), renew("two"))
+
+    asyncio.run(both())
+    assert order[0] == order[1] != order[2] == order[3]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_waiting_for_ever(tmp_path):
+    """Who has waited too long goes on, and lets the authorization server decide."""
+
+    async def both():
+        async with KeptLogin(URL, tmp_path).alone(), KeptLogin(URL, tmp_path).alone(most_waits=2):
+            return True
+
+    assert asyncio.run(both())

@@ -1,0 +1,44 @@
+"""Servers that want a login, and what stands for a person with a browser."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+_FILE = Path(__file__).parents[1] / "protected_server.py"
+
+
+@pytest.fixture(scope="session")
+def protecting():
+    """The module that makes servers which want a login."""
+    spec = importlib.util.spec_from_file_location("protected_server", _FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def authority(protecting):
+    """What gives tokens."""
+    return protecting.Authority()
+
+
+@pytest.fixture
+def protected(protecting, authority):
+    """The address of a server that gives tokens itself, and takes no request without one; and what it is asked."""
+    with protecting.listening() as (listener, origin):
+        url = f"{origin}/mcp"
+        with protecting.running(listener, protecting.protected(authority, url)) as came:
+            yield url, came
+
+
+@pytest.fixture
+def apart(protecting, authority):
+    """The address of a server whose tokens another gives, what the server is asked, and what the other is asked."""
+    with protecting.listening() as (ours, origin), protecting.listening() as (theirs, issuer):
+        url = f"{origin}/mcp"
+        with (
+            protecting.running(ours, protecting.protected(authority, url, issuer)) as came,
+            protecting.running(theirs, protecting.giving(authority, issuer)) as asked,
+        ):
+            yield url, came, asked

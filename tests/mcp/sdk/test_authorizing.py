@@ -1,0 +1,273 @@
+"""Is a hostile server, or authorization server, given nothing that it must not have, and told in our words?"""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agentkit.errors import ConfigError, ToolError
+from agentkit.mcp import MCPServer
+
+RESOURCE = "/.well-known/oauth-protected-resource/mcp"
+METADATA = "/.well-known/oauth-authorization-server"
+
+
+@pytest.fixture
+def stage(protecting):
+    """A server that answers as it is told: what `changed` says of a path, or else as a good one would."""
+
+    def staged(origin, changed):
+        good = {
+            "/mcp": Response("no", 401, {"WWW-Authenticate": f'Bearer resource_metadata="{origin}{RESOURCE}"'}),
+            RESOURCE: JSONResponse({"resource": f"{origin}/mcp", "authorization_servers": [origin]}),
+            METADATA: JSONResponse(metadata(origin)),
+            "/register": JSONResponse({"client_id": "us", "client_secret": "tulip-secret"}, 201),
+            "/token": JSONResponse({"access_token": "tulip-token"}),
+        }
+        answers = {path: changed.get(path, answer) for path, answer in good.items()}
+
+        def route(path):
+            async def answer(request):
+                found = answers[path]
+                return found if isinstance(found, Response) else found(request, await request.body())
+
+            return Route(path, answer, methods=["GET", "POST"])
+
+        return Starlette(routes=[route(path) for path in answers])
+
+    return staged
+
+
+def metadata(origin, **changed):
+    """What a good authorization server says of itself."""
+    named = {f"{name}_endpoint": f"{origin}/{path}" for name, path in ENDPOINTS.items()}
+    return {"issuer": origin, **named, "code_challenge_methods_supported": ["S256"], **changed}
+
+
+ENDPOINTS = {"authorization": "authorize", "token": "token", "registration": "register"}
+
+
+def led_back(address):
+    """What a browser is led back to at once, with a code."""
+    return f"http://127.0.0.1/callback?code=tulip-code&state={parse_qs(urlsplit(address).query)['state'][0]}"
+
+
+def login_at(protecting, stage, changed, ask=led_back):
+    """Log in at a server that is as told; gives what is told of it, and what it was asked."""
+    with protecting.listening() as (listener, origin):
+        made = {path: answer if isinstance(answer, Response) else answer(origin) for path, answer in changed.items()}
+        with (
+            protecting.running(listener, stage(origin, made)) as came,
+            MCPServer(f"{origin}/mcp", "far", login=ask) as far,
+        ):
+            try:
+                far.login()
+            except ConfigError as error:
+                return str(error), came
+            return "", came
+
+
+def challenged(url):
+    """A refusal that names where to read on."""
+    return Response("no", 401, {"WWW-Authenticate": f'Bearer resource_metadata="{url}"'})
+
+
+def test_a_good_server(protecting, stage):
+    """The stage of these tests lets a person in as long as nothing is changed on it."""
+    told, came = login_at(protecting, stage, {})
+    assert told == ""
+    assert came == ["POST /mcp", f"GET {RESOURCE}", f"GET {METADATA}", "POST /register", "POST /token"]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://169.254.169.254/latest/meta-data", "hands out credentials"),
+        ("http://10.0.0.1/", "10.0.0.1 is a private network"),
+        ("https://192.168.1.1/admin", "a private network"),
+        ("https://[fd00::1]/", "a private network"),
+        ("https://printer.local/", "a name of a local network"),
+        ("https://0x7f.1/", "a number that programs read differently"),
+        ("http://example.com/", "example.com unencrypted"),
+        ("https://me:tulip@example.com/", "hides its host"),
+        ("https://example.com:22/", "none of the web's"),
+        ("file:///etc/passwd", "Only http"),
+        ("gopher://127.0.0.1/", "Only http"),
+        ("http://a:b/", "cannot be made sense of"),
+    ],
+)
+def test_addresses_that_a_login_must_not_lead_to(protecting, stage, url, told):
+    """No server has us call at what only this machine or its network can see, wherever it names that."""
+    places = {
+        "challenge": {"/mcp": challenged(url)},
+        "resource": {
+            RESOURCE: lambda origin: JSONResponse({"resource": f"{origin}/mcp", "authorization_servers": [url]})
+        },
+        "token": {METADATA: lambda origin: JSONResponse(metadata(origin, token_endpoint=url))},
+        "registration": {METADATA: lambda origin: JSONResponse(metadata(origin, registration_endpoint=url))},
+        "page": {METADATA: lambda origin: JSONResponse(metadata(origin, authorization_endpoint=url))},
+    }
+    is_read_alike = (
+        url.startswith("http") and "0x" not in url and ":b" not in url
+    )  # by the package, which takes others for none, or mends
+    for place in places if is_read_alike else ["challenge"]:
+        said, came = login_at(protecting, stage, places[place])
+        assert told in said, place
+        assert "POST /token" not in came
+        assert "tulip" not in said.replace("tulip@", "")
+
+
+def redirecting(url):
+    """An answer that leads elsewhere."""
+    return Response(status_code=307, headers={"Location": url})
+
+
+@pytest.mark.parametrize("path", ["/register", "/token"])
+def test_redirects_are_not_followed_elsewhere(protecting, stage, path):
+    """What is sent in confidence is not sent on to where a redirect leads."""
+    with protecting.listening() as (listener, other), protecting.running(listener, Starlette()) as elsewhere:
+        said, _ = login_at(protecting, stage, {path: redirecting(f"{other}/take")})
+    assert "refused" in said
+    assert elsewhere == []
+
+
+ENDLESS = b"[" * 1_100_000
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({RESOURCE: Response(ENDLESS, media_type="application/json")}, "more than 1,000,000 bytes"),
+        ({METADATA: Response(ENDLESS, media_type="text/event-stream")}, "more than 1,000,000 bytes"),
+        ({"/token": Response(ENDLESS, media_type="text/event-stream")}, "more than 1,000,000 bytes"),
+        ({"/token": Response(b"x", headers={"Content-Encoding": "gzip"})}, "compressed, which nobody asked for"),
+        ({"/token": JSONResponse({"access_token": 4711, "refresh_token": "tulip"})}, "it is no OAuthToken"),
+        ({"/token": JSONResponse({"access_token": "tulip", "token_type": "mac"})}, "it is no OAuthToken"),
+        ({"/token": Response(b"\xff")}, "it is no OAuthToken"),
+        ({"/token": JSONResponse(["tulip"], 400)}, "it does not say why"),
+        ({"/token": Response("<p>tulip</p>", 503)}, r"refused to give a token: it does not say why (it answers 503)"),
+        ({"/register": JSONResponse({"client_secret": "tulip"}, 201)}, "it is no OAuthClientInformationFull"),
+        ({"/register": JSONResponse({"error": "no\u202eeat"}, 400)}, r"no\u{202e}eat"),
+        ({"/register": JSONResponse({"client_id": "a", "token_endpoint_auth_method": "tls"})}, "unsupported"),
+        (
+            {RESOURCE: JSONResponse({"resource": "https://example.com", "authorization_servers": ["https://a.com"]})},
+            "does not match",
+        ),
+        ({METADATA: JSONResponse(metadata("https://example.com"))}, "issuer mismatch"),
+        ({RESOURCE: Response(status_code=503)}, "HTTP 503"),
+        ({METADATA: lambda origin: JSONResponse(metadata(origin, code_challenge_methods_supported=["plain"]))}, "PKCE"),
+    ],
+)
+def test_answers_that_cannot_be_used(protecting, stage, changed, told):
+    """An answer that is too long, none of its kind, or of another server ends the login, and is not quoted."""
+    said, _ = login_at(protecting, stage, changed)
+    assert told in said
+    assert "tulip" not in said
+
+
+def test_what_is_said_back_is_hidden(protecting, stage):
+    """An authorization server that quotes what it was sent in confidence is quoted without that."""
+
+    def refuse(request, body):
+        return JSONResponse({"error": "invalid_grant", "error_description": body.decode()}, 400)
+
+    said, _ = login_at(protecting, stage, {"/token": lambda _: refuse})
+    assert "refused to give a token: invalid_grant: grant_type=***&code=***&" in said
+    assert "tulip" not in said
+
+
+def test_a_refusal_without_end(protecting):
+    """A server that refuses without end is given up, whatever it calls its refusal."""
+
+    async def refuse(request):
+        async def pieces():
+            for _ in range(100):
+                yield b"x" * 1_000_000
+
+        return StreamingResponse(pieces(), 401, media_type="text/event-stream")
+
+    with protecting.listening() as (listener, origin):
+        application = Starlette(routes=[Route("/mcp", refuse, methods=["POST"])])
+        with (
+            protecting.running(listener, application),
+            MCPServer(f"{origin}/mcp", "far") as far,
+            pytest.raises(ConfigError, match="agentkit mcp login"),
+        ):
+            _ = far.tools
+
+
+def test_a_server_that_asks_for_no_login(protecting):
+    """Where nothing is asked for, nobody is asked."""
+    with (
+        protecting.listening() as (listener, origin),
+        protecting.running(listener, Starlette()),
+        MCPServer(f"{origin}/mcp", "far", login=print) as far,
+        pytest.raises(ConfigError, match="asks for no login"),
+    ):
+        far.login()
+
+
+@pytest.mark.parametrize(
+    ("scope", "told"),
+    [
+        ("read write", "Log in again: agentkit mcp login URL --scope 'read write'"),
+        ("a;$(touch", "--scope 'a;$(touch'"),
+        ("a\\b", "Log in: agentkit mcp login URL"),
+        ("x" * 400, "Log in: agentkit mcp login URL"),
+    ],
+)
+def test_further_rights(protecting, stage, scope, told):
+    """A server that wants further rights is told with the command, in which nothing of its words is one."""
+
+    def wanting(request, body):
+        if request.headers.get("authorization") is None:
+            return challenged(f"{request.base_url}{RESOURCE[1:]}")
+        return Response("no", 403, {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'})
+
+    with (
+        protecting.listening() as (listener, origin),
+        protecting.running(listener, stage(origin, {"/mcp": wanting})),
+        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+    ):
+        far.login()
+        with pytest.raises(ToolError) as caught:
+            far.call("add")
+    assert str(caught.value).endswith(told.replace("URL", f"{origin}/mcp"))
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_login_that_cannot_be_renewed_now(protecting, stage, status):
+    """An authorization server that is away for a while does not end the login."""
+    answers = [JSONResponse({"access_token": "tulip", "refresh_token": "tulips", "expires_in": -1})]
+
+    def giving(request, body):
+        return answers.pop() if answers else JSONResponse({}, status)
+
+    with (
+        protecting.listening() as (listener, origin),
+        protecting.running(listener, stage(origin, {"/token": giving})),
+        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+    ):
+        far.login()
+        with pytest.raises(ToolError, match=f"cannot renew the login now: it answers {status}"):
+            far.call("add")
+
+
+def test_a_renewal_that_cannot_be_used(protecting, stage):
+    """A renewal that is none is not quoted, nor taken."""
+    answers = [JSONResponse({"access_token": "tulip", "refresh_token": "tulips", "expires_in": -1})]
+
+    def giving(request, body):
+        return answers.pop() if answers else JSONResponse({"access_token": ["tulip"]})
+
+    with (
+        protecting.listening() as (listener, origin),
+        protecting.running(listener, stage(origin, {"/token": giving})),
+        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+    ):
+        far.login()
+        with pytest.raises(ToolError, match="it is no OAuthToken") as caught:
+            far.call("add")
+    assert "tulip" not in str(caught.value)

@@ -1,0 +1,126 @@
+"""Does a program log in by its own secret, and tell it to no one else?"""
+
+import base64
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from agentkit import config
+from agentkit.errors import ConfigError
+from agentkit.mcp import ClientCredentials, MCPServer
+
+SECRET = "tulip-secret-4711"
+
+
+@pytest.fixture
+def granting(protecting, authority):
+    """A server, the one that gives its tokens to programs, and what that was shown."""
+    shown = []
+
+    async def token(request):
+        form = dict(await request.form()) if "form" in request.headers["content-type"] else {}
+        shown.append((request.headers.get("authorization"), form))
+        basic = base64.b64encode(f"us:{SECRET}".encode()).decode()
+        known = request.headers.get("authorization") == f"Basic {basic}" or form.get("client_secret") == SECRET
+        if not known:
+            return JSONResponse({"error": "invalid_client", "error_description": f"not {SECRET}"}, 401)
+        given = authority.given("us", form["scope"].split(), form["resource"])
+        return JSONResponse(given.model_dump(exclude={"refresh_token"}))
+
+    def giving(issuer, methods):
+        document = {
+            "issuer": issuer,
+            "authorization_endpoint": f"{issuer}/authorize",
+            "token_endpoint": f"{issuer}/token",
+            "token_endpoint_auth_methods_supported": methods,
+        }
+
+        async def metadata(request):
+            return JSONResponse(document)
+
+        known_at = "/.well-known/oauth-authorization-server"
+        return Starlette(routes=[Route(known_at, metadata), Route("/token", token, methods=["POST"])])
+
+    def started(stack, methods=("client_secret_basic",)):
+        ours, origin = stack.enter_context(protecting.listening())
+        theirs, issuer = stack.enter_context(protecting.listening())
+        stack.enter_context(protecting.running(ours, protecting.protected(authority, f"{origin}/mcp", issuer)))
+        stack.enter_context(protecting.running(theirs, giving(issuer, list(methods))))
+        return f"{origin}/mcp", issuer, shown
+
+    return started
+
+
+@pytest.fixture
+def stack():
+    """What is closed at the end of a test."""
+    import contextlib
+
+    with contextlib.ExitStack() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("methods", [("client_secret_basic", "client_secret_post"), ("client_secret_post",)])
+def test_a_program_logs_in(granting, stack, authority, methods):
+    """A program logs in when it is first refused, again when its token has ended, and nothing of it is kept."""
+    url, issuer, shown = granting(stack, methods)
+    terms = ClientCredentials("us", SECRET, issuer)
+    with MCPServer(url, "far", login=terms, level="safe") as server:
+        assert len(server.tools) == 2
+        assert server.call("add", first=1, second=2) == "3"
+        assert len(shown) == 1
+        authority.tokens.clear()
+        assert server.call("add", first=1, second=2) == "3"
+        assert len(shown) == 2
+    assert {(authorization is not None, "client_secret" in form) for authorization, form in shown} == {
+        (methods[0] == "client_secret_basic", methods[0] == "client_secret_post")
+    }
+    assert not (config.state_folder() / "mcp" / "logins").exists()
+
+
+def test_rights_of_the_programs_choice(granting, stack, authority):
+    """A program may ask for other rights than the server names."""
+    url, issuer, _ = granting(stack)
+    with MCPServer(url, "far", login=ClientCredentials("us", SECRET, issuer, scope="read write")) as server:
+        assert len(server.definitions) == 2
+    assert [token.scopes for token in authority.tokens.values()] == [["read", "write"]]
+
+
+def test_a_secret_goes_to_its_issuer_only(granting, stack):
+    """A server that logs in elsewhere is not given the secret, nor is where it leads."""
+    url, _, shown = granting(stack)
+    terms = ClientCredentials("us", SECRET, "https://login.example.com")
+    with MCPServer(url, "far", login=terms) as server, pytest.raises(ConfigError, match="does not log in at"):
+        _ = server.tools
+    assert shown == []
+
+
+def test_a_secret_that_is_wrong(granting, stack):
+    """A secret that is refused ends the connection, and no error shows it."""
+    url, issuer, shown = granting(stack)
+    wrong = ClientCredentials("us", "rose-secret-4711", issuer)
+    with MCPServer(url, "far", login=wrong) as server, pytest.raises(ConfigError, match="invalid_client") as caught:
+        _ = server.tools
+    assert "rose" not in str(caught.value)
+    assert shown
+
+
+def test_a_token_that_does_not_help(granting, stack, authority):
+    """A server that refuses the program's new token, too, is told as that."""
+    url, issuer, _ = granting(stack)
+    with (
+        MCPServer(url, "far", login=ClientCredentials("us", SECRET, issuer, scope="write")) as server,
+        pytest.raises(ConfigError, match=r"refuses what 'us' logs in with \(403\)"),
+    ):
+        _ = server.tools
+
+
+def test_nobody_is_asked(granting, stack):
+    """A program cannot be logged in by a person, nor is there anything to forget."""
+    url, issuer, _ = granting(stack)
+    with MCPServer(url, "far", login=ClientCredentials("us", SECRET, issuer)) as server:
+        with pytest.raises(ConfigError, match="nobody to ask"):
+            server.login()
+        assert not server.logout()
