@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 from agentkit.capabilities.facts import FORMAT, SUBJECTS, Path, kind_of
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
-from agentkit.wording import cut
+from agentkit.wording import cut, suggestion
 
 _MOST_SHOWN_CHARS = 80
 _MOST_BRACKETS = 200
@@ -68,6 +68,16 @@ class Manifest:
         """What an agent has of a group: `tools`, `servers`, `checks`, `handoffs` or `rules`."""
         own = (path for path in self.facts if path[:3] == ("agents", agent, group))
         return tuple(dict.fromkeys(path[3] for path in own))
+
+    def idle_rules(self) -> Iterator[str]:
+        """What is said of each rule that no call can fit, as it names a tool that its agent does not have."""
+        for agent in self.agents:
+            tools = [name.rpartition(".")[2] for name in self.names(agent, "tools")]
+            for number in self.names(agent, "rules"):
+                tool = self.facts["agents", agent, "rules", number]["tool"]
+                if tool not in tools:
+                    meant = suggestion(tool, tools)
+                    yield f"Rule {number} of {agent} is about {tool!r}, and it has no such tool.{meant}"
 
     def follows(self, path: Path) -> int:
         """The line behind which a fact would stand that is not in the file."""

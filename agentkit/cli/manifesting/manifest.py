@@ -44,6 +44,7 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
         raise click.UsageError("--strict is how --check compares; name the file with --check FILE.")
     before = None if kept is None else _read(kept, program)
     derived = manifest_of(*agent_in(program))
+    _warn(derived)
     if kept is not None and before is not None:
         return _tell(differences(before, derived), program, kept, strict=strict)
     if written is None:
@@ -51,6 +52,14 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
     else:
         _write(f"{derived}", written)
     return ANSWERED
+
+
+def _warn(derived: Manifest) -> None:
+    """Tell of rules that say nothing: one that denies a tool by a misspelt name denies none."""
+    from agentkit.cli.terminal import tell
+
+    for text in derived.idle_rules():
+        tell(f"Warning: {text}", "yellow")
 
 
 def _read(file: Path, program: str) -> Manifest:

@@ -81,6 +81,22 @@ def test_the_same_everywhere(command, bot, tmp_path, monkeypatch):
     assert str(tmp_path) not in here
 
 
+def test_a_rule_that_says_nothing_is_told(tmp_path, command):
+    """A rule about a tool that its agent does not have is told, with the tool that was probably meant."""
+    path = tmp_path / "bot.py"
+    path.write_text(
+        "from agentkit import Agent, Policy, Rule, core_tools\n\n"
+        'rules = [Rule("deny", "calculater"), Rule("deny", "calculator"), Rule("ask", "run_shell")]\n'
+        'bot = Agent("bot", tools=core_tools, policy=Policy(rules=rules))\n'
+    )
+    out, err, code = command("manifest", str(path))
+    assert (code, Manifest.parse(out).names("bot", "rules")) == (ANSWERED, ("001", "002", "003"))
+    assert err.splitlines() == [
+        "Warning: Rule 001 of bot is about 'calculater', and it has no such tool. Did you mean 'calculator'?",
+        "Warning: Rule 003 of bot is about 'run_shell', and it has no such tool.",
+    ]
+
+
 def test_writing(kept, typed_line, bot):
     """A manifest is written as a whole over the one before, and nothing is left beside it."""
     old = kept.read_text("utf-8")
