@@ -5,33 +5,28 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from agentkit.errors import ConfigError, MissingExtra, ToolError
 from agentkit.knowledge import finding
 from agentkit.knowledge.answering import MOST_PASSAGES, KnowledgeTool, knowledge_tool
+from agentkit.knowledge.collection import Collection, check_limit, checked_metadata
 from agentkit.knowledge.cutting import Cut, cut
 from agentkit.knowledge.finding import Found
 from agentkit.knowledge.passages import Document, Passage, Report, Scope, Wanted
-from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wordings
+from agentkit.knowledge.ranking import Rerank, Rewrite, reranked, wordings
 from agentkit.knowledge.reading.formats import KINDS, READING_VERSION, Content, read, read_text
-from agentkit.knowledge.stores.opening import Place, store_at
-from agentkit.knowledge.stores.store import Kept, Store, embedded_text
-from agentkit.knowledge.vectors import Embedding, Vectors, vectors_in
-from agentkit.reading.words import terms_of
+from agentkit.knowledge.stores.opening import Place
+from agentkit.knowledge.stores.store import Kept, embedded_text
+from agentkit.knowledge.vectors import Embedding
 from agentkit.safety.addresses import AddressRules
 from agentkit.tools.web.connection import Connection
 from agentkit.tools.web.texts import without_controls
-from agentkit.usage import NO_USAGE, Usage
-
-_CANDIDATES = 50
-"""How many passages each ranking proposes."""
 
 _RERANKED = 20
 """How many passages are judged at most by `rerank=`."""
@@ -39,7 +34,7 @@ _RERANKED = 20
 _SPACE = "knowledge"
 
 
-class Knowledge:
+class Knowledge(Collection):
     """Documents that are searched for passages, in one file that any number of processes may share.
 
     Args:
@@ -69,29 +64,14 @@ class Knowledge:
         overlap_chars: int = 150,
         connection: Connection | None = None,
     ) -> None:
-        self.store: Store = store_at(place)
+        super().__init__(place, f"{_SPACE}/{without_controls(name)}", embed, embed_question)
         self.name = name
-        self._space = f"{_SPACE}/{without_controls(name)}"
-        self._vectors = vectors_in(self.store, self._space, embed, embed_question)
         self._rewrite, self._rerank = rewrite, rerank
         self._cut = Cut(passage_chars, overlap_chars)
         self._connection = connection or Connection(AddressRules())
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Knowledge({self.store!r}, name={self.name!r})"
-
-    @property
-    def usage(self) -> Usage:
-        """What making vectors has taken since it was opened, as far as a model has counted it; no run counts it."""
-        return NO_USAGE if self._vectors is None else self._vectors.usage
 
     @property
     def documents(self) -> list[Document]:
@@ -172,21 +152,14 @@ class Knowledge:
         `where` names metadata that a document must have: a value, one of several, or `Between(low, high)`. `source`
         is a source in which `*` stands for anything, `kind` one of the formats.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigError(f"limit= takes a whole number from 1 on; not {limit!r}.")
+        check_limit(limit)
         scope = Scope(self._space, dict(where or {}), without_controls(source) if source else None, kind)
         queries = wordings(question, self._rewrite)
-        found = candidates(self.store, self._vectors, scope, queries, limit)
+        found = self._ranked(scope, queries, limit)
         found = found[: max(limit, _RERANKED) if self._rerank else limit]
         known = self.store.passages([number for number, _ in found])
         passages = [replace(known[number], score=score) for number, score in found if number in known]
         return reranked(question, passages, self._rerank)[:limit]
-
-    def embed_again(self) -> int:
-        """Make the vectors of all passages anew, after another `embed=` was given; how many passages there are."""
-        if self._vectors is None:
-            raise ConfigError("There is no embed= to make vectors with.")
-        return self._vectors.make_again()
 
     def as_tool(
         self, name: str = "search_knowledge", *, limit: int = 5, where: Wanted | None = None, is_private: bool = True
@@ -198,10 +171,6 @@ class Knowledge:
         if not 1 <= limit <= MOST_PASSAGES:
             raise ConfigError(f"limit= takes 1 to {MOST_PASSAGES} passages; not {limit!r}.")
         return knowledge_tool(partial(self.search, limit=limit, where=where), name, is_private=is_private)
-
-    def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
-        self.store.close()
 
     def _add_place(self, place: str, metadata: Mapping[str, Any]) -> Report:
         """One place: what is there is kept, what was there is removed."""
@@ -263,30 +232,5 @@ class Knowledge:
         return sha256(json.dumps(how, sort_keys=True).encode() + b"\0" + body).hexdigest()
 
 
-def candidates(
-    store: Store, made: Vectors | None, scope: Scope, queries: Sequence[str], limit: int
-) -> list[tuple[int, float]]:
-    """Numbers of passages with scores, the best first: those of the words when they are the only ranking.
-
-    Several rankings, of other wordings and of vectors, are joined.
-    """
-    count = max(_CANDIDATES, limit)
-    by_words = [store.find_words(scope, terms_of(query), count) for query in queries]
-    if made is not None:
-        made.check()
-        asked = [made.of_question(query) for query in queries if query.strip()]
-        return fused(by_words, [store.find_vector(scope, vector, count) for vector in asked])
-    return by_words[0] if len(by_words) == 1 else fused(by_words)
-
-
 def _folder(place: str) -> str:
     return place if place.endswith("/") else f"{place}/"
-
-
-def checked_metadata(metadata: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Metadata as it comes back. Raises ConfigError for what is not JSON."""
-    try:
-        known = json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"metadata= takes a dictionary of JSON values: {error}.") from None
-    return dict(known)

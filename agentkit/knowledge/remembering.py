@@ -6,16 +6,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import field, replace
 from hashlib import sha256
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
-from agentkit.knowledge.knowledge import candidates, checked_metadata
+from agentkit.knowledge.collection import Collection, check_limit, checked_metadata
 from agentkit.knowledge.passages import Document, Piece, Scope, Wanted
-from agentkit.knowledge.stores.opening import Place, store_at
-from agentkit.knowledge.stores.store import Kept, Store
-from agentkit.knowledge.vectors import Embedding, vectors_in
+from agentkit.knowledge.stores.opening import Place
+from agentkit.knowledge.stores.store import Kept
+from agentkit.knowledge.vectors import Embedding
 from agentkit.levels import SafetyLevel
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
@@ -39,7 +38,7 @@ class Note:
     score: float = 0.0
 
 
-class Memory:
+class Memory(Collection):
     """What is remembered of one user, in the same file as Knowledge or in one of its own.
 
     The notes of one user are never found for another. `place` and `embed` are as Knowledge takes them. Raises
@@ -56,18 +55,8 @@ class Memory:
     ) -> None:
         if not user or user != without_controls(user):
             raise ConfigError(f"user= takes a name of visible characters; not {user!r}.")
-        self.store: Store = store_at(place)
+        super().__init__(place, f"memory/{user}", embed, embed_question)
         self.user = user
-        self._space = f"memory/{user}"
-        self._vectors = vectors_in(self.store, self._space, embed, embed_question)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Memory({self.store!r}, user={self.user!r})"
@@ -86,8 +75,7 @@ class Memory:
 
     def recall(self, question: str = "", limit: int = 5, *, where: Wanted | None = None) -> list[Note]:
         """The notes that have to do with a question, the best first; without a question the newest."""
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise ConfigError(f"limit= takes a whole number from 1 on; not {limit!r}.")
+        check_limit(limit)
         if question.strip():
             return self._found(question, limit, where)
         if where:
@@ -103,12 +91,6 @@ class Memory:
         """Forget everything about the user; how many notes there were."""
         return len(self.store.remove(self._space, [document.source for document in self.store.documents(self._space)]))
 
-    def embed_again(self) -> int:
-        """Make the vectors of all notes anew, after another `embed=` was given; how many notes there are."""
-        if self._vectors is None:
-            raise ConfigError("There is no embed= to make vectors with.")
-        return self._vectors.make_again()
-
     def as_tools(self) -> Toolset:
         """The tools `remember`, `recall` and `forget`. What is recalled is untrusted and private.
 
@@ -116,13 +98,9 @@ class Memory:
         """
         return Toolset([_remembering(self), _recalling(self), _forgetting(self)])
 
-    def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
-        self.store.close()
-
     def _found(self, question: str, limit: int, where: Wanted | None = None) -> list[Note]:
         scope = Scope(self._space, dict(where or {}))
-        found = dict(candidates(self.store, self._vectors, scope, [question], limit)[:limit])
+        found = dict(self._ranked(scope, [question], limit)[:limit])
         passages = self.store.passages(list(found))
         times = {document.source: document.added for document in self.store.documents(self._space)}
         known = [replace(passages[number], score=score) for number, score in found.items() if number in passages]
