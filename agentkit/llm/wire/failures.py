@@ -26,6 +26,9 @@ _BY_STATUS: dict[int, type[ModelError]] = {
     498: Unreachable,  # Groq: no capacity left
     499: Unreachable,  # proxies, of a server that gave up
 }
+_CODES = ("code", "type", "status", "error_code", "error_type")
+"""Where an error says in a word what it is."""
+
 _STATUS_FIELDS = ("status_code", "http_status_code", "statusCode")
 """Where an error inside a 200 has the status that it would have had, if not in its code."""
 
@@ -62,6 +65,8 @@ _BY_CODE: dict[str, type[ModelError]] = {
     "unavailable": Unreachable,
     "timeout": Unreachable,
     "timeout_error": Unreachable,
+    "generation": Unreachable,
+    "incomplete_generation": Unreachable,
 }
 
 _ADVICE: dict[int, str] = {
@@ -118,7 +123,7 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     from agentkit.llm.wire.overlong import TOO_LONG, overlong  # so many patterns that only a failure is read by
 
     details = _shortened(_details(body))
-    codes = [code for code in (_text(details.get(name)) for name in ("code", "type", "status")) if code]
+    codes = [code for code in (_text(details.get(name)) for name in _CODES) if code]
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
     if status is None:
         statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]

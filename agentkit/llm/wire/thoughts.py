@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentkit.events import ReasoningDelta, TextDelta
+
+if TYPE_CHECKING:
+    from agentkit.events import Event
+    from agentkit.messages import AssistantMessage
 
 _ENDS = {f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "reasoning", "seed:think")}
 _ENDS["[THINK]"] = "[/THINK]"
@@ -33,6 +41,12 @@ class Thoughts:
         thought = "" if self._is_over else self._think(is_last=is_last)
         return thought, self._speak() if self._is_over else ""
 
+    def events(self, piece: str) -> list[Event]:
+        """The same as events."""
+        thought, text = self.part(piece)
+        told: list[Event] = [ReasoningDelta(thought)] if thought else []
+        return [*told, TextDelta(text)] if text else told
+
     def _think(self, *, is_last: bool) -> str:
         """The thoughts in what is held."""
         if not self._end and not self._begin(is_last=is_last):
@@ -61,6 +75,12 @@ class Thoughts:
         text = self._held if self._has_text else self._held.lstrip()
         self._held, self._has_text = "", bool(text) or self._has_text
         return text
+
+
+def without_thoughts(message: AssistantMessage) -> AssistantMessage:
+    """The message whose text has no thoughts at its beginning any more: they are its reasoning."""
+    thought, text = Thoughts().part(message.text, is_last=True)
+    return replace(message, text=text, reasoning=message.reasoning + thought) if text != message.text else message
 
 
 def _certain(thought: str, end: str) -> int:

@@ -113,6 +113,7 @@ def test_a_router_tells_what_the_provider_behind_it_said(raw, message):
         ({"code": "api_error", "message": "Internal server error"}, Unreachable),
         ({"type": "engine_overloaded_error", "message": "Boom"}, Unreachable),
         ({"message": "The model is overloaded"}, Unreachable),
+        ({"message": "Boom", "error_type": "incomplete_generation"}, Unreachable),
         ({"code": "Throttling.RateQuota", "type": "Throttling", "message": "Boom"}, RateLimited),
         ({"message": "quota exceeded"}, RateLimited),
         ({"message": "Your API key is not valid: rate limit"}, Unauthorized),

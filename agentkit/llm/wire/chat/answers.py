@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse
@@ -11,7 +10,7 @@ from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat.calls import CallsInPieces, calls_in, read_call
 from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, no_answer, raise_error_inside
 from agentkit.llm.wire.reading import REASONING_FIELDS, says
-from agentkit.llm.wire.thoughts import Thoughts
+from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response
 
 if TYPE_CHECKING:
@@ -64,9 +63,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     if said.get("refusal"):
         raise declined(reading.word(said["refusal"]))
     message = read_message(said)
-    thought, text = Thoughts().part(message.text, is_last=True)
-    message = replace(message, text=text, reasoning=message.reasoning + thought)
-    return _response(message, choice.get("finish_reason"), _figures(data, choice), data)
+    return _response(without_thoughts(message), choice.get("finish_reason"), _figures(data, choice), data)
 
 
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:

@@ -159,7 +159,8 @@ def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, argument
         return False
     has_id, has_other_id = bool(part.get("id")), bool(part.get("id")) and reading.word(part["id"]) != call.id
     if call.is_complete():
-        is_all = not (has_id and str(call.arguments) == "{}")  # an empty object may come before the arguments
+        # An empty object may come before the arguments, of which this is only a piece.
+        is_all = not has_id or str(call.arguments) != "{}" or reading.is_complete_json(arguments)
         return (bool(arguments) and is_all) or has_other_id or not (call.id or call.is_named_again)
     return has_other_id and name != call.name
 

@@ -10,6 +10,7 @@ from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import cut_short, declined, failure, no_answer, raise_error_inside
 from agentkit.llm.wire.messages.blocks import BLOCKS, encode_answer, is_call, said_in
+from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import FinishReason, Response, ToolCall
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
     message = reading.assistant_message(said_in(blocks), calls, _reasoning(blocks), {})
     if encode_answer(message) != [_without_blanks(block) for block in blocks]:  # there is more than the message says
         message = replace(message, extra=reading.well_formed_json({BLOCKS: tuple(blocks)}))
+    message = without_thoughts(message)
     finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
     usage = _usage(reading.dictionary(data.get("usage")))
     return Response(message, finish, usage, reading.word(data.get("model")), reading.well_formed_json(data))
@@ -106,8 +108,8 @@ def _usage(figures: dict[str, Any]) -> Usage:
 class _Block:
     """A block of an answer that arrives in pieces, each a kind of its own."""
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = dict(fields)
+    def __init__(self, fields: Mapping[str, Any], index: object = None) -> None:
+        self._fields, self.index = dict(fields), index
         self._pieces: dict[str, reading.Pieces] = {}
         for name in ("text", "thinking"):
             if isinstance(self._fields.get(name), str):
@@ -150,6 +152,7 @@ class MessagesReader:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
+        self._thoughts = Thoughts()
         self._content: list[dict[str, Any]] = []
         self._blocks: list[_Block] = []
         self._by_index: dict[object, _Block] = {}
@@ -188,11 +191,16 @@ class MessagesReader:
             _raise_error_in(chunk)
             return ()
         event = feed(chunk)
+        if isinstance(event, TextDelta):
+            return self._thoughts.events(event.text)
         return () if event is None else (event,)
 
     def _begin(self, chunk: Mapping[str, Any]) -> Event | None:
+        message = reading.dictionary(chunk.get("message"))
+        if self._blocks and message.get("id") != self._message.get("id"):
+            raise BadResponse("The server began the answer anew in the midst of it. Try again.")
         self._has_begun = True
-        self._merge(reading.dictionary(chunk.get("message")))
+        self._merge(message)
         return None
 
     def _take_whole(self, chunk: Mapping[str, Any]) -> Event | None:
@@ -214,7 +222,9 @@ class MessagesReader:
         self._usage |= {name: value for name, value in usage.items() if value or self._usage.get(name) is None}
 
     def _begin_block(self, chunk: Mapping[str, Any]) -> Event | None:
-        block = self._by_index[_key(chunk.get("index"))] = _Block(reading.dictionary(chunk.get("content_block")))
+        block = self._by_index[_key(chunk.get("index"))] = _Block(
+            reading.dictionary(chunk.get("content_block")), chunk.get("index")
+        )
         self._blocks.append(block)
         if block.kind != "tool_use":
             said = block.whole().get(block.kind)
@@ -272,12 +282,19 @@ class MessagesReader:
 
     def finish(self, *, closed: bool) -> Response:
         """The whole response. Raises BadResponse when the stream was cut short, Rejected on a refusal."""
-        blocks = [block.whole() for block in self._blocks] or self._content
+        blocks = [block.whole() for block in _in_order(self._blocks)] or self._content
         if not (self.is_answered or (closed and blocks)):
             raise cut_short(len(said_in(blocks)))
         if not (self._has_begun or blocks):
             raise BadResponse("The stream ended without an answer. Try again.")
         return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
+
+
+def _in_order(blocks: list[_Block]) -> list[_Block]:
+    """The blocks by their indexes, if each has one of its own, or else as they came."""
+    indexes = [block.index for block in blocks if isinstance(block.index, int)]
+    by_index = dict(zip(indexes, blocks, strict=False))
+    return [by_index[index] for index in sorted(indexes)] if len(by_index) == len(blocks) else blocks
 
 
 def _key(index: object) -> object:

@@ -17,6 +17,7 @@ from agentkit.llm.wire.failures import (
     no_answer,
     raise_error_inside,
 )
+from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import Response, ToolCall
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     if calls and finish == "stop":
         finish = "tool_calls"
     message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: tuple(items)})
-    return Response(message, finish, _usage(data), reading.word(data.get("model")), reading.well_formed_json(data))
+    return Response(
+        without_thoughts(message), finish, _usage(data), reading.word(data.get("model")), reading.well_formed_json(data)
+    )
 
 
 def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
@@ -128,7 +131,7 @@ class ResponsesReader:
 
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
-        self._told: set[tuple[str, str, str]] = set()
+        self._thoughts = Thoughts()
         self._outputs: list[_Output] = []
         self._by_place: dict[str, _Output] = {}
         self._calls: list[_Output] = []
@@ -160,6 +163,8 @@ class ResponsesReader:
         kind = reading.word(chunk.get("type"))
         if kind in self._feeds:
             event = self._feeds[kind](chunk)
+            if isinstance(event, TextDelta):
+                return self._thoughts.events(event.text)
             return () if event is None else (event,)
         if not kind.startswith("response.") or kind == "response.error":
             raise_error_inside(chunk)
@@ -168,28 +173,20 @@ class ResponsesReader:
         return ()
 
     def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
-        text = self._text.add(self._news("text", chunk, chunk.get("text")))
+        text = self._text.add(_news(self._text, chunk, chunk.get("text")))
         return TextDelta(text) if text else None
 
     def _feed_reasoning(self, chunk: Mapping[str, Any]) -> Event | None:
-        text = self._reasoning.add(self._news("reasoning", chunk, chunk.get("text")))
+        text = self._reasoning.add(_news(self._reasoning, chunk, chunk.get("text")))
         return ReasoningDelta(text) if text else None
 
     def _feed_refusal(self, chunk: Mapping[str, Any]) -> Event | None:
-        self._refusal.add(self._news("refusal", chunk, chunk.get("refusal")))
+        self._refusal.add(_news(self._refusal, chunk, chunk.get("refusal")))
         return None
 
     def _end_part(self, chunk: Mapping[str, Any]) -> Event | None:
         part = reading.dictionary(chunk.get("part"))
         return self._feed_text({**chunk, "text": part.get("text")}) if part.get("type") == "output_text" else None
-
-    def _news(self, field: str, chunk: Mapping[str, Any], whole: object) -> str:
-        """The piece that a chunk brings, or all of a text that did not come in pieces before."""
-        key = (field, _place(chunk), reading.word(chunk.get("content_index", chunk.get("summary_index"))))
-        if "delta" not in chunk and key in self._told:
-            return ""
-        self._told.add(key)
-        return reading.text_of(chunk.get("delta", whole))
 
     def _output(self, chunk: Mapping[str, Any]) -> _Output:
         """The output item that a chunk belongs to."""
@@ -203,7 +200,6 @@ class ResponsesReader:
         """A new item, at a place where another may have been: some servers number all of them alike."""
         output = self._by_place[place] = _Output(place, item)
         self._outputs.append(output)
-        self._told = {key for key in self._told if key[1] != place}
         return output
 
     def _call_at(self, chunk: Mapping[str, Any]) -> _Output:
@@ -283,6 +279,14 @@ class ResponsesReader:
             parts = [{"type": "refusal", "refusal": str(self._refusal)}] if self._refusal else [text]
             items.append({"type": "message", "role": "assistant", "content": parts})
         return items
+
+
+def _news(known: reading.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
+    """The piece that a chunk brings, or all of a text that did not come in pieces before."""
+    if "delta" in chunk:
+        return reading.text_of(chunk["delta"])
+    text = reading.text_of(whole)
+    return "" if text in str(known) else text
 
 
 def _in_order(output: _Output) -> tuple[int, str]:

@@ -95,6 +95,14 @@ def test_later_figures_count():
     assert read(start, zero)[1].usage == Usage(7, 3, requests=1)
 
 
+def test_an_answer_that_begins_anew_is_none():
+    """A server that begins another message in the midst of one has given no answer; the same one it may name again."""
+    start = {"type": "message_start", "message": {"id": "a"}}
+    assert read(start, begin(0, text("Hi")), start, END)[1].text == "Hi"
+    with pytest.raises(BadResponse, match="began the answer anew"):
+        read(start, begin(0, text("Hi")), {"type": "message_start", "message": {"id": "b"}})
+
+
 def test_what_is_null_later_takes_nothing_away():
     """Why an answer ended stays known when a later event says nothing of it."""
     cut = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}
@@ -164,6 +172,17 @@ STREAMS = {
         "",
         [],
     ),
+    "thoughts in the text": (
+        [
+            begin(0, text("<th")),
+            piece(0, "text_delta", text="ink>Hm</think>\n\nH"),
+            piece(0, "text_delta", text="i"),
+            END,
+        ],
+        "Hi",
+        [],
+    ),
+    "blocks in another order": ([begin(1, CALL), begin(2, text("i")), begin(0, text("H")), END], "Hi", ['{"x": 1}']),
     "no beginning of a block": (
         [piece(0, "thinking_delta", thinking="Hm"), piece(1, "text_delta", text="Hi"), END],
         "Hi",

@@ -57,6 +57,15 @@ STREAMS = {
         ],
         ("Hi", "Hm", []),
     ),
+    "texts that end under other ids": (
+        [
+            *({"type": "response.output_text.delta", "item_id": said, "delta": said} for said in ("H", "i")),
+            {"type": "response.output_text.done", "item_id": "x", "text": "Hi"},
+            {"type": "response.content_part.done", "item_id": "y", "part": TEXT["content"][0]},
+            END,
+        ],
+        ("Hi", "", []),
+    ),
     "a part that only ends": ([event("content_part.done", part=TEXT["content"][0]), END], ("Hi", "", [])),
     "a part of another kind": ([event("content_part.done", part={"type": "x", "text": "?"}), END], ("", "", [])),
     "pieces of thoughts, and no item": ([event("reasoning_text.delta", delta="Hm"), END], ("", "Hm", [])),
@@ -86,6 +95,10 @@ STREAMS = {
         ]
         + [END],
         ("", "Hm", CALLS),
+    ),
+    "thoughts in the text": (
+        [*(event("output_text.delta", delta=said) for said in ("<think>H", "m</th", "ink>\n", "Hi")), END],
+        ("Hi", "Hm", []),
     ),
     "whole, under no name": ([{"output": [THOUGHT, TEXT, ONE]}], ("Hi", "Hm", CALLS[:1])),
 }
