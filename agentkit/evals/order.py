@@ -27,6 +27,7 @@ class Scored(Protocol):
     name: str
     cases: tuple[Case, ...]
     workspace: str | None
+    context: Callable[[Case], Any] | None
 
     @property
     def digest(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike, fspath
 from typing import Any, Unpack
 
@@ -28,6 +28,8 @@ class Suite:
         scorers: What scores each answer, as far as the case has what it compares with; a case's own come before these.
         workspace: A folder of which each trial gets a copy to work in, if the agent's tools touch files; by default the
             agent's own workspace, or an empty folder when it has none.
+        context: A function from a case to what each trial of it is given as context, made anew: tools get it in their
+            RunContext, a function as its parameter `context`, and scorers see what became of it in `result.context`.
 
     Raises:
         ConfigError: An argument is not what it should be, or nothing scores a case.
@@ -40,6 +42,7 @@ class Suite:
         scorers: Iterable[Any] = (),
         *,
         workspace: str | PathLike[str] | None = None,
+        context: Callable[[Case], Any] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"A suite has a name: Suite('sums', [Case(...)]). Got {name!r:.200}.")
@@ -47,6 +50,9 @@ class Suite:
         self.name, self.cases = name, tuple(cases)
         self.scorers = tuple(map(Scorer.of, given))
         self.workspace = None if workspace is None else fspath(workspace)
+        self.context = context
+        if context is not None and not callable(context):
+            raise ConfigError(f"Suite(context=) takes a function from a case to its context. Got {context!r:.200}.")
         self._check()
 
     @classmethod
@@ -57,6 +63,7 @@ class Suite:
         *,
         name: str | None = None,
         workspace: str | PathLike[str] | None = None,
+        context: Callable[[Case], Any] | None = None,
     ) -> Suite:
         """The suite in a file of JSON lines (`.jsonl`) or of comma-separated values (`.csv`), named after the file.
 
@@ -64,7 +71,7 @@ class Suite:
         """
         from pathlib import Path
 
-        return cls(name or Path(path).stem, read_cases(path), scorers, workspace=workspace)
+        return cls(name or Path(path).stem, read_cases(path), scorers, workspace=workspace, context=context)
 
     def run(self, agents: Agents, **options: Unpack[RunOptions]) -> Report:
         """Ask each case of each agent, blocking, and report.

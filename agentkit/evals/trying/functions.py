@@ -110,7 +110,8 @@ class FunctionRun(TrialRun):
         case, stage = self._wanted.case, self._stage
         arguments = {name: _own(value) for name, value in (case.arguments or {}).items()}
         asked = () if case.arguments is not None else (self.job.prompt,)
-        for name, value in (("history", stage.talk.history), ("workspace", stage.folder)):
+        given = {"history": stage.talk.history, "workspace": stage.folder, "context": self.agent.context}
+        for name, value in given.items():
             if value is not None and has_room_for(self._function, name, asked, **arguments):
                 arguments[name] = value
         return self._function(*asked, **arguments)
@@ -146,7 +147,9 @@ class FunctionRun(TrialRun):
             milestones.append(AnswerGiven(text))
         why = "" if returned.error is None else str(returned.error)
         progress = Progress.of([*milestones, RunEnded(returned.status, text, why)])
-        result = replace(told_by(progress, uuid.uuid4().hex), value=returned.value, error=returned.error)
+        result = replace(
+            told_by(progress, uuid.uuid4().hex), value=returned.value, error=returned.error, context=self.agent.context
+        )
         self.milestones = list(result.milestones)
         return Outcome(result, must_wait=self.share.refusal is not None)
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+from dataclasses import dataclass
 
 import pytest
 
-from agentkit import Agent, Limits, core_tools
+from agentkit import Agent, Limits, RunContext, core_tools
 from agentkit.errors import ConfigError, Unreachable
 from agentkit.evals import Case, Report, Score, SimulatedUser, Suite, contains, matches, semantic, tool_calls
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
@@ -280,3 +281,54 @@ def test_a_scorer_that_fails_at_a_prompt(guide):
     trial = trial_of(guide, ["Capital?", Case("And?", "(", scorers=[matches()])], "Paris")
     assert (trial.outcome, [score.name for score in trial.scores]) == ("error", ["contains"])
     assert trial.error.startswith("Prompt 2: The scorer 'matches' failed (ConfigError)")
+
+
+@dataclass
+class Shop:
+    """What the tools of a trial may change."""
+
+    orders: list[int]
+
+
+def cancel(number: int, context: RunContext[Shop]) -> str:
+    """Cancel an order."""
+    context.value.orders.remove(number)
+    return "cancelled"
+
+
+def is_cancelled(case, result):
+    """Whether the order is gone, and no other."""
+    return result.context.orders == [11, 13]
+
+
+@pytest.mark.parametrize("is_function", [False, True])
+def test_a_state_for_each_trial(is_function):
+    """Each trial has a context of its own, which its tools change, and of which scorers see what became."""
+
+    def line(request):
+        is_asked = request.messages[-1].content == "Number 12."
+        return call("cancel", number=12) if is_asked else "Which one?" if len(request.messages) < 3 else "Done."
+
+    agent = Agent("clerk", [cancel], llm=ScriptedLLM(line, repeat=True))
+
+    def answer(prompt, history, context):
+        if prompt == "Number 12.":
+            context.orders.remove(12)
+        return "Done."
+
+    user = SimulatedUser("Cancel.", llm=lambda messages: ["Hello", "Number 12.", None][len(messages) // 2])
+    suite = Suite("shop", [Case(prompts=user)], [is_cancelled], context=lambda _case: Shop([11, 12, 13]))
+    report = suite.run({"clerk": answer if is_function else agent}, repeats=3)
+    assert [trial.error for trial in report.trials] == [""] * 3
+    assert report.success_rate == 1.0
+
+
+def test_a_context_that_cannot_be_made(guide):
+    """A context that fails is an error of its trial; what is no function is refused."""
+    suite = Suite("talk", [Case("?", "Hanoi")], [contains()], context=lambda case: 1 / len(case.tags))
+    (trial,) = suite.run(guide).trials
+    assert (trial.outcome, trial.error[:46]) == ("error", "The context of the trial failed (ZeroDivisionE")
+    with pytest.raises(ConfigError, match="context="):
+        Suite("talk", [Case("?", "Hanoi")], [contains()], context=3)
+    refused = Suite("talk", [Case("?", "Hanoi")], [contains()], context=lambda _case: SimulatedUser(""))
+    assert "takes a goal" in refused.run(guide).trials[0].error
