@@ -1,11 +1,13 @@
 """What all tests share: a state folder of their own, and no test that fails because of how or where it is started."""
 
 import asyncio
+import io
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import zipfile
 from contextlib import aclosing
 from pathlib import Path
 
@@ -105,3 +107,19 @@ def drive(agent, way, prompt="go"):
         case "stream":
             return list(agent.stream(prompt))[-1].result
     return asyncio.run(last())
+
+
+@pytest.fixture
+def docx():
+    """A document of Word of a heading and these paragraphs."""
+
+    def made(heading, *paragraphs):
+        style = '<w:pPr><w:outlineLvl w:val="0"/></w:pPr>'
+        texts = [(style, heading), *(("", each) for each in paragraphs)]
+        body = "".join(f"<w:p>{style}<w:r><w:t>{text}</w:t></w:r></w:p>" for style, text in texts)
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            archive.writestr("word/document.xml", f'<w:document xmlns:w="w"><w:body>{body}</w:body></w:document>')
+        return out.getvalue()
+
+    return made

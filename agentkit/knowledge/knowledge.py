@@ -102,7 +102,7 @@ class Knowledge(Collection):
         metadata: Mapping[str, Any] | None = None,
     ) -> Report:
         """Add a text under a name of your own. Its kind is markdown, text, python, code or data."""
-        if kind not in KINDS or kind in ("html", "pdf"):
+        if kind not in KINDS or kind in ("html", "office", "pdf"):
             raise ConfigError(f"kind= takes markdown, text, python, code or data; not {kind!r}.")
         plain, name = without_controls(text), without_controls(source)
         if not name or finding.is_url(name):

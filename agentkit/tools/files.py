@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentkit.errors import Blocked, ToolError
+from agentkit.errors import Blocked, MissingExtra, ToolError
 from agentkit.levels import SafetyLevel
+from agentkit.reading import text_of
 from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
@@ -21,6 +22,7 @@ MOST_LISTED = 1_000
 _READ_CHARS = 300_000
 _MOST_MATCHES = 200
 _SEARCH_SECONDS = 5.0
+_OF_DOCUMENT = "This is what stands in the document; it cannot be edited as text."
 
 Result = dict[str, Any]
 
@@ -50,7 +52,7 @@ def read_file_in(workspace: Workspace) -> FileTool:
     """The tool that reads text files of a workspace."""
 
     def read_file(path: str, offset: int | None = None, limit: int | None = None) -> Result:
-        """Read a text file in the workspace.
+        """Read a file in the workspace: a text, or what stands in a PDF, Word, Excel, PowerPoint or OpenDocument file.
 
         A long file comes in parts: call again with offset=next_offset.
 
@@ -64,8 +66,8 @@ def read_file_in(workspace: Workspace) -> FileTool:
             it is not UTF-8; or path and error.
         """
         try:
-            reading = workspace.read(path, offset, limit, check=checking(workspace, path, "read"))
-        except ToolError as error:
+            reading = workspace.read(path, offset, limit, check=checking(workspace, path, "read"), words=text_of)
+        except (ToolError, MissingExtra) as error:
             return {"path": path, **_failure(error)}
         lines = reading.lines
         is_cut = bool(lines.note) or (lines.next_offset is not None and limit is None)
@@ -77,7 +79,7 @@ def read_file_in(workspace: Workspace) -> FileTool:
                 "bytes": reading.size,
                 "next_offset": lines.next_offset,
                 "encoding": None if reading.encoding == "utf-8" else reading.encoding,
-                "note": lines.note or None,
+                "note": " ".join(filter(None, (lines.note, "" if reading.is_text else _OF_DOCUMENT))) or None,
                 "status": "truncated" if is_cut else None,
             }
         )
@@ -206,7 +208,7 @@ def _respelled(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"path" if name == "file_path" else name: value for name, value in arguments.items()}
 
 
-def _failure(error: ToolError) -> Result:
+def _failure(error: ToolError | MissingExtra) -> Result:
     return {"error": str(error), "status": "denied" if isinstance(error, Blocked) else "failed"}
 
 

@@ -6,7 +6,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,12 @@ _WRITABLE = 0o222
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Lines of a file, its size in bytes, and how it is encoded."""
+    """Lines of a file, its size in bytes, how it is encoded, and whether it is text by itself."""
 
     lines: Lines
     size: int
     encoding: str
+    is_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +150,24 @@ class Workspace:
         return self._root().locate(path)
 
     def read(
-        self, path: str, offset: int | None = None, limit: int | None = None, *, check: Check | None = None
+        self,
+        path: str,
+        offset: int | None = None,
+        limit: int | None = None,
+        *,
+        check: Check | None = None,
+        words: Callable[[bytes], str | None] | None = None,
     ) -> Reading:
-        """Lines of a text file without its secrets, from line `offset` on (counted from 1), at most `limit`."""
+        """Lines of a text file without its secrets, from line `offset` on (counted from 1), at most `limit`.
+
+        `words` gives what stands in a file that is no text, or None.
+        """
         found = self._root().read(path, check=check)
-        text = decode(found.content, shown(path), found.size)
-        lines = select(hidden(text.text), offset, limit, complete=found.size <= len(found.content))
-        return Reading(lines, found.size, text.encoding)
+        is_whole = found.size <= len(found.content)
+        told = words(found.content) if words is not None and is_whole else None
+        text = decode(found.content, shown(path), found.size) if told is None else Text(told)
+        lines = select(hidden(text.text), offset, limit, complete=is_whole)
+        return Reading(lines, found.size, text.encoding, is_text=told is None)
 
     def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> Written:
         """Put a file in place, with the folders it needs."""

@@ -166,6 +166,16 @@ def test_a_pdf_tells_its_pages(knowledge, folder, pdf):
     )
 
 
+def test_a_document_of_an_office_program_tells_its_sections(knowledge, folder, docx):
+    """What is found in a document of Word says in which section it stands; its lines are nobody's."""
+    (folder / "plan.docx").write_bytes(docx("Turnover", "It was nine millions."))
+    (folder / "broken.docx").write_bytes(docx("Turnover", "It was lost.")[:60])
+    report = knowledge.add(folder)
+    found, *_ = knowledge.search("nine millions")
+    assert (found.position, found.section, found.kind) == ("", "Turnover", "office")
+    assert "damaged" in report.skipped[f"{folder}/broken.docx"]
+
+
 def test_metadata_bounds_a_search(knowledge):
     """A search may be bounded by metadata: a value, one of several, or a range; true is not 1."""
     for number in range(5):

@@ -71,6 +71,28 @@ def test_file_is_read(workspace):
     }
 
 
+def test_a_document_is_read_as_what_stands_in_it(workspace, folder, docx, pdf):
+    """Of a PDF or an office program's document a model reads the words, in parts as of any text."""
+    (folder / "plan.docx").write_bytes(docx("Plan", "Thirty days."))
+    (folder / "report.pdf").write_bytes(pdf("Call before nine."))
+    read = read_file_in(workspace)
+    assert read(path="plan.docx", limit=2)["content"] == "# Plan\n\n"
+    assert read(path="plan.docx", offset=3)["content"] == "Thirty days."
+    assert read(path="report.pdf")["content"] == "[Page 1]\nCall before nine."
+    assert "cannot be edited" in read(path="report.pdf")["note"]
+
+
+def test_a_document_that_cannot_be_read_is_told(workspace, folder, docx):
+    """What is damaged or of an old format says so; secrets of a document are hidden as those of a text."""
+    (folder / "cut.docx").write_bytes(docx("Plan", "Thirty days.")[:50])
+    (folder / "old.doc").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(100))
+    (folder / "key.docx").write_bytes(docx("Key", "sk-proj-" + "a1B2" * 12))
+    read = read_file_in(workspace)
+    assert "damaged" in read(path="cut.docx")["error"]
+    assert "save it as DOCX" in read(path="old.doc")["error"]
+    assert "a1B2a1B2" not in read(path="key.docx")["content"]
+
+
 def test_file_is_read_in_parts(workspace, folder):
     """Of a long file a part is read, and where to go on; what is not UTF-8 says so."""
     tool = read_file_in(workspace)

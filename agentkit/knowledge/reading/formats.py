@@ -11,6 +11,7 @@ from agentkit.knowledge.passages import Block
 from agentkit.knowledge.reading.pages import blocks_of_pdf
 from agentkit.knowledge.reading.prose import blocks_of_lines, blocks_of_markdown, blocks_of_text
 from agentkit.knowledge.reading.source_code import blocks_of_code, blocks_of_python
+from agentkit.reading.office import text_of_office
 from agentkit.safety.addresses import Url, read_url
 from agentkit.slotted import dataclass
 from agentkit.tools.web.markdown import MAX_HTML_BYTES, read_html
@@ -30,7 +31,7 @@ _READERS: Mapping[str, Reader] = {
     "python": blocks_of_python,
     "code": blocks_of_code,
 }
-KINDS = ("markdown", "text", "html", "pdf", "python", "code", "data")
+KINDS = ("markdown", "text", "html", "pdf", "office", "python", "code", "data")
 """The formats that are read."""
 
 _SUFFIXES: Mapping[str, str] = {
@@ -95,6 +96,9 @@ class Content:
 
 def read(body: bytes, name: str, content_type: str = "") -> Content:
     """Read a document by its name and what is in it. Raises ToolError for what holds no text that can be read."""
+    document = text_of_office(body)
+    if document is not None:
+        return Content("office", document[0], _without_lines(blocks_of_markdown(document[1])))
     kind = _kind(body, name, content_type)
     if kind == "pdf":
         title, pages = blocks_of_pdf(body)
@@ -117,7 +121,10 @@ def _kind(body: bytes, name: str, content_type: str) -> str:
     told = _SUFFIXES.get(PurePath(name).suffix[1:].lower(), "")
     found = kind_of(content_type or ("text/plain" if told not in ("", "html") else ""), body)
     if found == "binary" or told == "pdf":
-        raise ToolError("it is no text; documents are Markdown, HTML, PDF, plain text, source code and text data")
+        raise ToolError(
+            "it is no text; documents are Markdown, HTML, PDF, those of Word, Excel, PowerPoint and OpenDocument, "
+            "plain text, source code and text data"
+        )
     return "html" if found == "html" else told or "text"
 
 
@@ -129,5 +136,9 @@ def _read_html(text: str, name: str) -> Content:
     if page.remark:
         raise ToolError(page.remark)
     plain = _LINK_NOWHERE.sub(r"\1", page.text)
-    blocks = tuple(Block(each.text, each.section, 0, None, each.is_code) for each in blocks_of_markdown(plain))
-    return Content("html", page.title, blocks)
+    return Content("html", page.title, _without_lines(blocks_of_markdown(plain)))
+
+
+def _without_lines(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Blocks of a text that is not the document itself, so that its lines say nothing."""
+    return tuple(Block(each.text, each.section, 0, None, each.is_code) for each in blocks)
