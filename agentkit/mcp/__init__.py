@@ -11,6 +11,7 @@ It needs the extra `mcp`. Importing this loads nothing of it.
 from __future__ import annotations
 
 from agentkit.mcp.client import MCPServer, connect
+from agentkit.mcp.listed.servers import ListedServers, connect_file, read_servers
 from agentkit.mcp.logins.terms import ClientCredentials, Login
 from agentkit.mcp.sdk.contents import Prompt, PromptArgument, Resource
 from agentkit.mcp.serving import Address, ToolServer, serve
@@ -18,6 +19,7 @@ from agentkit.mcp.serving import Address, ToolServer, serve
 __all__ = [
     "Address",
     "ClientCredentials",
+    "ListedServers",
     "Login",
     "MCPServer",
     "Prompt",
@@ -25,5 +27,7 @@ __all__ = [
     "Resource",
     "ToolServer",
     "connect",
+    "connect_file",
+    "read_servers",
     "serve",
 ]

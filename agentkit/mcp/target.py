@@ -155,7 +155,8 @@ def _checked_name(name: str | None) -> str | None:
 
 
 def _without_user(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)
+    """An address without what may be secret in it."""
+    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])
 
 
 def is_local(host: str) -> bool:

@@ -30,8 +30,8 @@ _ANSWERING = (
         multiple=True,
         metavar="NAME,...",
         shell_complete=tool_names,
-        help="Tools, collections (core, web, system, files, default), or FILE.py, with commas or repeated; "
-        "the twelve by default.",
+        help="Tools, collections (core, web, system, files, default), FILE.py, or a file of MCP servers, with "
+        "commas or repeated; the twelve by default.",
     ),
     click.option("--no-tools", is_flag=True, help="Give the model no tools."),
     click.option("--safety", metavar="LEVEL", help="What runs unasked: safe, network (default), system."),

@@ -15,11 +15,12 @@ from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools import catalog
 
 _LIST = "tools"
+_SERVERS = ".json"
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is not one of ours but that of a Python file: `FILE.py` or `FILE.py:NAME`."""
-    return parted(name)[0].suffix == SUFFIX
+    """Whether a name is not one of ours but that of a program, or of a file of servers, with `:NAME` or without."""
+    return _parted(name)[0].suffix in {SUFFIX, _SERVERS}
 
 
 def tools_named(names: Iterable[str]) -> Toolset:
@@ -42,12 +43,18 @@ def tool_named(name: str) -> AnyTool:
 
 def _named(name: str) -> Toolset:
     if is_own(name):
-        return _own(*parted(name))
+        return _own(*_parted(name))
     try:
         return catalog.named([name])
     except UnknownTool as error:
         known = ", ".join(catalog.collections)
         raise UnknownTool(f"{error} The collections are: {known}. {_own_way(name)}") from None
+
+
+def _parted(name: str) -> tuple[Path, str]:
+    """A file, and the tool of it that is meant, empty when none is named."""
+    file, _, tool = name.rpartition(":")
+    return (Path(file), tool) if file.endswith(_SERVERS) else parted(name)
 
 
 def _own_way(name: str) -> str:
@@ -75,9 +82,13 @@ def _own(file: Path, name: str) -> Toolset:
 
 @cache
 def _offered(path: Path) -> Toolset:
-    """The tools of a program, which is run once, however often it is named."""
+    """The tools of a program, or of the servers in a file, which are started once, however often it is named."""
     if not path.is_file():
         raise ConfigError(f"There is no file {str(path)!r}. Name a Python program whose functions are to be tools.")
+    if path.suffix == _SERVERS:
+        from agentkit.mcp import connect_file
+
+        return connect_file(path)
     found = names_in(path)
     own = Toolset(_made(path, found[_LIST] if _LIST in found else list(_written_in(path, found))))
     if not own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ Examples:
   agentkit mcp serve --tools core,web --http    for clients that show the token that it prints
   agentkit mcp tools "uvx mcp-server-time"      what a server offers, and what has changed
   agentkit mcp tools "uvx mcp-server-time" --accept
+  agentkit mcp tools --config mcp.json          the same of all servers that a file lists
   agentkit mcp login https://mcp.example.com/mcp
 """
 
@@ -40,7 +42,7 @@ mcp.add_command(logout)
     required=True,
     metavar="NAME,...",
     shell_complete=tool_names,
-    help="Tools, collections (core, web, system, files, default), or FILE.py, with commas or repeated.",
+    help="Tools, collections (core, web, system, files, default), FILE.py, or a file of MCP servers. Repeatable.",
 )
 @click.option("--safety", metavar="LEVEL", default="network", show_default=True, help="What runs unasked.")
 @click.option(
@@ -91,40 +93,77 @@ def _tell_with_token(url: str, token: str) -> None:
 
 
 @mcp.command("tools", short_help="Show what SERVER offers, and what has changed.")
-@click.argument("server")
+@click.argument("server", required=False)
+@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all that are meant.")
 @click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
 @click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
 @click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: each tool as the server describes it, and changes.")
-def show_tools(*, server: str, accept: bool, environment: tuple[str, ...], token: str | None, as_json: bool) -> int:
+def show_tools(*, server: str | None, config: str | None, accept: bool, as_json: bool, **shown: Any) -> int:
     """Show what SERVER, a command or a URL, offers now, and how that differs from what was accepted.
 
     What a server that is new here offers is accepted by looking at it. The exit code is 4 when something has changed
-    and is not accepted.
+    and is not accepted. FILE is one as Claude, Cursor and VS Code write it, and SERVER then the name that it has there.
     """
+    found = _listed(config, server, **shown) if config is not None else [_named(server, **shown)]
+    documents = []
+    code = ANSWERED
+    for each in found:
+        with each:
+            changes = each.changes
+            if accept:
+                each.accept()
+            if as_json:
+                documents.append(_document(each))
+            else:
+                click.echo(f"{each.name}:\n{_lines(each)}" if len(found) > 1 else _lines(each))
+            _tell_beside(each, changes, accept=accept)
+        code = REFUSED if changes and not accept else code
+    if as_json:
+        from agentkit.cli.display import json_text
+
+        click.echo(json_text(documents if config is not None else documents[0]))
+    return code
+
+
+def _named(server: str | None, *, environment: tuple[str, ...], token: str | None) -> MCPServer:
+    """The server that is named by its command or URL."""
     from agentkit.config import environment as host
     from agentkit.mcp import MCPServer
+
+    if server is None:
+        raise click.UsageError("Name a server, or a file that lists some: --config mcp.json.")
+    shown = token or (host().get("AGENTKIT_MCP_TOKEN") if "://" in server else None)
+    return MCPServer(server, environment=environment, token=shown)
+
+
+def _listed(config: str, server: str | None, *, environment: tuple[str, ...], token: str | None) -> list[MCPServer]:
+    """The servers of a file, or the one of that name."""
+    from agentkit.mcp import read_servers
     from agentkit.wording import visible
 
-    shown = token or (host().get("AGENTKIT_MCP_TOKEN") if "://" in server else None)
-    with MCPServer(server, environment=environment, token=shown) as found:
-        changes = found.changes
-        if accept:
-            found.accept()
-        click.echo(_document(found) if as_json else _lines(found))
-        for why in found.unusable.values():
-            click.echo(visible(f"Left out: {why}"), err=True)
-        for change in changes:
-            click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
-    return REFUSED if changes and not accept else ANSWERED
+    if environment or token:
+        raise click.UsageError("--config says what each server gets; --environment and --token do not go with it.")
+    found = read_servers(config, only=None if server is None else [server])
+    for sentence in found.left_out:
+        click.echo(visible(f"Left out: {sentence}"), err=True)
+    return [*found.servers.values()]
 
 
-def _document(found: MCPServer) -> str:
-    from agentkit.cli.display import json_text
+def _tell_beside(found: MCPServer, changes: Sequence[object], *, accept: bool) -> None:
+    """Tell which tools are left out, and what has changed."""
+    from agentkit.wording import visible
 
+    for why in found.unusable.values():
+        click.echo(visible(f"Left out: {why}"), err=True)
+    for change in changes:
+        click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
+
+
+def _document(found: MCPServer) -> dict[str, Any]:
     tools = [{**each.to_dict(), "sha256": each.digest} for each in found.definitions]
     changes = [{"tool": change.name, "change": str(change)} for change in found.changes]
-    return json_text({"server": found.name, "tools": tools, "changes": changes, "unusable": found.unusable})
+    return {"server": found.name, "tools": tools, "changes": changes, "unusable": found.unusable}
 
 
 def _lines(found: MCPServer) -> str:

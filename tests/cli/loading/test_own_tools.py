@@ -1,14 +1,18 @@
 """Which tools does a Python file offer on the command line?"""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
 from agentkit import ConfigError, core_tools
+from agentkit.cli.exit_codes import REFUSED
 from agentkit.cli.loading.tools import tool_named, tools_named
 from agentkit.errors import UnknownTool
 from agentkit.testing import FakeServer, call, say
 
+PLAIN = Path(__file__).parents[2] / "mcp" / "plain_server.py"
 PROGRAM = '''
 from __future__ import annotations
 from dataclasses import dataclass
@@ -135,6 +139,25 @@ def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monk
     with FakeServer(say("Yes.")) as server:
         command("--no-session", "Is it?", server=server)
     assert "tools" not in server.requests[0].json
+
+
+def test_servers_of_a_file(command, tmp_path, monkeypatch):
+    """`-t FILE.json` gives a model the tools of the servers that the file lists; a project's file may not name one."""
+    pytest.importorskip("mcp", reason="the extra agentkit-tools[mcp] is not installed")
+    (tmp_path / "tools.json").write_text(json.dumps([{"name": "look", "inputSchema": {"type": "object"}}]))
+    plain = {"command": sys.executable, "args": ["-S", str(PLAIN), str(tmp_path)]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": plain}}))
+    with FakeServer(call("look"), say("Nothing.")) as server:
+        out, err, code = command("-t", f"{tmp_path}/mcp.json", "--no-session", "What is it?", server=server)
+    assert (out, code) == ("Nothing.\n", REFUSED)  # since nobody could be asked about a SYSTEM tool
+    assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["look"]
+    assert "safety-level" in err
+    assert tool_named(f"{tmp_path}/mcp.json:look").name == "look"
+    with pytest.raises(UnknownTool, match=r"mcp\.json: .*Did you mean 'look'"):
+        tool_named(f"{tmp_path}/mcp.json:loo")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agentkit.toml").write_text('tools = ["mcp.json"]\n')
+    assert "a project may not name the program 'mcp.json'" in command("--no-session", "Is it?")[1]
 
 
 @pytest.mark.parametrize("name", ["shop", "shop:price"])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -82,6 +83,43 @@ def test_as_json(offer, look):
     assert [each["name"] for each in document["tools"]] == ["look", "more"]
     assert len(document["tools"][0]["sha256"]) == 64
     assert document["changes"] == [{"tool": "more", "change": 'more is new: "More.".'}]
+
+
+@pytest.fixture
+def listed(tmp_path, offer):
+    """A file that lists the plain server twice, and one that is disabled."""
+    offer(look="Looks.")
+    plain = {"command": sys.executable, "args": ["-S", PLAIN, str(tmp_path)]}
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"one": plain, "two": plain, "off": {"disabled": True, "url": "x"}}}))
+    return str(path)
+
+
+def shown(*words):
+    """What `agentkit mcp tools` says, beside that, and its exit code."""
+    done = CliRunner().invoke(mcp, ["tools", *words], standalone_mode=False)
+    assert done.exception is None, done.exception
+    return done.stdout, done.stderr, done.return_value
+
+
+def test_servers_of_a_file(listed, offer):
+    """The servers of a file are shown one after the other, or the one that is named."""
+    out, err, code = shown("--config", listed)
+    assert [line.split()[0] for line in out.splitlines()] == ["one:", "look", "two:", "look"]
+    assert (err, code) == ("Left out: off is disabled.\n", ANSWERED)
+    offer(look="Looks elsewhere.")
+    out, err, code = shown("two", "--config", listed)
+    assert (out.split()[0], err.startswith("Changed: look"), code) == ("look", True, REFUSED)
+    documents = json.loads(shown("--config", listed, "--json")[0])
+    assert [(each["server"], len(each["changes"])) for each in documents] == [("one", 1), ("two", 1)]
+
+
+@pytest.mark.parametrize("words", [["tools"], ["tools", "--config", "mcp.json", "--token", "tulip"]])
+def test_servers_that_are_not_named(words):
+    """Which server is meant is said in one way."""
+    done = CliRunner().invoke(mcp, words, standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
+    assert "--config" in str(done.exception)
 
 
 def test_a_tool_that_cannot_be_used(tmp_path, look):
