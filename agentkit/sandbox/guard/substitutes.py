@@ -7,6 +7,7 @@ from typing import Any
 from agentkit.sandbox.guard.attributes import MAIN, Guard
 from agentkit.sandbox.guard.classes import check_fields, is_plain
 from agentkit.sandbox.guard.ending import Refused, RefusedCall, own_lines
+from agentkit.sandbox.guard.facades import packing
 from agentkit.sandbox.guard.facades.decorating import Functools
 from agentkit.sandbox.guard.facades.enumerations import enumerations
 from agentkit.sandbox.guard.facades.modules import Facade
@@ -21,16 +22,22 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
     return {
         "abc": _abc,
         "ast": _ast,
+        "asyncio": lambda: _asyncio(guard),
+        "bz2": lambda: packing.packed("bz2"),
+        "codecs": packing.codecs_names,
         "contextlib": lambda: _contextlib(streams),
         "copy": lambda: _copy(guard),
         "dataclasses": lambda: Dataclasses(guard).names(),
         "decimal": lambda: _decimal(guard),
         "enum": lambda: enumerations(MAIN, guard.let_stand),
         "functools": lambda: Functools(guard).names(),
+        "gzip": packing.gzip_names,
+        "lzma": lambda: packing.packed("lzma"),
         "operator": lambda: _operator(guard),
         "pprint": lambda: _pprint(streams),
         "sys": lambda: _sys(streams),
         "textwrap": lambda: _textwrap(guard),
+        "tomllib": packing.tomllib_names,
         "traceback": lambda: _traceback(streams),
         "types": lambda: _types(guard),
         "typing": lambda: _typing(guard),
@@ -68,6 +75,12 @@ def _ast() -> dict[str, Any]:
         return ast.literal_eval(str.__str__(text))
 
     return {"literal_eval": literal_eval}
+
+
+def _asyncio(guard: Guard) -> dict[str, Any]:
+    from agentkit.sandbox.guard.facades.tasks.coroutines import Coroutines
+
+    return Coroutines(guard).names()
 
 
 def _contextlib(streams: Streams) -> dict[str, Any]:

@@ -18,23 +18,31 @@ LISTS = {
     "abc": "ABC ABCMeta abstractmethod abstractproperty abstractclassmethod abstractstaticmethod",
     "array": "array typecodes",
     "ast": "literal_eval",
+    "asyncio": """ALL_COMPLETED BoundedSemaphore CancelledError Condition Event FIRST_COMPLETED FIRST_EXCEPTION Future
+        InvalidStateError LifoQueue Lock PriorityQueue Queue QueueEmpty QueueFull Semaphore Task TaskGroup TimeoutError
+        all_tasks as_completed create_task current_task ensure_future gather get_event_loop get_running_loop iscoroutine
+        iscoroutinefunction isfuture run shield sleep timeout timeout_at to_thread wait
+        wait_for""",
     "base64": """b64encode b64decode standard_b64encode standard_b64decode urlsafe_b64encode urlsafe_b64decode
         b32encode b32decode b32hexencode b32hexdecode b16encode b16decode a85encode a85decode b85encode b85decode
         encodebytes decodebytes""",
     "binascii": "a2b_base64 a2b_hex b2a_base64 b2a_hex crc32 crc_hqx hexlify unhexlify Error",
     "bisect": "bisect bisect_left bisect_right insort insort_left insort_right",
+    "bz2": "compress decompress",
     "calendar": """MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY SUNDAY Calendar HTMLCalendar TextCalendar
         IllegalMonthError IllegalWeekdayError calendar day_abbr day_name firstweekday isleap leapdays month
         month_abbr month_name monthcalendar monthrange timegm weekday weekheader JANUARY FEBRUARY""",
     "cmath": """acos acosh asin asinh atan atanh cos cosh e exp inf infj isclose isfinite isinf isnan log log10 nan
         nanj phase pi polar rect sin sinh sqrt tan tanh tau""",
+    "codecs": "BOM_UTF16 BOM_UTF16_BE BOM_UTF16_LE BOM_UTF8 decode encode",
     "collections": "ChainMap Counter OrderedDict UserDict UserList abc defaultdict deque namedtuple",
     "collections.abc": """AsyncGenerator AsyncIterable AsyncIterator Awaitable ByteString Buffer Callable Collection
         Container Coroutine Generator Hashable ItemsView Iterable Iterator KeysView Mapping MappingView MutableMapping
         MutableSequence MutableSet Reversible Sequence Set Sized ValuesView""",
     "colorsys": "hls_to_rgb hsv_to_rgb rgb_to_hls rgb_to_hsv rgb_to_yiq yiq_to_rgb",
-    "contextlib": """AbstractContextManager AbstractAsyncContextManager ContextDecorator ExitStack asynccontextmanager
-        closing contextmanager nullcontext redirect_stderr redirect_stdout suppress""",
+    "contextlib": """AbstractContextManager AbstractAsyncContextManager AsyncExitStack ContextDecorator ExitStack
+        aclosing asynccontextmanager closing contextmanager nullcontext redirect_stderr redirect_stdout suppress""",
+    "contextvars": "ContextVar Token copy_context",
     "copy": "copy deepcopy Error error",
     "csv": """DictReader DictWriter Dialect Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC Sniffer excel
         excel_tab list_dialects reader register_dialect unix_dialect writer""",
@@ -48,17 +56,20 @@ LISTS = {
         setcontext""",
     "difflib": """Differ IS_CHARACTER_JUNK IS_LINE_JUNK Match SequenceMatcher context_diff get_close_matches ndiff
         restore unified_diff""",
-    "enum": "CONFORM EJECT Enum Flag FlagBoundary IntEnum IntFlag KEEP STRICT StrEnum auto unique",
+    "enum": """CONFORM CONTINUOUS EJECT Enum Flag FlagBoundary IntEnum IntFlag KEEP NAMED_FLAGS STRICT StrEnum
+        UNIQUE auto member nonmember unique verify""",
     "fnmatch": "filter fnmatch fnmatchcase translate",
     "fractions": "Fraction",
     "functools": """cache cached_property cmp_to_key lru_cache partial partialmethod reduce singledispatch
         total_ordering update_wrapper wraps""",
     "graphlib": "CycleError TopologicalSorter",
+    "gzip": "BadGzipFile GzipFile compress decompress",
     "hashlib": """algorithms_available algorithms_guaranteed blake2b blake2s md5 new pbkdf2_hmac scrypt sha1 sha224
         sha256 sha384 sha3_224 sha3_256 sha3_384 sha3_512 sha512 shake_128 shake_256""",
     "heapq": "heapify heappop heappush heappushpop heapreplace merge nlargest nsmallest",
     "hmac": "HMAC compare_digest digest new",
-    "html": "escape unescape",
+    "html": "escape parser unescape",
+    "html.parser": "HTMLParser",
     "io": "BytesIO SEEK_CUR SEEK_END SEEK_SET StringIO UnsupportedOperation",
     "ipaddress": """AddressValueError IPv4Address IPv4Interface IPv4Network IPv6Address IPv6Interface IPv6Network
         NetmaskValueError collapse_addresses ip_address ip_interface ip_network summarize_address_range""",
@@ -67,6 +78,7 @@ LISTS = {
     "json": "JSONDecodeError JSONDecoder JSONEncoder decoder dump dumps load loads",
     "json.decoder": "JSONDecodeError JSONDecoder",
     "keyword": "iskeyword issoftkeyword kwlist softkwlist",
+    "lzma": "LZMAError compress decompress",
     "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf erfc exp exp2
         expm1 fabs factorial floor fma fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp
         lgamma log log10 log1p log2 modf nan nextafter perm pi pow prod radians remainder sin sinh sqrt sumprod tan
@@ -82,8 +94,10 @@ LISTS = {
         betavariate binomialvariate choice choices expovariate gammavariate gauss getrandbits getstate
         lognormvariate normalvariate paretovariate randbytes randint random randrange sample seed setstate shuffle
         triangular uniform vonmisesvariate weibullvariate""",
-    "re": """A ASCII DOTALL I IGNORECASE M MULTILINE Match NOFLAG Pattern PatternError RegexFlag S U UNICODE VERBOSE X
+    "re": """A ASCII DOTALL I IGNORECASE M MULTILINE Match NOFLAG Pattern PatternError RegexFlag S Scanner U
+        UNICODE VERBOSE X
         compile error escape findall finditer fullmatch match purge search split sub subn""",
+    "reprlib": "repr",
     "secrets": "SystemRandom choice compare_digest randbelow randbits token_bytes token_hex token_urlsafe",
     "shlex": "join quote split",
     "statistics": """NormalDist StatisticsError correlation covariance fmean geometric_mean harmonic_mean kde
@@ -99,6 +113,7 @@ LISTS = {
     "textwrap": "TextWrapper dedent fill indent shorten wrap",
     "time": """asctime ctime daylight gmtime localtime mktime monotonic monotonic_ns perf_counter perf_counter_ns
         process_time process_time_ns sleep strftime strptime struct_time thread_time time time_ns timezone tzname""",
+    "tomllib": "TOMLDecodeError loads",
     "traceback": "format_exc print_exc",
     "types": "BuiltinFunctionType GeneratorType MappingProxyType MethodType NoneType SimpleNamespace",
     "typing": """AbstractSet Annotated Any AnyStr AsyncGenerator AsyncIterable AsyncIterator Awaitable BinaryIO
@@ -118,7 +133,11 @@ LISTS = {
         urlsplit urlunparse urlunsplit""",
     "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid4 uuid5",
     "warnings": "catch_warnings filterwarnings resetwarnings simplefilter warn",
-    "zlib": "adler32 compress crc32 decompress error",
+    "weakref": "WeakKeyDictionary WeakSet WeakValueDictionary ref",
+    "xml": "etree",
+    "xml.etree": "ElementTree",
+    "xml.etree.ElementTree": "Element ParseError SubElement XML fromstring indent iselement tostring",
+    "zlib": "DEFLATED MAX_WBITS adler32 compress compressobj crc32 decompress decompressobj error",
     "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
 }
 TABLE = {module: tuple(names.split()) for module, names in LISTS.items()}
@@ -126,8 +145,9 @@ TABLE = {module: tuple(names.split()) for module, names in LISTS.items()}
 ROOTS = {module.partition(".")[0] for module in TABLE} | {"_strptime", "copyreg", "encodings", "locale", "warnings"}
 # Left out where the modules are named, so that the text stays short.
 LESS_USED = words(
-    """abc array ast bisect binascii cmath colorsys difflib fnmatch graphlib heapq hmac html ipaddress keyword numbers
-    pprint queue secrets shlex struct traceback types unicodedata uuid warnings zlib"""
+    """abc array ast asyncio bisect binascii bz2 cmath codecs colorsys contextvars difflib fnmatch graphlib gzip heapq
+    hmac html ipaddress keyword lzma numbers pprint queue reprlib secrets shlex struct tomllib traceback types
+    unicodedata uuid warnings weakref xml zlib"""
 )
 available_modules = tuple(sorted(module for module in TABLE if not module.startswith("_")))
 
@@ -144,7 +164,6 @@ HINTS = {
     ),
     **dict.fromkeys(("numpy", "scipy"), "use lists with math, statistics and itertools"),
     "pandas": "use csv with io.StringIO, and dictionaries",
-    "asyncio": "write plain functions and call them in turn",
     "logging": "use print",
     "timeit": "use time.perf_counter",
     "unittest": "use assert",
