@@ -196,6 +196,13 @@ def test_nobody_listens(ask):
         ask(LLM(model="ollama:m", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0))
 
 
+@pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
+def test_a_host_that_cannot_be(ask, host):
+    """A host's name that no network can have is Unreachable, as one that is not found."""
+    with pytest.raises(Unreachable, match=r"Cannot reach openai at .* Check the network and the host's name"):
+        ask(LLM(base_url=f"http://{host}/v1", model="m", max_retries=0))
+
+
 def test_a_server_that_lets_nobody_in(ask):
     """A connection that does not open in time is Unreachable."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:

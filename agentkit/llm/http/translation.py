@@ -124,9 +124,9 @@ def _hint(error: BaseException | None) -> str:
     return "Is the server running?"
 
 
-_HINTS: tuple[tuple[type[BaseException], str], ...] = (
+_HINTS: tuple[tuple[_Kinds, str], ...] = (
     (httpx2.ProxyError, "The proxy says so: check HTTPS_PROXY, ALL_PROXY and NO_PROXY."),
-    (socket.gaierror, "Check the network and the host's name."),
+    ((socket.gaierror, UnicodeError), "Check the network and the host's name."),
     (ssl.SSLCertVerificationError, "Check the host's name, this machine's clock, and SSL_CERT_FILE."),
     (ssl.SSLError, "Does the server speak https? Check http:// or https:// in the base URL."),
 )
@@ -152,7 +152,7 @@ def _no_address(error: BaseException, connection: Connection) -> AgentKitError:
 _TRANSLATIONS: tuple[tuple[_Kinds, Callable[[BaseException, Connection], AgentKitError]], ...] = (
     (httpx2.ConnectTimeout, _not_in_time),
     (httpx2.TimeoutException, _timed_out),
-    ((httpx2.ConnectError, httpx2.ProxyError, httpx2.UnsupportedProtocol), _not_reached),
+    ((httpx2.ConnectError, httpx2.ProxyError, httpx2.UnsupportedProtocol, UnicodeError), _not_reached),
     (httpx2.DecodingError, _undecodable),
     (httpx2.HTTPError, _broken),
     (httpx2.InvalidURL, _no_address),
