@@ -95,7 +95,7 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         lowest = min(policy.level for policy in bench.policies)
         own = replace(own, level=min(level, lowest))  # nothing is changed, so nothing must be asked for
     try:
-        spelled = tool.canonical(arguments)
+        spelled = tool.canonical(arguments) if arguments else arguments  # what was bad has none
         decision = _judged_by_all(bench, tool, own, (arguments, spelled), read)
         if any(policy.flow for policy in bench.policies):
             decision = judge_flow(read, tool.name, arguments, decision, bench.above)

@@ -15,6 +15,7 @@ from agentkit.safety.policy import Policy
 from agentkit.safety.rules import Rule
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
+from agentkit.tools.files import write_file_tool
 from agentkit.workspace.workspace import Workspace
 
 
@@ -39,6 +40,7 @@ TOOLS = Toolset(
         Tool(add, "erase", level="SYSTEM"),
         Tool(add, "forbidden", level="SYSTEM", judge=forbid),
         Tool(add, "misjudged", judge=fail),
+        write_file_tool,
     ]
 )
 
@@ -71,6 +73,7 @@ def judged(name, arguments='{"a": 1}', level=SafetyLevel.NETWORK):
         ("add", "[" * 100_000, "deny", "bad-arguments"),
         ("add", '{"a": ' + "9" * 10_000 + "}", "deny", "bad-arguments"),
         ("add", "\ud800", "deny", "bad-arguments"),
+        ("write_file", '{"path": "a.json", "content": {"a": 1}}', "deny", "bad-arguments"),
     ],
 )
 def test_every_wish_gets_a_decision(name, arguments, verdict, rule):
