@@ -7,13 +7,12 @@ import itertools
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from agentkit.agents.running.plan import LINEAGE
+from agentkit.agents.running.plan import hearing
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
 from agentkit.decisions import Verdict
 from agentkit.errors import ConfigError
@@ -121,22 +120,18 @@ class ToolServer:
         async with self._room:
             call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
             judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
-            with self._above(judged):
+            with hearing(**self._above(judged)) as found:
                 result = await judged.arun()
+            result = replace(result, labels=result.labels | found)
             self._read.append(ToolMessage(call.id, name, "", result.labels))
             return result
 
-    @contextmanager
-    def _above(self, judged: JudgedCall) -> Iterator[None]:
-        """What a program calls within a call is judged by the policy of the server, too."""
-        is_program = bool(getattr(judged.tool, "tools", ()))
-        lineage = LINEAGE.get()
-        policies, read = self._bench.policies, labels_of([*self._read])
-        token = LINEAGE.set(replace(lineage, policies=policies, read=read) if is_program else lineage)
-        try:
-            yield
-        finally:
-            LINEAGE.reset(token)
+    def _above(self, judged: JudgedCall) -> dict[str, Any]:
+        """How what a program calls within a call is judged: as the server judges its own."""
+        if not getattr(judged.tool, "tools", ()):
+            return {}
+        bench, read = self._bench, labels_of([*self._read])
+        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run}
 
     async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
         """The call after an approver's answer, if it has to be asked about."""

@@ -7,12 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from agentkit.agents.running.plan import hearing
 from agentkit.decisions import Decision
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.levels import SafetyLevel
+from agentkit.messages import ToolResult
 from agentkit.programs.calls import Calls
 from agentkit.programs.signatures import described, functions_of, parameters_of
 from agentkit.sandbox.calling.host import Answer
+from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.python import PYTHON_LIMITS, run_program
 from agentkit.sandbox.supervision import Cancellation, ProcessLimits, run_cancellable
 from agentkit.slotted import dataclass
@@ -25,11 +28,13 @@ from agentkit.workspace.workspace import Workspace
 _ABOUT = """Run a Python program that calls tools as functions, and return what it prints.
 
 Use it where several calls belong together: to loop over many things, to use one result in the next call, or to pick a
-few facts from long results. Print what you want to see, and nothing else is told to you. Each call is judged as usual;
-one that is denied or fails raises ToolError, which says why. What a function returns is what its tool returns: a text,
-a number, a list or a dictionary. The program knows nothing of earlier ones. Beside the functions it has Python's
-computing modules (math, re, json, datetime, collections, …), and no files, network or input(). It may compute for
-{seconds:g} seconds; the time that the functions take does not count.
+few facts from long results. Print what you want to see; the value of a last line that is an expression is shown as
+well, and nothing else is told to you. The functions are there without import, and are called in turn, without await.
+What one returns is what its tool returns: a text, a number, a list or a dictionary, which is read by its keys. Each
+call is judged as usual; one that is denied or fails, also where the tool tells of an `error`, raises ToolError, which
+says why. The program knows nothing of earlier ones. Beside the functions it has Python's computing modules (math, re,
+json, datetime, collections, …), and no files, network or input(). It may compute for {seconds:g} seconds; the time that
+the functions take does not count.
 
 The functions:
 
@@ -46,6 +51,7 @@ def program_tool(
     is judged as by an agent that has nobody to ask. `sandbox` is auto, required or off. Raises ConfigError for what is
     no tool, for no tools, and where two names come to one in Python.
     """
+    check_isolation(sandbox)
     toolset = Toolset(tools)
     functions = functions_of(toolset)
     if not functions:
@@ -82,6 +88,20 @@ class ProgramTool(Tool[..., dict[str, Any]]):
             when_denied=told_with("code"),
         )
         self.__dict__.update(tools=tools)
+
+    def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
+        """Like that of any tool; the result bears the labels of what the calls of its program have read."""
+        with hearing() as found:
+            result = super().run(arguments, decision, timeout_seconds)
+        return replace(result, labels=result.labels | found)
+
+    async def arun(
+        self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
+    ) -> ToolResult:
+        """Like `run`, without blocking the event loop."""
+        with hearing() as found:
+            result = await super().arun(arguments, decision, timeout_seconds)
+        return replace(result, labels=result.labels | found)
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError when a run that is given this as `context=` cannot use one of the tools."""

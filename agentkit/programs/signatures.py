@@ -15,7 +15,7 @@ from agentkit.tooling.functions.signature import innermost
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
-_TELLING = re.compile(r"(?:\b(?:str|int|float|bool|None|list|dict|date|datetime)\b|[][, |])+")
+_TELLING = re.compile(r"(?!Any$)(?:\b(?:str|int|float|bool|None|list|dict|date|datetime|Any)\b|[][, |])+")
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
 
 
@@ -50,7 +50,7 @@ def _gives(tool: Tool[..., Any]) -> str:
     """The annotation of what the function returns, where it says something."""
     annotations = getattr(inspect.unwrap(innermost(tool.function)), "__annotations__", {})
     returns = annotations.get("return", "")
-    text = returns if isinstance(returns, str) else inspect.formatannotation(returns)
+    text = (returns if isinstance(returns, str) else inspect.formatannotation(returns)).replace("typing.", "")
     return f" -> {text}" if _TELLING.fullmatch(text) else ""
 
 

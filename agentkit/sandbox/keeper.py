@@ -29,6 +29,7 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 
 _START_SECONDS, _REPLY_SECONDS = 30.0, 5.0
 _READ_BYTES = 65_536
+_NOT_TAKEN = "The code asked for something, and did not take the answer."
 
 
 def start_isolated(setup: Mapping[str, str], wanted: frozenset[str]) -> tuple[Keeper, frozenset[str]]:
@@ -86,8 +87,11 @@ class Keeper:
         while data:
             ready = poll.poll(max(0, deadline - time.monotonic()) * 1000)
             if not ready or ready[0][1] & (select.POLLERR | select.POLLHUP):
-                raise SandboxError("The code asked for something, and did not take the answer.")
-            data = data[os.write(self._control, data) :]
+                raise SandboxError(_NOT_TAKEN)
+            try:
+                data = data[os.write(self._control, data) :]
+            except OSError as error:
+                raise SandboxError(_NOT_TAKEN) from error
 
     def ready(self) -> dict[str, str]:
         """The worker's first report: its `mechanisms`, or its `failure`; empty when it died. Waits for it."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TypeVar
 
-from agentkit.errors import ConfigError
+from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox import protocol
 from agentkit.sandbox.process_tree import descendants, kill_descendants
 from agentkit.slotted import dataclass
@@ -127,7 +127,10 @@ class Cancellation:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a program was ended from outside: a word (timed_out, cancelled, memory, processes, flood) and a sentence."""
+    """Why a program was ended from outside, in a word and a sentence.
+
+    The word is timed_out, cancelled, memory, processes, flood, or refused where what it wrote could not be taken.
+    """
 
     word: str
     sentence: str
@@ -141,12 +144,14 @@ def attend(
 ) -> Stop | None:
     """Read what the program writes until it ends or must be ended; None when it ended by itself.
 
-    `outputs` are the descriptors to read, each with what takes its data. However this returns or raises, no process
-    of the program's tree lives on.
+    `outputs` are the descriptors to read, each with what takes its data, and raises SandboxError for what ends the
+    program. However this returns or raises, no process of the program's tree lives on.
     """
     watch = _Watch(program, limits, cancellation)
     try:
         stop = _read_all(program, outputs, watch)
+    except SandboxError as error:
+        stop = Stop("refused", str(error))
     finally:
         end(program)
     _drain(outputs)

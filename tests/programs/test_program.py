@@ -26,10 +26,14 @@ from agentkit.decisions import Label
 from agentkit.errors import Cancelled
 from agentkit.mcp import ToolServer
 from agentkit.programs import program_tool
+from agentkit.programs.calls import Calls
+from agentkit.programs.signatures import functions_of
 from agentkit.sandbox.python import PYTHON_LIMITS, python_boundary
 from agentkit.sandbox.supervision import ProcessLimits
 from agentkit.testing import ScriptedLLM, call, record, replay
+from agentkit.tooling.toolset import Toolset
 from agentkit.tools.dialogue import ask_user_tool
+from agentkit.workspace.workspace import Workspace
 
 HERE = Path(__file__).parent
 ATTACKS = [json.loads(line) for line in (HERE / "attacks.jsonl").read_text("utf-8").splitlines()]
@@ -99,6 +103,28 @@ def test_it_can_be_used_without_a_model():
     assert told["status"] == "ok"
     assert told["calls"][0] == 'add {"a": 0}: ok'
     assert told["calls"][-1] == "and 10 more"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("add", '{"a": 1}', 'add {"a": 1}: ok'),
+        ("add", '{"a": "x"}', 'add {"a": "x"}: failed (bad-arguments)'),
+        ("broken", "{}", "broken {}: failed"),
+        ("x" * 9_000, "{" * 9_000, f"{'x' * 64} {'{' * 100}…: failed (unknown-tool)"),
+        ("\udcff", "\ud800", "\ufffd \ufffd: failed (unknown-tool)"),
+    ],
+)
+def test_each_call_is_told_in_a_line(name, arguments, line):
+    """Whatever code asks for that has got around the guard, a line says what came of it."""
+
+    def broken() -> str:
+        """Fail."""
+        raise ValueError("It is broken.")
+
+    calls = Calls(functions_of(Toolset([add, broken])))
+    calls.answer(name, arguments)
+    assert calls.told == [line]
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
@@ -343,6 +369,7 @@ def test_a_program_calls_no_tool_that_it_was_not_given():
     """Another tool of the agent is no function of its programs."""
     _, told = ran("erase('all')", [add], approve=lambda _: True)
     assert "NameError" in told.error
+    assert "these functions are there, by their bare names and without import: add" in told.error
 
 
 def test_it_can_be_sent_to_another_process():
@@ -351,11 +378,14 @@ def test_it_can_be_sent_to_another_process():
     assert copy(code="print(calculator('6*7')['result'])")["output"] == "42\n"
 
 
-@pytest.mark.parametrize(("tools", "why"), [([], "takes the tools"), ([1], "tool")])
-def test_what_has_no_tools_is_told(tools, why):
-    """Without tools, or with what is none, there is no program tool."""
+@pytest.mark.parametrize(
+    ("tools", "sandbox", "why"),
+    [([], "auto", "takes the tools"), ([1], "auto", "tool"), ([add], "none", "is no isolation")],
+)
+def test_what_cannot_be_is_told_at_once(tools, sandbox, why):
+    """Without tools, with what is none, or with what is no isolation, there is no program tool."""
     with pytest.raises(ConfigError, match=why):
-        program_tool(tools)
+        program_tool(tools, sandbox=sandbox)
 
 
 def test_a_weak_boundary_is_asked_about():
@@ -372,13 +402,56 @@ def test_a_server_judges_the_calls_of_programs():
     assert "No sums." in told.error
     told = asyncio.run(server.answer("run_program", {"code": "erase('all')"}))
     assert "nobody to approve" in told.error
+    dry = ToolServer([program_tool([erase])], safety="system", workspace=Workspace(dry_run=True))
+    told = asyncio.run(dry.answer("run_program", {"code": "erase('all')"}))
+    assert "dry run" in told.error
 
 
-def test_private_data_does_not_leave_by_a_program_without_a_run():
-    """Also where no run is, what was read counts for the next call."""
-    told = program_tool([diary, letters, send])(code="print(send('a'))\ndiary()\nletters()\nsend('b')")
-    assert told["output"] == "sent a\n"
-    assert "could carry data out" in told["error"]
+def test_a_server_knows_what_programs_have_read():
+    """What a program has read that a client sent counts for the next call of the client."""
+
+    async def answers():
+        server = ToolServer([program_tool([diary, letters]), send])
+        return [await server.answer(*each) for each in calls]
+
+    calls = [("run_program", {"code": "diary()\nletters()"}), ("send", {"text": "x"})]
+    assert [told.status for told in asyncio.run(answers())] == ["ok", "denied"]
+
+
+def reading_agent():
+    """An agent whose program reads what strangers have written, as a tool that bears no label itself."""
+    llm = ScriptedLLM(call("run_program", code="letters()"), "Read.")
+    return Agent("worker", [program_tool([letters])], llm=llm).as_tool()
+
+
+@pytest.mark.parametrize("read", ["letters()", "worker('Read')"])
+def test_private_data_does_not_leave_by_a_program_without_a_run(read):
+    """Also where no run is, what was read counts for the next call, and for whoever has the result."""
+    code = f"print(send('a'))\ndiary()\n{read}\nsend('b')"
+    result = program_tool([diary, letters, reading_agent(), send]).invoke({"code": code})
+    assert result.value["output"] == "sent a\n"
+    assert "has read untrusted text, by" in result.error
+    assert "by ()" not in result.error
+    assert result.labels == {Label.PRIVATE, Label.UNTRUSTED}
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_what_one_program_has_read_counts_for_the_next_of_the_same_response(awaiting):
+    """Programs of one response run one after the other, and what the first has read the second may have, too."""
+    programs = [call("run_program", code="diary()\nletters()"), call("run_program", code="send('x')")]
+    with ScriptedLLM(programs, "Done.") as llm:
+        agent = Agent("writer", [program_tool([diary, letters, send])], llm=llm)
+        result = asyncio.run(agent.arun("Go")) if awaiting else agent.run("Go")
+    assert "could carry data out" in result.tool_calls[1].result.error
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_without_a_run_there_may_be_a_hundred_calls(awaiting):
+    """A program that is part of no run makes no more calls than a run may that was given no limits."""
+    tool_of_it, arguments = program_tool([add]), {"code": "for n in range(200):\n    add(n)"}
+    told = (asyncio.run(tool_of_it.ainvoke(arguments)) if awaiting else tool_of_it.invoke(arguments)).value
+    assert "may make no more than 100 calls" in told["error"]
+    assert told["calls"][-1] == "and 81 more"
 
 
 def test_a_context_is_checked_before_the_run_begins():
@@ -405,4 +478,4 @@ def test_a_value_that_is_too_long_is_told():
         """Give much."""
         return "x" * 3_000_000
 
-    assert "longer than a program can take" in program_tool([much])(code="much()")["error"]
+    assert "is longer, or nests deeper, than a program can take" in program_tool([much])(code="much()")["error"]

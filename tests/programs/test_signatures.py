@@ -1,7 +1,7 @@
 """Does a model read of a tool how a program calls it?"""
 
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -81,6 +81,20 @@ def bare(x):
     Returns: nothing that is told here.
     """
     return x
+
+
+def test_what_a_function_gives_is_told_as_far_as_it_says_something():
+    """A dictionary of anything is told, and anything alone is not."""
+
+    def look() -> dict[str, Any]:
+        """Look."""
+        return {}
+
+    def find() -> Any:
+        """Find."""
+
+    assert described("look", Tool(look)) == "look() -> dict[str, Any]\n    Look."
+    assert described("find", Tool(find)) == "find()\n    Find."
 
 
 def test_what_says_nothing_of_its_value_is_told_without_it():

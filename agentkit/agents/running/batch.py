@@ -178,7 +178,8 @@ class Batch:
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; what was finished is entered also when the rest is cut off."""
         is_dry = self.bench.workspace.dry_run
-        known = self.bench.above | labels_of(read)
+        earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
+        known = self.bench.above.union(labels_of(read), *earlier)
         plan, context = self.plan, self.plan.context.called("", read)
         lineage = Lineage(self.budget, self.bench.policies, plan.approve, 0, is_dry, known, None, context, plan)
         question = UseTools(calls, {}, self.budget.seconds_left, lineage)

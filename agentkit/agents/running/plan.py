@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.answers import AnswerRules
@@ -141,6 +143,22 @@ class Lineage:
 NONE = Lineage()
 LINEAGE: ContextVar[Lineage] = ContextVar("agentkit_lineage", default=NONE)
 """The lineage of what runs here: set in the context of each tool call, each prompt of many, and a run elsewhere."""
+
+
+@contextmanager
+def hearing(**changed: Any) -> Iterator[set[Label]]:
+    """What is read in the block, also by agents at work in it; whoever the block works for is let known.
+
+    `changed` is how the lineage of what runs in the block differs from that of the block.
+    """
+    above, found = LINEAGE.get(), set[Label]()
+    token = LINEAGE.set(replace(above, found=found, **changed))
+    try:
+        yield found
+    finally:
+        LINEAGE.reset(token)
+        above.note(frozenset(found))
+
 
 MOST_DEPTH = 8
 """How deep agents may set agents to work."""

@@ -71,9 +71,9 @@ def _agents(found: Mapping[str, Any]) -> dict[str, Agent[Any]]:
 
 def _below(agent: Agent[Any]) -> list[Any]:
     """The agents that an agent may set to work, or hand over to."""
-    from agentkit.capabilities.offers import worker_of
+    from agentkit.capabilities.offers import tools_of, worker_of
 
-    return [*agent.handoffs, *map(worker_of, agent.tools)]
+    return [*agent.handoffs, *(worker_of(tool) for _, tool in tools_of(agent))]
 
 
 def _choice(agents: Mapping[str, Any], file: Path) -> str:

@@ -19,7 +19,6 @@ MOST_BYTES = protocol.MAX_FRAME_BYTES - 1_000
 
 _AS_TEXT = frozenset({"datetime", "decimal", "fractions", "uuid"})
 
-
 _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
 
@@ -41,17 +40,38 @@ def functions_of(offered: str, asks: int, replies: int) -> dict[str, Any]:
     """
     os.set_inheritable(asks, False)
     names: dict[str, list[str]] = json.loads(offered)
-    made = {name: _function(name, parameters, asks, replies) for name, parameters in names.items()}
+    line = _Line(asks, replies)
+    made = {name: _function(name, parameters, line) for name, parameters in names.items()}
     return {**made, ToolError.__name__: ToolError}
 
 
-def _function(name: str, parameters: Sequence[str], asks: int, replies: int) -> Callable[..., Any]:
-    def function(*given: Any, **named: Any) -> Any:
-        arguments = _bound(name, parameters, given, named)
-        protocol.send(asks, protocol.encode(tool=name, arguments=arguments))
-        reply = protocol.receive(replies)
+class _Line:
+    """What leads to the host. What was asked on it is answered before anything else is asked."""
+
+    def __init__(self, asks: int, replies: int) -> None:
+        self._asks, self._replies = asks, replies
+        self._is_waiting = False
+
+    def ask(self, name: str, arguments: str) -> dict[str, str]:
+        """Make a call, and wait for what comes of it.
+
+        Raises RuntimeError once a call was cut off, as by a lack of memory: what comes then may be the answer to it.
+        """
+        asked = protocol.encode(tool=name, arguments=arguments)
+        if self._is_waiting:
+            raise RuntimeError("an earlier call was cut off, and no more calls can be made")
+        self._is_waiting = True
+        protocol.send(self._asks, asked)
+        reply = protocol.receive(self._replies)
+        self._is_waiting = False
         if reply is None:
             raise SystemExit(1)  # the host has gone
+        return reply
+
+
+def _function(name: str, parameters: Sequence[str], line: _Line) -> Callable[..., Any]:
+    def function(*given: Any, **named: Any) -> Any:
+        reply = line.ask(name, _bound(name, parameters, given, named))
         if "error" in reply:
             raise ToolError(reply["error"])
         return json.loads(reply["value"])[0]
@@ -63,7 +83,7 @@ def _function(name: str, parameters: Sequence[str], asks: int, replies: int) -> 
 def _bound(name: str, parameters: Sequence[str], given: tuple[Any, ...], named: dict[str, Any]) -> str:
     """The arguments by the names of the parameters, as JSON. Raises TypeError for more than there are, and for two."""
     if len(given) > len(parameters):
-        raise TypeError(f"{name}() takes at most {len(parameters)} arguments, and got {len(given)}")
+        raise TypeError(f"{name}() takes ({', '.join(map(spelled, parameters))}), and got {len(given)} arguments")
     known = {spelled(each): each for each in parameters}
     arguments = dict(zip(parameters, given, strict=False))
     for key, value in named.items():

@@ -44,15 +44,15 @@ class _Answering:
 
     def take(self, data: bytes) -> None:
         """Take the next piece. Raises SandboxError for what is no call, and when nobody takes the reply."""
+        if self._keeper.program.poll() is not None:
+            return
         self._asked += data
         length = int.from_bytes(self._asked[:_LENGTH], "big")
-        if length > protocol.MAX_FRAME_BYTES:
-            raise SandboxError(_NO_CALL)
-        if len(self._asked) < _LENGTH + length or length == 0:
+        awaited = length if length <= protocol.MAX_FRAME_BYTES else 0
+        if len(self._asked) < _LENGTH + awaited:
             return
         asked = protocol.split(bytes(self._asked))
         self._asked.clear()  # who waits for a reply asks nothing else meanwhile
         if len(asked) != 1 or asked[0].keys() != {"tool", "arguments"}:
             raise SandboxError(_NO_CALL)
-        if self._keeper.program.poll() is None:
-            self._keeper.reply(self._answer(asked[0]["tool"], asked[0]["arguments"]))
+        self._keeper.reply(self._answer(asked[0]["tool"], asked[0]["arguments"]))

@@ -17,7 +17,7 @@ from agentkit.sandbox.guard.facades.modules import available_modules as availabl
 if TYPE_CHECKING:
     from agentkit.sandbox.guard.syntax.transformer import Language
 
-SHOWN_LINES = 8
+SHOWN_LINES, SHOWN_FUNCTIONS = 8, 30
 
 
 _NOTHING: Mapping[str, Any] = {}
@@ -30,7 +30,19 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
     does. The value of a last expression statement is in the ending only.
     """
     program = compiled(code)
-    return program if isinstance(program, Ending) else execute(program, code, write, names)
+    ending = program if isinstance(program, Ending) else execute(program, code, write, names)
+    return _pointed(ending, [name for name, given in names.items() if not isinstance(given, type)])
+
+
+def _pointed(ending: Ending, functions: list[str]) -> Ending:
+    """The ending with a hint at the functions, where the program has looked for one in another place."""
+    is_module = ending.message.startswith("module ") and ending.message.endswith(" is not available here")
+    is_hinted = bool(ending.hint) and not ending.hint.startswith("available: ")
+    if not functions or is_hinted or not (is_module or ending.message.startswith("NameError: name ")):
+        return ending
+    shown = ", ".join(functions[:SHOWN_FUNCTIONS]) + (" and others" if len(functions) > SHOWN_FUNCTIONS else "")
+    there = f"these functions are there, by their bare names and without import: {shown}"
+    return ending._replace(hint=f"{there}; {ending.hint}" if ending.hint else there)
 
 
 def compiled(code: str) -> CodeType | Ending:
@@ -45,8 +57,9 @@ def compiled(code: str) -> CodeType | Ending:
             if not visitor.refusals:
                 return compile(tree, FILE, "exec", dont_inherit=True)
         except SyntaxError as error:
-            line = error.lineno or 1
-            return Ending("syntax", None, f"SyntaxError: {error.msg}", line, source_line(code, line))
+            line, message = error.lineno or 1, f"SyntaxError: {error.msg}"
+            hint = "call functions without await" if "'await' outside" in message else ""
+            return Ending("syntax", None, message, line, source_line(code, line), hint)
         except (RecursionError, MemoryError):
             return Ending("syntax", None, "the code is nested too deeply", hint="split it into shorter statements")
         except ValueError as error:
@@ -159,6 +172,8 @@ def told(error: BaseException, code: str) -> Ending:
     refused = isinstance(error, Refused)
     message = text if refused else f"{type(error).__name__}: {text}" if text else type(error).__name__
     hint = error.hint if isinstance(error, Refused) else ""
+    if type(error) is AttributeError and type(error.obj) is dict and type(error.name) is str:
+        hint = f"what a dictionary holds is read with [{error.name!r}]"
     kind = "refused" if refused else "raised"
     return Ending(kind, None, message, line, source_line(code, line), hint, trace)
 

@@ -8,7 +8,7 @@ from agentkit import Agent
 from agentkit.cli.manifesting.loading import agent_in
 from agentkit.errors import ConfigError
 
-TWO = "from agentkit import Agent\nclerk = Agent('clerk')\nbot = Agent('bot'{})\n"
+TWO = "from agentkit import Agent\nfrom agentkit.programs import program_tool\nclerk = Agent('clerk')\nbot = Agent('bot'{})\n"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_only_agent(write, tmp_path):
     assert (found.name, folder) == ("bot", tmp_path)
 
 
-@pytest.mark.parametrize("given", [", tools=[clerk]", ", handoffs=[clerk]"])
+@pytest.mark.parametrize("given", [", tools=[clerk]", ", tools=[program_tool([clerk])]", ", handoffs=[clerk]"])
 def test_the_leading_agent(write, given):
     """Of several agents the one that sets the others to work is meant."""
     assert agent_in(write(TWO.format(given)))[0].name == "bot"

@@ -61,9 +61,10 @@ def test_a_call_is_answered_when_it_is_whole(asking):
         protocol.encode(tool="add"),
         protocol.encode(tool="add", arguments="{}", more="x"),
         b"\x00\x00\x00\x05\x00\x00\x00\x09a",
+        b"\x00\x00\x00\x00",
         CALL + CALL,
     ],
-    ids=["too long", "without arguments", "with more", "no frame", "two at once"],
+    ids=["too long", "without arguments", "with more", "no frame", "nothing", "two at once"],
 )
 def test_what_is_no_call_ends_the_program(asking, data):
     """Whoever has got around the guard may send anything; nothing of it is taken for a call."""
@@ -77,6 +78,7 @@ def test_nothing_is_done_for_code_that_has_ended(asking):
     asking.program.kill()
     asking.program.wait()
     takers(asking, answer)[7](CALL)
+    takers(asking, answer)[7](b"\xff\xff\xff\xff")
     assert asking.replies == []
 
 
@@ -98,6 +100,29 @@ def test_a_reply_that_nobody_takes_is_given_up():
     finally:
         os.kill(keeper.program.pid, signal.SIGCONT)
         keeper.close()
+
+
+@strong
+def test_a_reply_to_code_that_has_died_is_given_up():
+    """Code that ends while its call is made gets no answer, and that is told as any other refusal to take one."""
+    keeper = Keeper({"mechanisms": "", "calls": "yes", "task": "python"})
+    keeper.program.kill()
+    keeper.program.wait()
+    with pytest.raises(SandboxError, match="did not take"):
+        keeper.reply({"value": "x" * 1_000_000})
+    keeper.close()
+
+
+@strong
+def test_what_was_printed_before_a_wrong_call_is_kept():
+    """Code that is ended for what it has sent has run, and its output and boundary are told."""
+
+    def refusing(_function, _arguments):
+        raise SandboxError("That is no call.")
+
+    outcome = run_program("print('before')\nadd()", {"add": []}, refusing)
+    assert (outcome.status, outcome.error, outcome.output) == ("failed", "That is no call.", "before\n")
+    assert outcome.boundary.is_strong
 
 
 @strong
@@ -124,7 +149,13 @@ def test_values_come_and_go_as_json(code, told):
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("add(1, 2, 3, 4)", "takes at most 3 arguments, and got 4"),
+        ("add(1, 2, 3, 4)", "takes (a, b, c), and got 4 arguments"),
+        ("await add(1)", "call functions without await"),
+        ("tools.add(1)", "by their bare names and without import: add, fail"),
+        ("from tools import add", "by their bare names and without import: add, fail; available: base64"),
+        ("import requests", "fetch_url; available: base64"),
+        ("from math import add", "has no 'add' here\navailable: acos"),
+        ("{'a': 1}.a", "read with ['a']"),
         ("add(1, a=2)", "got two values for 'a'"),
         ("add(print)", "a function cannot be given to a tool"),
         ("add('x' * 9_000_000)", "are longer than"),
