@@ -67,6 +67,7 @@ class Hearing:
                 step.around = partial(self._around_request, listeners, step)
             elif isinstance(step, UseTools):
                 step.around = partial(self._around_call, listeners, step.results)
+                step.lineage = replace(step.lineage, attached=partial(self._attached, listeners=listeners))
             yield step
 
     @contextmanager

@@ -124,7 +124,8 @@ class Calls:
 
     def _used(self, batch: Batch, call: ToolCall) -> Steps:
         batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (call,)))))
-        yield from batch.use()
+        attached = self._above.attached
+        yield from batch.use() if attached is None else attached(batch.use())
 
     def _judged(self, call: ToolCall) -> JudgedCall:
         """The call of a program that no run has, with the decision on it: nobody is there to be asked."""

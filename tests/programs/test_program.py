@@ -5,6 +5,7 @@ import json
 import pickle
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ from agentkit.sandbox.supervision import ProcessLimits
 from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.dialogue import ask_user_tool
+from agentkit.tracing import ToolUse
 from agentkit.workspace.workspace import Workspace
 
 HERE = Path(__file__).parent
@@ -479,3 +481,28 @@ def test_a_value_that_is_too_long_is_told():
         return "x" * 3_000_000
 
     assert "is longer, or nests deeper, than a program can take" in program_tool([much])(code="much()")["error"]
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_what_stands_around_calls_stands_around_those_of_a_program(awaiting):
+    """Who traces a run sees each call of a program, within the call of the program, with what came of it."""
+    seen = []
+
+    class Tracing:
+        """Writes down what it stands around."""
+
+        def __call__(self, event):
+            """Hear nothing."""
+
+        @contextmanager
+        def around(self, work):
+            """Write down which call begins, and what came of it."""
+            if isinstance(work, ToolUse):
+                seen.append(work.call.id)
+                yield
+                seen.append(work.result.status)
+            else:
+                yield
+
+    ran("add(1)\nerase('x')", [add, erase], listeners=[Tracing()], awaiting=awaiting)
+    assert seen == ["call_1_1", "call_1_1.1", "ok", "failed"]

@@ -52,7 +52,7 @@ def packed(agent: Runner) -> bytes:
     """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
     above = LINEAGE.get()
     context = RunContext(above.context.value, run=above.context.run)
-    lineage = replace(above, budget=None, approve=None, found=None, context=context, plan=None)
+    lineage = replace(above, budget=None, approve=None, found=None, context=context, plan=None, attached=None)
     # Where nothing is kept, each run has a conversation of its own, so that nobody there needs this one.
     sent = agent if agent.session.store is not None else agent.within(Session())
     try:

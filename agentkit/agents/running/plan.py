@@ -121,7 +121,8 @@ class Lineage:
     """The budget, policies and approver of the run above, and whether it only shows what it would change.
 
     `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
-    `context` is that of the run above, `plan` its plan where it is at work in this process.
+    `context` is that of the run above, `plan` its plan where it is at work in this process; `attached` puts around the
+    calls of a program what the run's listeners put around its own.
     """
 
     budget: Budget | None = None
@@ -133,6 +134,7 @@ class Lineage:
     found: set[Label] | None = None
     context: RunContext[Any] = NO_RUN
     plan: Plan | None = None
+    attached: Callable[[Any], Any] | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
         """Let the run above know what was read here."""
