@@ -39,6 +39,20 @@ def parts_of(content: Content) -> tuple[str | Image | File, ...]:
     return (content,) if isinstance(content, str) else content
 
 
+def well_formed(text: str) -> str:
+    """A text that can be encoded: halves of a character, as some servers and file names have them, are joined or `?`.
+
+    JSON may cut a character beyond U+FFFF in two, and a stream may send the halves apart.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to use a tool.

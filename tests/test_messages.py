@@ -20,6 +20,7 @@ from agentkit.messages import (
     parts_of,
     reading_call,
     usage_of,
+    well_formed,
     with_distinct_ids,
     without_extra,
 )
@@ -160,3 +161,17 @@ def test_result_with_a_value_that_cannot_be_copied(duplicate):
     result = ToolResult("lend", "ok", "a generator", value=(number for number in range(3)))
     assert (duplicate(result).value, duplicate(result).content) == (None, "a generator")
     assert duplicate(ToolResult("look", "ok", "seen", value={"a": [1]})) == ToolResult("look", "ok", "seen", {"a": [1]})
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_every_text_can_be_made_well_formed(text):
+    """Any text can be encoded afterwards, and one that could be before stays as it is."""
+    made = well_formed(text)
+    made.encode()
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        assert made == text
+
+
+def test_halves_of_a_character_are_joined() -> None:
+    """Two halves of one character that came apart are put together again; a half alone becomes U+FFFD."""
+    assert well_formed("\ud83d\ude00 \ud83d") == "😀 \ufffd"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesVi
 from itertools import islice
 from typing import Any
 
-from agentkit.messages import READ_MORE, reading_call
+from agentkit.messages import READ_MORE, reading_call, well_formed
 from agentkit.parts import File, Image, worded
 from agentkit.redaction import redactor
 
@@ -46,10 +46,10 @@ def rendered(
     value = worded(value) if isinstance(value, File) else value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _bounded(str(value), max_chars, clean)
-        return printable(text), was_cut, ()
+        return well_formed(text), was_cut, ()
     whole = _Renderer(clean, most_values, fair=False)
     tree = whole.tree(value, max_chars)
-    text = printable(tree if isinstance(value, Image | File) else _json(tree))
+    text = well_formed(tree if isinstance(value, Image | File) else _json(tree))
     if not whole.was_cut and len(text) <= max_chars:
         return text, False, tuple(whole.shown)
     room = max_chars - _MARK_CHARS
@@ -57,7 +57,7 @@ def rendered(
         fair = _Renderer(clean, most_values, fair=True)
         tree = fair.tree(value, room)
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
-        text = printable(_json(marked))
+        text = well_formed(_json(marked))
         if len(text) <= max_chars:
             return text, True, tuple(fair.shown)
         room = room * max_chars // (len(text) + _MARK_CHARS)
@@ -117,15 +117,6 @@ def _is_json_object(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def printable(text: str) -> str:
-    """The text without lone surrogates, which no encoding can write: each becomes U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def text_of(value: object) -> str:

@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
-from agentkit.messages import Status, ToolResult, failure_content
+from agentkit.messages import Status, ToolResult, failure_content, well_formed
 from agentkit.parts import files_in, images_in
 from agentkit.redaction import redact, redact_value, redactor
-from agentkit.tooling.rendering import cut_text, naming_handle, printable, rendered, text_of
+from agentkit.tooling.rendering import cut_text, naming_handle, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD = frozenset({"ok", "empty", "truncated"})
@@ -70,8 +70,8 @@ def with_handle(result: ToolResult, handle: str) -> ToolResult:
 
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
     """A call that came to nothing, told as the JSON text `{"error": …, "tool": …}`."""
-    error = printable(cut_text(redact(error), _MOST_ERROR_CHARS))
-    content = failure_content(printable(tool_name[:_MOST_NAME_CHARS]), error)
+    error = well_formed(cut_text(redact(error), _MOST_ERROR_CHARS))
+    content = failure_content(well_formed(tool_name[:_MOST_NAME_CHARS]), error)
     return ToolResult(tool_name, status, content, error=error, decision=_without_secrets(decision))
 
 
@@ -112,7 +112,7 @@ def told(error: Exception) -> str:
 def _whole(value: Any, clean: Callable[[str], str]) -> str:
     """The text of a value that is too long for a model, as far as it is kept. A text is without secrets already."""
     if type(value) is str:
-        return printable(cut_text(value, _MOST_WHOLE_CHARS))
+        return well_formed(cut_text(value, _MOST_WHOLE_CHARS))
     return clean(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES, clean)[0])
 
 
@@ -129,7 +129,7 @@ def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | No
 def _standing(value: Any) -> tuple[Status, str | None]:
     if not isinstance(value, dict):
         return "ok", None
-    error = printable(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
+    error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
     if not isinstance(word, str) or word not in _STATUSES:
         return ("failed" if error else "ok"), error

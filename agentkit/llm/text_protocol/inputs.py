@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.text_protocol.lenient import read_exact_object, read_json, read_object
 from agentkit.llm.text_protocol.markup import has_markup, quoted, quoted_json
-from agentkit.llm.wire.reading import well_formed
+from agentkit.messages import well_formed
 
 if TYPE_CHECKING:
     from agentkit.messages import ToolSpec

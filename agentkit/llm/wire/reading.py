@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse
-from agentkit.messages import AssistantMessage, with_distinct_ids
+from agentkit.messages import AssistantMessage, well_formed, with_distinct_ids
 from agentkit.usage import Usage, unreported
 
 if TYPE_CHECKING:
@@ -76,16 +76,6 @@ def json_leniently(text: str) -> Any:
     if end < len(text):
         raise ValueError(f"The JSON value is followed by {text[end : end + 20]!r}.")
     return value
-
-
-def well_formed(text: str) -> str:
-    """A text that can be encoded: halves of a character, as some servers and file names have them, are joined or `?`.
-
-    JSON may cut a character beyond U+FFFF in two, and a stream may send the halves apart.
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def well_formed_json(value: Any) -> Any:

@@ -125,15 +125,6 @@ def test_a_made_up_name_is_sent_in_characters_that_servers_take(name, sent):
     assert reading.sendable_name(name) == sent
 
 
-@given(st.text(alphabet=st.characters(exclude_categories=())))
-def test_every_text_can_be_made_well_formed(text):
-    """Any text can be encoded afterwards, and one that could be before stays as it is."""
-    made = reading.well_formed(text)
-    made.encode()
-    if not any("\ud800" <= character <= "\udfff" for character in text):
-        assert made == text
-
-
 @given(st.text(), st.data())
 def test_pieces_make_up_the_text(text, data):
     """A text that is cut anywhere, even inside a character, is the same in the end, and each piece can be shown."""

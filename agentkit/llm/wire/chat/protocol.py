@@ -9,7 +9,7 @@ from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
 from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.writing import Entry, Written
-from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage, well_formed
 from agentkit.parts import File, Image, worded
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ChatCompletions:
         if len(messages) > len(request.messages):
             messages = _with_shown_last(request.messages, messages)
         if request.instruction:
-            messages.insert(0, Entry({"role": "system", "content": reading.well_formed(request.instruction)}))
+            messages.insert(0, Entry({"role": "system", "content": well_formed(request.instruction)}))
         body: dict[str, Any] = {"model": model, "messages": messages}
         if request.tools:
             body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
@@ -67,12 +67,12 @@ def encode_message(message: Message) -> dict[str, Any]:
             return _encode_answer(message)
         case ToolMessage(call_id):
             return {"role": "tool", "tool_call_id": call_id, "content": _encode_content(message.shown)}
-    return {"role": "system", "content": reading.well_formed(message.text)}
+    return {"role": "system", "content": well_formed(message.text)}
 
 
 def _encode_content(content: Content) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
-        return reading.well_formed(content)
+        return well_formed(content)
     return [_encode_part(worded(part)) for part in content]
 
 
@@ -83,7 +83,7 @@ def _encode_part(part: str | Image | File) -> dict[str, Any]:
 
 
 def _encode_text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": reading.well_formed(text)}
+    return {"type": "text", "text": well_formed(text)}
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _encode_answer(message: AssistantMessage) -> dict[str, Any]:
     dropped = _LEFT_OUT if message.tool_calls else _LEFT_OUT.union(REASONING_FIELDS)
     kept = {name: value for name, value in message.extra.items() if name not in dropped}
     empty = None if message.tool_calls else ""
-    body: dict[str, Any] = {"role": "assistant", "content": reading.well_formed(message.text) or empty, **kept}
+    body: dict[str, Any] = {"role": "assistant", "content": well_formed(message.text) or empty, **kept}
     if message.tool_calls:
         body["tool_calls"] = [_encode_call(call) for call in message.tool_calls]
     return body

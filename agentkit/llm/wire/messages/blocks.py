@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.writing import Entry
-from agentkit.messages import AssistantMessage, ToolMessage, UserMessage, parts_of
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage, parts_of, well_formed
 from agentkit.parts import File, Image, worded
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _encode_part(part: str | Image | File) -> dict[str, Any]:
 
 
 def _encode_text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": reading.well_formed(text)}
+    return {"type": "text", "text": well_formed(text)}
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 def _encode_result(message: ToolMessage) -> dict[str, Any]:
     """What came of a call; a failure is marked as one. Pictures and files stand beside the text."""
-    shown: Any = _encode_content(message.shown) if message.beside else reading.well_formed(message.content)
+    shown: Any = _encode_content(message.shown) if message.beside else well_formed(message.content)
     content = {"content": shown} if shown else {}
     failed = {"is_error": True} if _tells_failure(message.content) else {}
     return {"type": "tool_result", "tool_use_id": _sendable_id(message.call_id), **content, **failed}

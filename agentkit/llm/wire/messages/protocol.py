@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentkit.llm.wire import reading
 from agentkit.llm.wire.messages.answers import MessagesReader, decode_answer
 from agentkit.llm.wire.messages.blocks import encode_message, in_turns
 from agentkit.llm.wire.messages.caching import marked
 from agentkit.llm.wire.messages.schemas import constrained, rooted
 from agentkit.llm.wire.messages.settings import entered
 from agentkit.llm.wire.writing import Written
+from agentkit.messages import well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Messages:
         body: dict[str, Any] = {"model": model, "messages": turns}
         instruction = "\n\n".join(order for order in (request.instruction, *orders) if order.strip())
         if instruction:
-            body["system"] = reading.well_formed(instruction)
+            body["system"] = well_formed(instruction)
         if request.tools:
             body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
         if request.output_schema:

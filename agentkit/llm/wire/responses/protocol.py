@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.responses.answers import ITEMS, ResponsesReader, decode_answer, is_call, said_in
 from agentkit.llm.wire.writing import Written
-from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage, well_formed
 from agentkit.parts import File, Image, worded
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Responses:
             "include": ["reasoning.encrypted_content"],
         }
         if request.instruction:
-            body["instructions"] = reading.well_formed(request.instruction)
+            body["instructions"] = well_formed(request.instruction)
         if request.tools:
             body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
         if request.output_schema:
@@ -103,12 +103,12 @@ def _encode_message(message: Message) -> list[dict[str, Any]]:
             return _encode_answer(message)
         case ToolMessage(call_id):
             return [{"type": "function_call_output", "call_id": call_id, "output": _encode_content(message.shown)}]
-    return [{"role": "system", "content": reading.well_formed(message.text)}]
+    return [{"role": "system", "content": well_formed(message.text)}]
 
 
 def _encode_content(content: Content) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
-        return reading.well_formed(content)
+        return well_formed(content)
     return [_encode_part(worded(part)) for part in content]
 
 
@@ -119,7 +119,7 @@ def _encode_part(part: str | Image | File) -> dict[str, Any]:
 
 
 def _encode_text(text: str) -> dict[str, Any]:
-    return {"type": "input_text", "text": reading.well_formed(text)}
+    return {"type": "input_text", "text": well_formed(text)}
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
     if items and said_in(items)[0] == message.text and sum(map(is_call, items)) == len(message.tool_calls):
         calls = iter(message.tool_calls)
         return [{**item, **_call_fields(next(calls))} if is_call(item) else item for item in items]
-    text = [{"role": "assistant", "content": reading.well_formed(message.text)}] if message.text else []
+    text = [{"role": "assistant", "content": well_formed(message.text)}] if message.text else []
     return text + [{"type": "function_call", **_call_fields(call)} for call in message.tool_calls]
 
 
