@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 from agentkit.evals.trial import Trial
@@ -20,6 +21,12 @@ def why(trial: Trial) -> str:
     """Why a trial did not pass."""
     reasons = [f"{score.name}: {score.reason or f'{score.value:.2f}'}" for score in trial.scores if not score.passed]
     return trial.error or "; ".join(reasons)
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a wide letter, none for a mark upon another."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
 
 
 def seconds_text(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentkit.evals.reporting.figures import Figures, Reported
-from agentkit.evals.reporting.lines import MOST_NAME_CHARS, listed, seconds_text, short, why
+from agentkit.evals.reporting.lines import MOST_NAME_CHARS, columns_of, listed, seconds_text, short, why
 from agentkit.evals.trial import Trial
 from agentkit.usage import Usage, shown_cost
 from agentkit.wording import one_line
@@ -19,7 +19,7 @@ def report_text(report: Reported, most_columns: int | None = None) -> str:
     notes = [line for each in figures for line in _notes(each, alone=len(figures) == 1)]
     rows = [_HEADS, *map(_row, figures)]
     table = _aligned(rows)
-    if most_columns is not None and max(map(len, table)) > most_columns:
+    if most_columns is not None and max(map(columns_of, table)) > most_columns:
         table = _aligned([*zip(*rows, strict=True)])
     blocks = [[_title(report)], table, notes, _tags(report), _failures(report.failures)]
     return "\n\n".join("\n".join(block) for block in blocks if block)
@@ -130,5 +130,9 @@ def _failure(some: Sequence[Trial]) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    widths = [max(columns_of(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - columns_of(cell))

@@ -98,3 +98,11 @@ def test_tokens_that_nobody_has_told(usage, told):
 def test_seconds():
     """Short times have decimals."""
     assert (seconds_text(0.123), seconds_text(12.3)) == ("0.12 s", "12 s")
+
+
+def test_wide_names():
+    """Columns stand below each other whatever letters a name has: wide ones, or marks upon others."""
+    suite = Suite("x", [Case("?", "yes")], contains())
+    names = ("\u52a9\u624b", "Hue\u0302\u0301", "plain")
+    lines = str(suite.run({name: lambda _question: "yes" for name in names})).splitlines()[3:6]
+    assert [line.index("1 of 1") - len(name) for line, name in zip(lines, names, strict=True)] == [3, 4, 2]
