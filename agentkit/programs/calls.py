@@ -24,14 +24,14 @@ from agentkit.events import ResponseReceived
 from agentkit.memory.progress import Progress
 from agentkit.memory.run import SessionRun
 from agentkit.memory.session import Session
-from agentkit.messages import AssistantMessage, Message, Response, ToolCall, ToolMessage, ToolResult
+from agentkit.messages import AssistantMessage, Message, Response, ToolCall, ToolMessage, ToolResult, well_formed
 from agentkit.safety.approval import NOBODY, Grants, answered
 from agentkit.safety.flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sandbox.calling.guest import MOST_BYTES
 from agentkit.sandbox.supervision import Cancellation
 from agentkit.tooling.functions.context import CONTEXT, NO_RUN
-from agentkit.tooling.rendering import printable, rendered
+from agentkit.tooling.rendering import rendered
 from agentkit.tooling.result import failure
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -156,7 +156,7 @@ def _line(call: ToolCall, result: ToolResult) -> str:
     """What came of a call, in a line: of what code has written, which may be anything, so much as a person reads."""
     more = "…" if len(call.arguments) > _MOST_CHARS else ""
     rule = f" ({result.decision.rule})" if result.decision is not None and result.decision.denied else ""
-    return printable(f"{call.name[:_MOST_NAME_CHARS]} {call.arguments[:_MOST_CHARS]}{more}: {result.status}{rule}")
+    return well_formed(f"{call.name[:_MOST_NAME_CHARS]} {call.arguments[:_MOST_CHARS]}{more}: {result.status}{rule}")
 
 
 def _result_in(progress: Progress) -> ToolResult:
