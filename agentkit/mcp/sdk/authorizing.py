@@ -179,7 +179,7 @@ class Authorized(OAuthClientProvider):
             return (
                 f"The server wants further rights. Log in again: {command(self._target)} --scope {shlex.quote(scope)}"
             )
-        return f"The server wants to know who asks. Log in: {command(self._target)}"
+        return f"The server wants to know who asks. Show it a token, or log in: {command(self._target)}"
 
 
 def is_refusal(response: httpx2.Response) -> bool:

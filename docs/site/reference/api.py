@@ -51,6 +51,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "MCP": (
         *("agentkit.mcp.MCPServer", "agentkit.mcp.connect"),
+        *("agentkit.mcp.Login", "agentkit.mcp.ClientCredentials"),
+        *("agentkit.mcp.connect_file", "agentkit.mcp.read_servers", "agentkit.mcp.ListedServers"),
         *("agentkit.mcp.Resource", "agentkit.mcp.Prompt", "agentkit.mcp.PromptArgument"),
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
     ),

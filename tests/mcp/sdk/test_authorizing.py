@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentkit.errors import ConfigError, ToolError
-from agentkit.mcp import MCPServer
+from agentkit.mcp import Login, MCPServer
 
 RESOURCE = "/.well-known/oauth-protected-resource/mcp"
 METADATA = "/.well-known/oauth-authorization-server"
@@ -79,6 +79,20 @@ def test_a_good_server(protecting, stage):
     told, came = login_at(protecting, stage, {})
     assert told == ""
     assert came == ["POST /mcp", f"GET {RESOURCE}", f"GET {METADATA}", "POST /register", "POST /token"]
+
+
+def test_a_document_about_us(protecting, stage):
+    """Where the authorization server reads documents about its clients, we are known by ours and do not register."""
+    reads = {METADATA: lambda origin: JSONResponse(metadata(origin, client_id_metadata_document_supported=True))}
+    asked = []
+
+    def ask(address):
+        asked.append(parse_qs(urlsplit(address).query)["client_id"])
+        return led_back(address)
+
+    told, came = login_at(protecting, stage, reads, Login(ask, client_metadata_url="https://example.com/us.json"))
+    assert (told, asked) == ("", [["https://example.com/us.json"]])
+    assert "POST /register" not in came
 
 
 @pytest.mark.parametrize(
@@ -214,8 +228,8 @@ def test_a_server_that_asks_for_no_login(protecting):
     [
         ("read write", "Log in again: agentkit mcp login URL --scope 'read write'"),
         ("a;$(touch", "--scope 'a;$(touch'"),
-        ("a\\b", "Log in: agentkit mcp login URL"),
-        ("x" * 400, "Log in: agentkit mcp login URL"),
+        ("a\\b", "or log in: agentkit mcp login URL"),
+        ("x" * 400, "or log in: agentkit mcp login URL"),
     ],
 )
 def test_further_rights(protecting, stage, scope, told):

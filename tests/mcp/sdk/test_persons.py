@@ -58,11 +58,28 @@ def test_a_function_that_awaits(protected, protecting):
         assert len(server.definitions) == 2
 
 
+def test_a_function_that_does_not_wait(protected, protecting):
+    """The function may return before the person has done anything: the answer is waited for."""
+    waiting = []
+
+    def ask(address):
+        waiting.append(threading.Timer(0.5, protecting.browse, [address]))
+        waiting[0].start()
+        return True
+
+    with MCPServer(protected[0], "far", login=ask) as server:
+        server.login()
+    waiting[0].join()
+    assert len(files()) == 1
+
+
 def test_nobody_to_ask(protected):
     """Without anybody to ask, the error names the command that asks."""
     url, came = protected
     with MCPServer(url, "far") as server:
-        with pytest.raises(ConfigError, match=f"wants to know who asks. Log in: agentkit mcp login {url}"):
+        with pytest.raises(
+            ConfigError, match=f"wants to know who asks. Show it a token, or log in: agentkit mcp login {url}"
+        ):
             _ = server.tools
         with pytest.raises(ToolError, match="agentkit mcp login"):
             server.call("add", first=1, second=2)
