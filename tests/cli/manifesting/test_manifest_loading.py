@@ -8,7 +8,11 @@ from agentkit import Agent
 from agentkit.cli.manifesting.loading import agent_in
 from agentkit.errors import ConfigError
 
-TWO = "from agentkit import Agent\nfrom agentkit.programs import program_tool\nclerk = Agent('clerk')\nbot = Agent('bot'{})\n"
+TWO = """from agentkit import Agent
+from agentkit.programs import program_tool
+clerk = Agent('clerk')
+bot = Agent('bot'{})
+"""
 
 
 @pytest.fixture
