@@ -107,6 +107,18 @@ WHOLE = {
         {"text": "Hello"},
     ),
     "content in texts": (whole(content=["Hel", "lo"]), {"text": "Hello"}),
+    "reasoning as an object": (
+        whole(content="Hi", reasoning={"content": "Hm"}),
+        {"text": "Hi", "reasoning": "Hm", "extra": {"reasoning": {"content": "Hm"}}},
+    ),
+    "reasoning under another name": (
+        whole(content="Hi", reasoning_text="Hm"),
+        {"text": "Hi", "reasoning": "Hm", "extra": {"reasoning_text": "Hm"}},
+    ),
+    "blocks of thoughts": (
+        whole(content="Hi", thinking_blocks=[{"type": "thinking", "thinking": "Hm"}]),
+        {"text": "Hi", "reasoning": "Hm"},
+    ),
     "thinking parts": (
         whole(
             content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}, {"type": "text", "text": "Hi"}]

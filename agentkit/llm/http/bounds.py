@@ -27,6 +27,7 @@ PATIENCE = 5
 
 _PIECE_BYTES = 1_000_000
 _PACKINGS = ("gzip", "x-gzip", "deflate")  # which are asked for; what claims to be another is read as it is
+_MEMBER = b"\x1f"  # what gzip begins with; other bytes behind its end belong to nothing
 _GZIP_OR_ZLIB, _BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 _JSON_STARTS = (b"{", b"[")
@@ -110,7 +111,9 @@ class _Packed(Bounded):
     def _unpacked(self, data: bytes) -> Iterator[bytes]:
         is_full = True
         while data or is_full:
-            if self._inflater.eof and data:  # some servers pack each event on its own
+            if self._inflater.eof and not data.startswith(_MEMBER):
+                return
+            if self._inflater.eof:  # some servers pack each event on its own
                 self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
             piece = self._inflated(data)
             data = self._inflater.unconsumed_tail or self._inflater.unused_data

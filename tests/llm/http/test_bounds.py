@@ -90,6 +90,14 @@ def test_a_compressed_body_is_not_looked_into():
     assert response.read() == b"a"
 
 
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+@pytest.mark.parametrize("behind", [b"", bytes(9), b"garbage"])
+def test_a_body_may_be_compressed_in_parts(size, behind):
+    """Several compressed parts are one body, however they are cut, and what stands behind the last belongs to none."""
+    data = gzip.compress(b"Hel") + gzip.compress(b"") + gzip.compress(b"lo") + behind
+    assert unpacked([data[start : start + size] for start in range(0, len(data), size)], "gzip") == b"Hello"
+
+
 def test_a_compressed_body_may_be_only_so_long(ask):
     """A compressed body has a lower bound, because it grows when it is unpacked."""
     packed = gzip.compress(b"{" + random.Random(0).randbytes(MOST_PACKED_BYTES + 100_000), 1)

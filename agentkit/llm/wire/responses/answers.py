@@ -188,14 +188,6 @@ class ResponsesReader:
         part = reading.dictionary(chunk.get("part"))
         return self._feed_text({**chunk, "text": part.get("text")}) if part.get("type") == "output_text" else None
 
-    def _output(self, chunk: Mapping[str, Any]) -> _Output:
-        """The output item that a chunk belongs to."""
-        place = _place(chunk)
-        if place not in self._by_place:
-            self._by_place[place] = _Output(place)
-            self._outputs.append(self._by_place[place])
-        return self._by_place[place]
-
     def _begin(self, place: str, item: dict[str, Any] | None = None) -> _Output:
         """A new item, at a place where another may have been: some servers number all of them alike."""
         output = self._by_place[place] = _Output(place, item)
@@ -205,7 +197,7 @@ class ResponsesReader:
     def _call_at(self, chunk: Mapping[str, Any]) -> _Output:
         """The call that a piece of arguments belongs to: the last one where the server says otherwise."""
         begun = [call for call in self._calls[-1:] if call.begun is not None]
-        output = self._by_place.get(_place(chunk)) or (begun[0] if begun else self._output(chunk))
+        output = self._by_place.get(_place(chunk)) or (begun[0] if begun else self._begin(_place(chunk)))
         if output not in self._calls:
             self._calls.append(output)
         return output
@@ -232,7 +224,7 @@ class ResponsesReader:
     def _end_item(self, chunk: Mapping[str, Any]) -> Event | None:
         if not isinstance(item := chunk.get("item"), dict):
             return None
-        output = self._by_place.get(_place(chunk)) or self._unended(item) or self._output(chunk)
+        output = self._by_place.get(_place(chunk)) or self._unended(item) or self._begin(_place(chunk))
         output = output if output.done is None else self._begin(output.place)
         output.done = item
         return None if output.begun is not None or not is_call(item) else self._tell(output, item)
