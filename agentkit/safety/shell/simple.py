@@ -260,21 +260,22 @@ def _environment(judge: Judge, scope: Scope, given: tuple[str, Value], text: str
 def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
     """declare, export, local and the like: assignments, and words as for any command."""
     first, *others = node.children
-    words = [Word(source(first), source(first))]
+    words, options = [Word(source(first), source(first))], set[str]()
     for child in others:
         if child.type == "variable_assignment":
-            if any(re.match(r"-\w*i", word.text) for word in words):
+            if "i" in options:
                 scope.integers.add(source(child.children[0]))
             _assign(judge, child, scope, lasting=True)
             words.append(Word("name", source(child)))
         elif child.type == "variable_name":
             words.append(Word("name", source(child)))
-            if any(re.match(r"-\w*i", word.text) for word in words):
+            if "i" in options:
                 scope.integers.add(source(child))
-            if any(re.match(r"-\w*[aA]", word.text) for word in words):  # an array without elements
+            if {"a", "A"} & options:  # an array without elements
                 scope.variables.setdefault(source(child), Value(TAME, frozenset({PERHAPS_EMPTY})))
         else:
             words += judge.expander(scope).words(child)
+            options.update(*(word.text[1:] for word in words[-1:] if word.text.startswith("-")))
     judge.words(words, scope)
     return NOTHING
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _QUOTING = {"string", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion"}
 _REDIRECTING = re.compile(r"=*[|&<>;][|&<>;=]*")
+_QUOTED = re.compile(rb"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _LINE_END = re.compile(rb"(?<!\\)(\\\\)*\n")
 _BROKEN_OFF = re.compile(rb"[$<>]\\+[(\[{]")
 _PARTS = {
@@ -50,16 +51,16 @@ def _is_more_than_a_test(node: Node) -> bool:
     text = node.text or b""
     if text.startswith(b"(("):
         return False
-    waiting, double = list(node.children), text.startswith(b"[[")
+    if text.startswith(b"[["):
+        return re.search(rb"[<>]\(", _QUOTED.sub(b"", text)) is not None
+    waiting = [node]
     while waiting:
-        inner = waiting.pop()
-        before = inner.prev_sibling
-        if inner.type == "parenthesized_expression" and (not double or (before and before.type in {"<", ">"})):
+        children = waiting.pop().children
+        kinds = [child.type for child in children]
+        if "parenthesized_expression" in kinds or any(map(_REDIRECTING.fullmatch, kinds)):
             return True
-        if not double and not inner.is_named and _REDIRECTING.fullmatch(inner.type):
-            return True
-        waiting.extend(inner.children if inner.type not in _QUOTING else ())
-    return not double and _has_lines(node)
+        waiting.extend(child for child in children if child.type not in _QUOTING)
+    return _has_lines(node)
 
 
 def _has_lines(node: Node) -> bool:

@@ -18,7 +18,18 @@ MAX_BYTES = 10_000
 MAX_COMMANDS = 100
 MAX_DEPTH = 20
 _MAX_NODES = 2_000
-_MOST = {"|": 300, "(": 250, "<": 250, "${": 200, "[[": 200}  # beyond, the parser itself takes long
+_MOST = {
+    "|": 300,
+    ";": 600,
+    "$[": 100,
+    "`": 400,
+    "[": 800,
+    "&": 400,
+    "(": 250,
+    "<": 250,
+    "${": 200,
+    "[[": 200,
+}  # beyond, the parser itself takes long
 _SEARCHED = 2_000
 _NESTING = {
     *("command_substitution", "process_substitution", "subshell", "compound_statement", "if_statement", "expansion"),
