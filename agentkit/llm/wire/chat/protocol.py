@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
+from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.writing import Entry, Written
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage, well_formed
-from agentkit.parts import File, Image, worded
+from agentkit.parts import File, Image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from agentkit.messages import Content, Message, OutputSchema, Request, Response, ToolCall, ToolSpec
+    from agentkit.messages import Message, OutputSchema, Request, Response, ToolCall, ToolSpec
 
 _LEFT_OUT = {"audio", "executed_tools", "channel"}
 """Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools."""
@@ -62,28 +63,16 @@ def encode_message(message: Message) -> dict[str, Any]:
     """A message as a plain dictionary in the chat format."""
     match message:
         case UserMessage(content):
-            return {"role": "user", "content": _encode_content(content)}
+            return {"role": "user", "content": _FORMS.content(content)}
         case AssistantMessage():
             return _encode_answer(message)
         case ToolMessage(call_id):
-            return {"role": "tool", "tool_call_id": call_id, "content": _encode_content(message.shown)}
+            return {"role": "tool", "tool_call_id": call_id, "content": _FORMS.content(message.shown)}
     return {"role": "system", "content": well_formed(message.text)}
 
 
-def _encode_content(content: Content) -> str | list[dict[str, Any]]:
-    if isinstance(content, str):
-        return well_formed(content)
-    return [_encode_part(worded(part)) for part in content]
-
-
-def _encode_part(part: str | Image | File) -> dict[str, Any]:
-    if isinstance(part, str):
-        return _encode_text(part)
-    return _encode_image(part) if isinstance(part, Image) else _encode_file(part)
-
-
 def _encode_text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": well_formed(text)}
+    return {"type": "text", "text": text}
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
@@ -93,9 +82,10 @@ def _encode_image(image: Image) -> dict[str, Any]:
 
 def _encode_file(file: File) -> dict[str, Any]:
     """OpenAI takes no address here; others do where the data would stand."""
-    if file.sound:
-        return {"type": "input_audio", "input_audio": {"data": file.url.partition(",")[2], "format": file.sound}}
     return {"type": "file", "file": {"filename": file.file_name, "file_data": file.url}}
+
+
+_FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
 def _encode_answer(message: AssistantMessage) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
+from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.writing import Entry
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage, parts_of, well_formed
-from agentkit.parts import File, Image, worded
+from agentkit.parts import File, Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -97,18 +98,12 @@ def _joined(role: str, entries: list[Entry]) -> Entry:
 
 
 def _encode_content(content: Content) -> list[dict[str, Any]]:
-    blocks = (_encode_part(worded(part)) for part in parts_of(content))
+    blocks = (_FORMS.part(part) for part in parts_of(content))
     return [block for block in blocks if not _is_blank(block)]
 
 
-def _encode_part(part: str | Image | File) -> dict[str, Any]:
-    if isinstance(part, str):
-        return _encode_text(part)
-    return _encode_image(part) if isinstance(part, Image) else _encode_file(part)
-
-
 def _encode_text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": well_formed(text)}
+    return {"type": "text", "text": text}
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
@@ -116,10 +111,10 @@ def _encode_image(image: Image) -> dict[str, Any]:
 
 
 def _encode_file(file: File) -> dict[str, Any]:
-    """A document. Recordings Anthropic refuses, as others say them; what speaks its protocol may take them."""
-    if file.sound:
-        return {"type": "input_audio", "input_audio": {"data": file.url.partition(",")[2], "format": file.sound}}
     return {"type": "document", "source": _source(file.url), **({"title": file.name} if file.name else {})}
+
+
+_FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
 def _source(url: str) -> dict[str, Any]:

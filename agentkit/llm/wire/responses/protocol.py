@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
+from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.responses.answers import ITEMS, ResponsesReader, decode_answer, is_call, said_in
 from agentkit.llm.wire.writing import Written
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage, well_formed
-from agentkit.parts import File, Image, worded
+from agentkit.parts import File, Image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agentkit.messages import Content, Message, OutputSchema, Request, ToolSpec
+    from agentkit.messages import Message, OutputSchema, Request, ToolSpec
 
 _RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 _NESTED = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
@@ -98,28 +99,16 @@ def _format(output: OutputSchema) -> dict[str, Any]:
 def _encode_message(message: Message) -> list[dict[str, Any]]:
     match message:
         case UserMessage(content):
-            return [{"role": "user", "content": _encode_content(content)}]
+            return [{"role": "user", "content": _FORMS.content(content)}]
         case AssistantMessage():
             return _encode_answer(message)
         case ToolMessage(call_id):
-            return [{"type": "function_call_output", "call_id": call_id, "output": _encode_content(message.shown)}]
+            return [{"type": "function_call_output", "call_id": call_id, "output": _FORMS.content(message.shown)}]
     return [{"role": "system", "content": well_formed(message.text)}]
 
 
-def _encode_content(content: Content) -> str | list[dict[str, Any]]:
-    if isinstance(content, str):
-        return well_formed(content)
-    return [_encode_part(worded(part)) for part in content]
-
-
-def _encode_part(part: str | Image | File) -> dict[str, Any]:
-    if isinstance(part, str):
-        return _encode_text(part)
-    return _encode_image(part) if isinstance(part, Image) else _encode_file(part)
-
-
 def _encode_text(text: str) -> dict[str, Any]:
-    return {"type": "input_text", "text": well_formed(text)}
+    return {"type": "input_text", "text": text}
 
 
 def _encode_image(image: Image) -> dict[str, Any]:
@@ -127,12 +116,12 @@ def _encode_image(image: Image) -> dict[str, Any]:
 
 
 def _encode_file(file: File) -> dict[str, Any]:
-    """OpenAI refuses recordings here; what speaks its protocol may take them."""
-    if file.sound:
-        return {"type": "input_audio", "input_audio": {"data": file.url.partition(",")[2], "format": file.sound}}
     if not file.media_type:
         return {"type": "input_file", "file_url": file.url}
     return {"type": "input_file", "filename": file.file_name, "file_data": file.url}
+
+
+_FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
 def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
