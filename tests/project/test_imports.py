@@ -25,9 +25,10 @@ MODULES = sorted(
 )
 COMMAND_LINE = tuple(module for module in MODULES if module.startswith("agentkit.cli"))
 CONNECTION = tuple(
-    module for module in MODULES if re.match(r"agentkit\.(llm\.(transport|http\.)|mcp\.sdk\.bounding)", module)
+    module for module in MODULES if re.match(r"agentkit\.(llm\.(transport|http\.)|mcp\.sdk\.(bounding|judged))", module)
 )
-ALONE = tuple(module for module in MODULES if module not in COMMAND_LINE + CONNECTION)
+LOGINS = tuple(f"agentkit.mcp.sdk.{name}" for name in ("authorizing", "persons", "programs"))
+ALONE = tuple(module for module in MODULES if module not in COMMAND_LINE + CONNECTION + LOGINS)
 IMPORT_EACH_AND_LIST = """
 import importlib, json, sys
 sys.path.insert(0, sys.argv[1])
@@ -126,6 +127,14 @@ def test_the_connection_needs_only_the_http_library(module):
     """A module of the connection, which is loaded with the first request, imports the HTTP library and no other."""
     packages = {name.partition(".")[0] for name in loaded_by_each(("httpx2", *CONNECTION), isolation="-I")[module]}
     assert packages <= sys.stdlib_module_names | {"agentkit"}
+
+
+@pytest.mark.parametrize("module", LOGINS)
+def test_logins_need_only_the_protocols_package(module):
+    """What shows a login to a server, and is loaded when one on the web is reached, derives from the protocol's own."""
+    loaded = loaded_by_each(("mcp.client", *LOGINS), isolation="-I")
+    packages = {name.partition(".")[0] for name in loaded[module]}
+    assert packages <= sys.stdlib_module_names | {"agentkit", "mcp", "jwt", "cryptography"}
 
 
 def test_names_need_only_the_standard_library():

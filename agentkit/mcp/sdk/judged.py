@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import httpx2
-from mcp.shared._httpx_utils import next_request_within_origin
 
 from agentkit.errors import ToolError, ToolTimeout
 from agentkit.mcp.logins.reach import Reach
@@ -66,6 +65,8 @@ async def sent(request: httpx2.Request, reach: Reach, seconds: float = 20.0) -> 
 
     Raises ToolError, also when that takes longer.
     """
+    from mcp.shared._httpx_utils import next_request_within_origin
+
     for name, value in _HEADERS.items():
         request.headers.setdefault(name, value)
     hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(bound, most_bytes=MOST_BYTES)]}
