@@ -24,6 +24,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "ast": _ast,
         "asyncio": lambda: _asyncio(guard),
         "bz2": lambda: packing.packed("bz2"),
+        "calendar": lambda: _calendar(streams),
         "codecs": packing.codecs_names,
         "contextlib": lambda: _contextlib(streams),
         "copy": lambda: _copy(guard),
@@ -81,6 +82,28 @@ def _asyncio(guard: Guard) -> dict[str, Any]:
     from agentkit.sandbox.guard.facades.tasks.coroutines import Coroutines
 
     return Coroutines(guard).names()
+
+
+def _calendar(streams: Streams) -> dict[str, Any]:
+    import calendar
+
+    class TextCalendar(calendar.TextCalendar):
+        """Python's own, which prints where the program prints."""
+
+        def prweek(self, theweek: Any, width: int) -> None:
+            """Print a week."""
+            streams.stdout.write(self.formatweek(theweek, width))
+
+        def prmonth(self, theyear: int, themonth: int, *layout: int, **named: int) -> None:
+            """Print a month."""
+            streams.stdout.write(self.formatmonth(theyear, themonth, *layout, **named))
+
+        def pryear(self, theyear: int, *layout: int, **named: int) -> None:
+            """Print a year."""
+            streams.stdout.write(self.formatyear(theyear, *layout, **named))
+
+    TextCalendar.__qualname__, TextCalendar.__module__ = "TextCalendar", "calendar"
+    return {"TextCalendar": TextCalendar}
 
 
 def _contextlib(streams: Streams) -> dict[str, Any]:
