@@ -289,7 +289,8 @@ def _details(body: object) -> Mapping[str, Any]:
         error = json_or_text(error)  # Bedrock's servers write the object as text
     if isinstance(error, dict):
         return error
-    return {**body, "message": body.get("message") or error}
+    numbered = {"code": error} if type(error) is int else {}
+    return {**numbered, **body, "message": body.get("message") or error}
 
 
 def _shortened(details: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -59,6 +59,7 @@ def test_status_and_code_make_the_kind(status, code, kind):
         ({"error": {"message": {"text": "Boom"}}}, '{"text": "Boom"}', None, None),
         ({"error": {"code": "c"}}, f'{{"error": {{"code": "c"}}}}. {CHECK}', "c", None),
         ({"error": {}, "message": "Boom"}, "Boom", None, None),
+        ({"error": 503, "message": "Boom"}, "Boom", "503", None),
         ("Boom", "Boom", None, None),
         ("<html><script>x < 1</script><h1>Boom</h1>\n<p>now", f"Boom now. {CHECK}", None, None),
         ({}, f"no explanation was given. {CHECK}", None, None),

@@ -215,8 +215,10 @@ class ChatReader:
 
     def _is_said(self, message: Mapping[str, Any]) -> bool:
         """Whether a message says just what was said already."""
-        whole = [read_call(call) for call in calls_in(message)]
-        told = self._calls.whole()
+        whole, told = (
+            [(call.name, call.arguments) for call in calls]
+            for calls in (map(read_call, calls_in(message)), self._calls.whole())
+        )
         _, text = Thoughts().part(reading.said_in(message.get("content")), is_last=True)
         is_same = text == str(self._text) and (whole == told or not whole)
         return is_same and self._has_said_something()

@@ -111,6 +111,17 @@ def test_a_message_of_the_history_is_read_without_an_answer_around_it():
     assert [call.id for call in message.tool_calls] == ["call_1", "call_2"]
 
 
+def test_an_answer_that_ends_with_all_of_it_is_told_once():
+    """A call that was streamed without an id is the one that the last chunk tells whole, with an id."""
+    reader = ChatReader()
+    function = {"name": "f", "arguments": "{}"}
+    list(reader.feed({"choices": [{"delta": {"reasoning_content": "Hm", "tool_calls": [{"function": function}]}}]}))
+    whole = {"reasoning_content": "Hm", "tool_calls": [{"id": "a", "function": function}]}
+    list(reader.feed({"choices": [{"finish_reason": "stop", "message": whole}]}))
+    message = reader.finish(closed=True).message
+    assert (message.reasoning, len(message.tool_calls)) == ("Hm", 1)
+
+
 def test_a_name_that_is_repeated_very_often():
     """A server that repeats a call's name with each of thousands of pieces costs no more than one that does not."""
     reader = ChatReader()
