@@ -14,6 +14,7 @@ _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 """Around what a terminal shows in one piece; one that does not know them passes over them."""
 
 _ERASE_REST, _ERASE_BELOW = "\x1b[K", "\x1b[J"
+_SPARE_ROWS = 2
 
 
 class Live:
@@ -23,16 +24,14 @@ class Live:
     lines anew, so that they are counted as they stand now. Of more lines than the screen has, the last are shown.
     """
 
-    def __init__(
-        self, stream: TextIO, size: Callable[[], os.terminal_size] = shutil.get_terminal_size, spare_rows: int = 2
-    ) -> None:
-        self._stream, self._size, self._spare_rows = stream, size, spare_rows
+    def __init__(self, stream: TextIO, size: Callable[[], os.terminal_size] = shutil.get_terminal_size) -> None:
+        self._stream, self._size = stream, size
         self._shown: list[Line] = []
         self._columns = 0
 
     def show(self, lines: Sequence[Line]) -> None:
         """Put these lines in the place of those that were shown."""
-        room = max(1, self._size().lines - self._spare_rows)
+        room = max(1, self._size().lines - _SPARE_ROWS)
         self._draw(lines[-room:])
 
     def keep(self, lines: Sequence[Line]) -> None:
