@@ -107,7 +107,8 @@ class Calls:
 
     def _asked(self, function: str, arguments: str) -> ToolCall:
         """A call as a model would have written it. Raises ToolError when nobody waits for the program any more."""
-        if self._context.is_stopped:
+        is_late = self._within is not None and self._within.budget.seconds_left <= 0
+        if is_late or self._context.is_stopped:
             raise ToolError(_STOPPED)
         self._number += 1
         tool = self._functions.get(function)

@@ -16,7 +16,9 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
 _TELLING = re.compile(r"(?!Any$)(?:\b(?:str|int|float|bool|None|list|dict|date|datetime|Any)\b|[][, |])+")
-_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
+_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+_TYPES |= {"object": "dict", "array": "list"}
+_DEEPEST, _MOST_PARTS = 4, 100
 
 
 def functions_of(tools: Toolset) -> dict[str, Tool[..., Any]]:
@@ -38,7 +40,8 @@ def described(name: str, tool: Tool[..., Any]) -> str:
     properties: Mapping[str, Any] = schema.get("properties", {})
     required = schema.get("required", ())
     order = sorted(properties, key=lambda each: each not in required)
-    signature = ", ".join(_parameter(each, properties[each], is_required=each in required) for each in order)
+    types = _Types({**schema.get("definitions", {}), **schema.get("$defs", {})})
+    signature = ", ".join(_parameter(each, properties[each], types, is_required=each in required) for each in order)
     told = (f"{spelled(each)}: {properties[each].get('description', '')}" for each in order)
     returns = returned(inspect.getdoc(tool.function) or "")
     lines = [tool.description, *(line for line in told if not line.endswith(": "))]
@@ -60,22 +63,60 @@ def parameters_of(tool: Tool[..., Any]) -> list[str]:
     return sorted(schema.get("properties", {}), key=lambda each: each not in schema.get("required", ()))
 
 
-def _parameter(name: str, schema: Mapping[str, Any], *, is_required: bool) -> str:
-    default = "" if is_required else f" = {schema.get('default')!r}"
-    return f"{spelled(name)}: {_type(schema)}{default}"
+def _parameter(name: str, schema: Mapping[str, Any], types: _Types, *, is_required: bool) -> str:
+    default = f" = {schema['default']!r}" if "default" in schema else " = ..."
+    return f"{spelled(name)}: {types.of(schema)}{'' if is_required else default}"
 
 
-def _type(schema: Any) -> str:
-    """A JSON schema as the annotation that comes nearest to it."""
-    if not isinstance(schema, Mapping):
-        return "object"
-    if "enum" in schema:
-        return f"Literal[{', '.join(map(repr, schema['enum']))}]"
-    several = schema.get("anyOf") or schema.get("oneOf")
-    kind = schema.get("type")
-    if several or isinstance(kind, list):
-        parts = map(_type, several) if several else (_TYPES.get(each, "list") for each in kind or ())
-        return " | ".join(dict.fromkeys(parts))
-    if kind == "array":
-        return f"list[{_type(schema.get('items', {}))}]"
-    return _TYPES.get(kind or "", "object")
+class _Types:
+    """JSON schemas as the annotations that come nearest to them; of what is nested deep, and of very much, the outside.
+
+    A dictionary of certain keys is told as `{'name': str, 'count'?: int}`, with a mark at those that may be left out.
+    """
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._parts_left = _MOST_PARTS
+        self._open: set[str] = set()
+
+    def of(self, schema: Any, depth: int = _DEEPEST) -> str:
+        """What stands behind the colon."""
+        if not isinstance(schema, Mapping):
+            return "object"
+        reference = str(schema.get("$ref", ""))
+        if reference in self._open:  # a tree, whose branches are trees
+            return "dict"
+        if not reference:
+            return self._of(schema, depth)
+        self._open.add(reference)
+        text = self.of(self._definitions.get(reference.rpartition("/")[2]), depth)
+        self._open.discard(reference)
+        return text
+
+    def _of(self, schema: Mapping[str, Any], depth: int) -> str:
+        self._parts_left -= 1
+        choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if choices is not None:
+            return f"Literal[{', '.join(map(repr, choices))}]"
+        several, kind = schema.get("anyOf") or schema.get("oneOf"), schema.get("type")
+        if isinstance(kind, list):
+            several = several or [{**schema, "type": each} for each in kind]
+        if several:
+            parts = (self.of(part, depth) for part in several)
+            return " | ".join(dict.fromkeys(parts)) if self._parts_left > 0 else "object"
+        plain = _TYPES.get(kind or "", "object")
+        if depth == 0 or self._parts_left <= 0 or plain not in {"list", "dict"}:
+            return plain
+        return self._list(schema, depth - 1) if plain == "list" else self._dict(schema, depth - 1)
+
+    def _list(self, schema: Mapping[str, Any], depth: int) -> str:
+        members = schema.get("prefixItems") or [schema.get("items")]
+        return f"list[{', '.join(self.of(each, depth) for each in members)}]"
+
+    def _dict(self, schema: Mapping[str, Any], depth: int) -> str:
+        properties, others = schema.get("properties"), schema.get("additionalProperties")
+        if not properties:
+            return f"dict[str, {self.of(others, depth)}]" if isinstance(others, Mapping) and others else "dict"
+        required = schema.get("required", ())
+        parts = (f"{key!r}{'' if key in required else '?'}: {self.of(properties[key], depth)}" for key in properties)
+        return f"{{{', '.join(parts)}}}"

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -18,19 +20,20 @@ from agentkit import (
     Policy,
     Rule,
     RunContext,
+    Tool,
     calculator_tool,
     core_tools,
     default_tools,
     tool,
 )
 from agentkit.decisions import Label
-from agentkit.errors import Cancelled
+from agentkit.errors import Cancelled, SandboxError, ToolError
 from agentkit.mcp import ToolServer
 from agentkit.programs import program_tool
 from agentkit.programs.calls import Calls
 from agentkit.programs.signatures import functions_of
 from agentkit.sandbox.python import PYTHON_LIMITS, python_boundary
-from agentkit.sandbox.supervision import ProcessLimits
+from agentkit.sandbox.supervision import Cancellation, ProcessLimits
 from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.dialogue import ask_user_tool
@@ -49,7 +52,7 @@ def add(a: int, b: int = 2) -> int:
 
 async def double(number: int) -> dict[str, int]:
     """Double a number, and let others work meanwhile."""
-    await asyncio.sleep(0.001)
+    await asyncio.sleep(0.06)
     return {"double": 2 * number}
 
 
@@ -328,6 +331,56 @@ def test_a_stopped_run_ends_its_program():
     assert len(used) == 3
 
 
+def test_a_run_whose_time_is_up_makes_no_more_calls():
+    """A program that was left behind when the time of its run was up is refused its next call, which ends it."""
+    said, is_done = [], threading.Event()
+
+    def late() -> str:
+        """Make a call too late."""
+        calls = Calls(functions_of(Toolset([add])))
+        time.sleep(1.1)
+        try:
+            calls.answer("add", '{"a": 1}')
+        except ToolError as error:
+            said.append(str(error))
+        is_done.set()
+        return ""
+
+    with ScriptedLLM(call("late")) as llm:
+        assert Agent("writer", [late], llm=llm, limits=Limits(seconds=1)).run("Go").status == "limit"
+    assert is_done.wait(60)
+    assert said == ["The run was stopped."]
+
+
+def test_a_program_ends_with_the_event_loop_that_makes_its_calls():
+    """When the loop is closed in the middle of a call, nobody will answer it, and its program is ended."""
+    began, raised = asyncio.Event(), []
+
+    async def hang() -> str:
+        """Never end."""
+        began.set()
+        await asyncio.sleep(60)
+        return ""
+
+    async def begin():
+        return Calls(functions_of(Toolset([Tool(hang, timeout_seconds=None)]))).awaited()
+
+    def wait():
+        try:
+            answer(Cancellation(), "hang", "{}")
+        except SandboxError as error:
+            raised.append(str(error))
+
+    loop = asyncio.new_event_loop()
+    answer = loop.run_until_complete(begin())
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    loop.run_until_complete(began.wait())
+    loop.close()
+    waiting.join()
+    assert raised == ["The run was stopped."]
+
+
 def test_a_cancelled_program_ends_with_the_call_that_it_waits_for():
     """Who cancels an awaited run cancels its program, and the tool that the program waits for."""
     began, ended = threading.Event(), []
@@ -395,6 +448,22 @@ def test_a_weak_boundary_is_asked_about():
     weak = program_tool([calculator_tool], sandbox="off")
     assert weak.judge({"code": "1"}).verdict == "ask"
     assert program_tool([calculator_tool]).judge({"code": "1"}).verdict == "allow"
+
+
+def test_a_program_that_cannot_be_run_is_told():
+    """Where no process can be had for it, the program is not run, and no call is made."""
+    code = (
+        "import resource, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from agentkit import core_tools\n"
+        "from agentkit.programs import program_tool\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))\n"
+        "told = program_tool(core_tools).function(code='1')\n"
+        "print(told['status'], told['calls'], told['boundary'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(HERE.parents[1])], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "failed [] none: it was not run\n"
 
 
 def test_a_server_judges_the_calls_of_programs():

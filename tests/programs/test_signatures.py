@@ -45,17 +45,39 @@ def test_a_tool_is_described_as_a_function():
     )
 
 
+DEFINITIONS = {
+    "Tree": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "size": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "next": {"anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "null"}]},
+        },
+        "required": ["name"],
+    }
+}
+PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}
+
+
 @pytest.mark.parametrize(
     ("schema", "signature"),
     [
         ({"type": "object", "properties": {}}, "f()"),
-        ({"type": "object", "properties": {"a-b": {"type": "integer"}}}, "f(a_b: int = None)"),
+        ({"type": "object", "properties": {"a-b": {"type": "integer"}}}, "f(a_b: int = ...)"),
         ({"type": "object", "properties": {"class": {}}, "required": ["class"]}, "f(_class: object)"),
-        ({"type": "object", "properties": {"x": {"type": ["string", "null"]}}}, "f(x: str | None = None)"),
-        ({"type": "object", "properties": {"x": {"type": "array", "items": True}}}, "f(x: list[object] = None)"),
+        ({"type": "object", "properties": {"x": {"type": ["string", "null"]}}}, "f(x: str | None = ...)"),
+        ({"type": "object", "properties": {"x": {"type": "array", "items": True}}}, "f(x: list[object] = ...)"),
         (
             {"type": "object", "properties": {"b": {"type": "object"}, "a": {"type": "number"}}, "required": ["a"]},
-            "f(a: float, b: dict = None)",
+            "f(a: float, b: dict = ...)",
+        ),
+        (
+            {"type": "object", "properties": {"x": {"$ref": "#/$defs/Tree"}}, "required": ["x"], "$defs": DEFINITIONS},
+            "f(x: {'name': str, 'size'?: dict[str, int], 'next'?: dict | None})",
+        ),
+        (
+            {"type": "object", "properties": {"x": {"const": 1}, "y": PAIR, "z": {"$ref": "#/away"}}},
+            "f(x: Literal[1] = ..., y: list[int, str] = ..., z: object = ...)",
         ),
     ],
 )
@@ -64,6 +86,20 @@ def test_a_schema_of_others_is_told_as_it_can_be(schema, signature):
     made = Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments)
     assert described("f", made) == f"{signature}\n    Do it."
     assert sorted(parameters_of(made)) == sorted(schema["properties"])
+
+
+@pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
+def test_definitions_that_multiply_are_told_in_bounds(kind):
+    """A stranger's schema in which each definition refers to the next one many times is told in a bounded text."""
+    names = [f"d{number}" for number in range(50)]
+    definitions = {
+        name: {
+            kind: [{"type": "object", "properties": {f"p{each}": {"$ref": f"#/$defs/{after}"}}} for each in range(50)]
+        }
+        for name, after in zip(names, [*names[1:], "d0"], strict=True)
+    }
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+    assert len(described("f", Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments))) < 10_000
 
 
 def test_names_are_spelled_as_python_can():

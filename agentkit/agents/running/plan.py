@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -158,7 +158,10 @@ def hearing(**changed: Any) -> Iterator[set[Label]]:
     try:
         yield found
     finally:
-        LINEAGE.reset(token)
+        with suppress(
+            ValueError
+        ):  # a coroutine that nobody awaits any more is closed in a context that knows of nothing
+            LINEAGE.reset(token)
         above.note(frozenset(found))
 
 
