@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _LIVE = re.compile(r"`|\$\(")
 _PROCESS = re.compile(r"[<>]\(")
 _UNQUOTED = {"regex", "expansion", "word", "concatenation"}
+_EXPANDING = {"string", "heredoc_body", "translated_string", "subscript", "arithmetic_expansion"}
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CODE = re.compile(r"`([^`]*)`|\$\((.*)\)", re.DOTALL)
 _OPENING = {"`", "$(", "$((", "<(", ">(", '"', "${"}
@@ -27,13 +28,19 @@ def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
             continue
         if kind == "command_substitution":
             quoted = False
-        quoted = quoted or kind in {"string", "heredoc_body", "translated_string"}
+        quoted = quoted or kind in _EXPANDING or _is_keyed(node)
         text = _ESCAPED.sub("  ", own_text(node))
         live = _LIVE.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
         if live and kind not in _OPENING and not _quoted_heredoc(node):
             yield node, [(one or two).strip() for one, two in _CODE.findall(own_text(node)) if (one or two).strip()]
         if not _quoted_heredoc(node):
             waiting.extend((child, quoted) for child in node.children)
+
+
+def _is_keyed(node: Node) -> bool:
+    """Whether an element of an array begins with its key, which bash expands once more, quoted or not."""
+    within = node.type == "concatenation" and node.parent is not None and node.parent.type == "array"
+    return within and (node.text or b"").startswith(b"[")
 
 
 def own_text(node: Node) -> str:
