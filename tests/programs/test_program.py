@@ -516,6 +516,15 @@ def test_what_one_program_has_read_counts_for_the_next_of_the_same_response(awai
     assert "could carry data out" in result.tool_calls[1].result.error
 
 
+def test_the_words_of_a_person_leave_by_no_program_that_comes_later():
+    """What the person wrote may be sent a few times, however many programs are written for it."""
+    code = "for _ in range(9):\n    try:\n        print(send('hello'))\n    except ToolError:\n        print('no')"
+    first = call("run_program", code=f"diary()\nletters()\n{code}")
+    with ScriptedLLM(first, call("run_program", code=code), call("run_program", code=code), "Done.") as llm:
+        result = Agent("writer", [program_tool([diary, letters, send])], llm=llm).run("Send hello")
+    assert [used.result.value["output"].count("sent hello") for used in result.tool_calls] == [5, 0, 0]
+
+
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_without_a_run_there_may_be_a_hundred_calls(awaiting):
     """A program that is part of no run makes no more calls than a run may that was given no limits."""
