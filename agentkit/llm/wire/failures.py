@@ -110,6 +110,8 @@ _SPENT = re.compile(
 _WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
 _WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage", "msg")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
+_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x7f-\x9f]")
+"""What a terminal would obey."""
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
 _MAX_SAID_CHARS = 30_000  # of each text of an error: to look through megabytes takes seconds
 
@@ -128,7 +130,7 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     if status is None:
         statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
         status = next((int(code) for code in statuses if re.fullmatch(r"[45]\d\d", code)), None)
-    said = _CONTROLS.sub(" ", _message(details, body)[:_MAX_SAID_CHARS])
+    said = _CONTROLS.sub(" ", _SEQUENCES.sub("", _message(details, body)[:_MAX_SAID_CHARS]))
     kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
     if kind is Rejected and status == _FORBIDDEN:
         code = FILTERED

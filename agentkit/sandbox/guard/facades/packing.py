@@ -1,15 +1,14 @@
 """Which modules pack, encode or read what a program hands them? They get real bytes and texts only."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from agentkit.sandbox.guard.ending import RefusedCall
 
 
-def packed(module: str) -> dict[str, Any]:
-    """`compress` and `decompress` of a module, for real bytes."""
-    original = import_module(module)
+def packed(name: str) -> dict[str, Any]:
+    """`compress` and `decompress` of `bz2`, `gzip` or `lzma`, for real bytes."""
+    original = _module(name)
 
     def compress(data: Any, *arguments: Any, **options: Any) -> Any:
         """The bytes, packed."""
@@ -20,6 +19,14 @@ def packed(module: str) -> dict[str, Any]:
         return original.decompress(bytes(memoryview(data)), *arguments, **options)
 
     return {"compress": compress, "decompress": decompress}
+
+
+def _module(name: str) -> Any:
+    import bz2
+    import gzip
+    import lzma
+
+    return {"bz2": bz2, "gzip": gzip, "lzma": lzma}[name]
 
 
 def gzip_names() -> dict[str, Any]:
