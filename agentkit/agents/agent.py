@@ -82,8 +82,8 @@ class Agent(Conversing, Generic[T]):
             it can.
         handoffs: Agents that the conversation may be handed to.
         workspace: The folder that file tools, shell and journal work in; the current folder by default.
-        checks: Functions of one parameter, called `prompt` or `output` after what they look at. They return None to
-            pass, another value to amend, and raise ValueError to refuse with a reason.
+        checks: Functions of one parameter, called `prompt`, `output` or `result` (of a tool) after what they look at.
+            They return None to pass, another value to amend, and raise ValueError to refuse with a reason.
         dry_run: Show in `RunResult.changes` what would be changed, and change nothing.
         context: What tools need to know that no model tells them: they get it in a RunContext.
         listeners: Functions called with every event of every run. One that raises ends its run.

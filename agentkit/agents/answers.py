@@ -1,4 +1,4 @@
-"""Is the answer one that may be given? Its type, and what the agent's checks say of prompt and answer."""
+"""Is the answer one that may be given? Its type, and the checks of prompts, answers and tool results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentkit.tooling.output import GrowingAnswer, OutputType
 
 MOST_RETRIES = 2
-_STAGES = ("prompt", "output")
+_STAGES = ("prompt", "output", "result")
 
 REFUSALS = (ValueError, AssertionError)
 """What a check raises to refuse, its text being the reason. Anything else is a fault of the check."""
@@ -24,7 +24,7 @@ REFUSALS = (ValueError, AssertionError)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A function that looks at each prompt or each output; the name of its parameter says which."""
+    """A function that looks at each prompt, output or tool result; the name of its parameter says which."""
 
     function: Callable[[Any], Any]
     stage: str
@@ -33,6 +33,10 @@ class Check:
     def name(self) -> str:
         """What the check is called in errors."""
         return getattr(self.function, "__name__", repr(self.function))
+
+    def refusal(self, error: BaseException) -> str:
+        """Why it refuses what it has looked at."""
+        return str(error) or f"The check {self.name} refuses it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class AnswerRules:
         return self if self.output is not None else replace(self, output=other.output)
 
     def of(self, stage: str) -> tuple[Check, ...]:
-        """The checks of prompts, or of outputs."""
+        """The checks of prompts, of outputs, or of results."""
         return tuple(check for check in self.checks if check.stage == stage)
 
     def parse(self, text: str) -> Any:
@@ -111,7 +115,7 @@ def _check(function: Callable[[Any], Any]) -> Check:
         names = []
     if len(names) != 1 or names[0] not in _STAGES:
         raise ConfigError(
-            "A check is a function of one parameter, named `prompt` or `output` after what it looks at. "
+            "A check is a function of one parameter, named `prompt`, `output` or `result` after what it looks at. "
             f"It returns None to pass, another value to amend, and raises ValueError to refuse. Got {function!r:.200}."
         )
     return Check(function, names[0])

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from agentkit.agents.offering.search import tools_that_fit
 from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Message, ToolMessage, ToolSpec
 from agentkit.tooling.tool import Tool
@@ -69,6 +68,8 @@ def _find_tools(tools: Toolset) -> AnyTool:
     """The tool that searches. What it says of others is what the model would have been told anyway."""
 
     def find_tools(query: str) -> dict[str, Any]:
+        from agentkit.agents.offering.search import tools_that_fit  # which takes long to load, and few need
+
         found = [tool.name for tool in tools_that_fit(query, tools)[:MOST_FOUND]]
         if not found:
             return {"status": "empty", "tools": [], "note": _NOTHING}

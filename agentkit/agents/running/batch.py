@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from agentkit.agents.running.budget import Budget
+from agentkit.agents.running.checking.results import ResultChecks
 from agentkit.agents.running.plan import Lead, Lineage, Plan
 from agentkit.agents.running.questions import WORDS, AskPerson, Question, Steps, UseTools, tell
 from agentkit.agents.running.telling import Repeats, Telling
@@ -31,6 +34,10 @@ from agentkit.tape import is_replaying
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions.signature import instance_of
 from agentkit.tooling.result import failure
+from agentkit.tooling.tool import Tool
+
+_MOST_WORDS_CHARS = 50_000
+"""How much a check may put in the place of a person's words."""
 
 _UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
 
@@ -84,7 +91,14 @@ class Batch:
         if not judged.decision.allowed:
             yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
             return None
-        return JudgedCall(judged.call, judged.decision, judged.tool, judged.arguments, telling.amend, judged.by_person)
+        return replace(judged, amend=telling.amend, checks=self._checks(telling, judged.tool))
+
+    def _checks(self, telling: Telling, tool: Tool[..., Any] | None = None) -> ResultChecks | None:
+        """What looks at the result of a call before anybody is told of it; None where nothing does."""
+        rules = self.plan.answers
+        checks = rules.of("result") if rules.checks else ()
+        most_chars = _MOST_WORDS_CHARS if tool is None else tool.max_chars
+        return ResultChecks(checks, most_chars, telling.labelled) if checks else None
 
     def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> Telling:
         """What the model is told of the call's result beside it."""
@@ -155,6 +169,9 @@ class Batch:
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
         if answer.answer != Approval.NO:
             result = ToolResult(step.call.name, "ok", answer.text, value=answer.text)
+            checks = self._checks(Telling(step.call))
+            if checks is not None:
+                result = yield from checks.questions(result, time.monotonic() + self.budget.seconds_left)
         yield from tell(self.run, ToolCallFinished(step.call, result))
 
     def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:

@@ -245,7 +245,7 @@ class Loop:
             raise RunError(f"The check {check.name} gave {kind} for a text; it returns None to pass, or another text.")
         match answer:
             case ValueError() | AssertionError() as refusal:
-                raise ValueError(str(refusal) or f"The check {check.name} refuses it.") from refusal
+                raise ValueError(check.refusal(refusal)) from refusal
             case Exception() as fault:
                 raise RunError(f"The check {check.name} failed ({type(fault).__name__}: {fault}).") from fault
         return answer

@@ -152,7 +152,7 @@ class UseTools:
 
 @dataclass(slots=True)
 class RunCheck:
-    """Call a check with a prompt or an answer, and enter what it returned or raised, in the time that is left."""
+    """Call a check with what it looks at, and enter what it returned or raised, in the time that is left."""
 
     check: Callable[[Any], Any]
     value: Any

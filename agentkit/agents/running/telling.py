@@ -34,14 +34,18 @@ class Telling:
     labels: frozenset[Label] = frozenset()
     """What the conversation that the call reads on in may hold."""
 
-    def amend(self, result: ToolResult) -> ToolResult:
-        """The result as the model is told it."""
-        notes = []
+    def labelled(self, result: ToolResult) -> ToolResult:
+        """The result with what it may hold, and with whom it hands over to."""
         if isinstance(result.value, Lead):
             name = result.value.name
             result = replace(result, status="ok", content=f"The conversation is passed to {name}.", lead=name)
+        return replace(result, labels=result.labels | self.labels) if self.labels else result
+
+    def amend(self, result: ToolResult) -> ToolResult:
+        """The result as the model is told it."""
+        notes = []
+        result = self.labelled(result)
         before = self.earlier.get(_said(result), 0)
-        result = replace(result, labels=result.labels | self.labels) if self.labels else result
         result = with_handle(result, self.call.id)
         if self.is_edited:
             notes.append(f"{_EDITED}{self.call.arguments}")

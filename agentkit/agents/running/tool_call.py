@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
 from agentkit.errors import UnknownTool
@@ -30,11 +32,29 @@ def _as_it_is(result: ToolResult) -> ToolResult:
     return result
 
 
+def _ends(timeout_seconds: float | None) -> float:
+    """When the time of a call is up, by the clock of this process."""
+    return math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+
+
+class Checking(Protocol):
+    """What looks at the result of a call, and may put another one in its place until the time is up."""
+
+    def run(self, result: ToolResult, ends: float) -> ToolResult:
+        """What is left of the result, blocking."""
+        ...
+
+    async def arun(self, result: ToolResult, ends: float) -> ToolResult:
+        """Like `run`, awaiting."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
     """A tool call with the judgment on it. `tool` is None when there is no such tool.
 
     `amend` makes of the tool's result what the model is told. `by_person` says that a person's answer let it happen.
+    `checks` look at the result before anybody is told of it.
     """
 
     call: ToolCall
@@ -43,18 +63,26 @@ class JudgedCall:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     amend: Callable[[ToolResult], ToolResult] = _as_it_is
     by_person: bool = False
+    checks: Checking | None = None
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
         """Run it, blocking, if the decision allows it, in the time that is left to it."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
-        return self.amend(self.tool.run(self.arguments, self.decision, timeout_seconds))
+        if self.checks is None:
+            return self.amend(self.tool.run(self.arguments, self.decision, timeout_seconds))
+        ends = _ends(timeout_seconds)
+        return self.amend(self.checks.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
 
     async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
         """Like `run`, awaiting."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
-        return self.amend(await self.tool.arun(self.arguments, self.decision, timeout_seconds))
+        if self.checks is None:
+            return self.amend(await self.tool.arun(self.arguments, self.decision, timeout_seconds))
+        ends = _ends(timeout_seconds)
+        result = await self.tool.arun(self.arguments, self.decision, timeout_seconds)
+        return self.amend(await self.checks.arun(result, ends))
 
     @property
     def asked(self) -> ToolCall:
