@@ -66,7 +66,7 @@ def test_status_and_code_make_the_kind(status, code, kind):
         ([], f"no explanation was given. {CHECK}", None, None),
         (None, f"no explanation was given. {CHECK}", None, None),
         (42, f"42. {CHECK}", None, None),
-        ({"error": {"message": "B\x1b[31moom\x00"}}, "B [31moom ", None, None),
+        ({"error": {"message": "B\x1b[31moom\x00"}}, "Boom ", None, None),
         ({"code": 50_000, "msg": "Boom"}, "Boom", "50000", None),
         ({"detail": [{"loc": ["body", "a", 0, "b"], "msg": "Boom", "input": "x"}]}, "a.0.b: Boom", None, "a.0.b"),
         (
