@@ -30,7 +30,7 @@ TYPES = {
     "responses": TypeAdapter(ResponseInputContentParam),
     "result": TypeAdapter(ResponseFunctionCallOutputItemParam),
 }
-AS_TEXT = ("PDFs are sent as their text",)
+AS_TEXT = ("documents are sent as their text",)
 
 
 @pytest.fixture
@@ -204,6 +204,20 @@ def test_a_model_that_takes_no_pdf_reads_its_text(report, protocol, status, said
     assert llm.describe().adjustments == AS_TEXT
 
 
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+def test_a_document_of_an_office_program_that_is_refused_is_sent_as_its_text(protocol, docx):
+    """To a model that takes no documents of Word goes what stands in them."""
+    plan = File.read(docx("Plan", "Thirty days."), "plan.docx")
+    with FakeServer(fail(400, "Invalid file: only PDF documents are supported"), "Thirty.", "Yes.") as server:
+        llm = llm_of(server, protocol)
+        helper = reader(llm=llm)
+        assert helper(["How long?", plan]) == "Thirty."
+        assert helper("Sure?") == "Yes."
+        bodies = [sent(request) for request in server.requests]
+    assert bodies[1][-1]["content"][1]["text"] == quoted_file("plan.docx", "# Plan\n\nThirty days.")
+    assert llm.describe().adjustments == AS_TEXT
+
+
 @pytest.mark.parametrize("way", ["arun", "astream"])
 def test_the_text_of_a_pdf_is_read_beside_the_event_loop(report, pdf, way):
     """While a PDF is read in another process, what else runs in the loop goes on."""
@@ -250,7 +264,8 @@ def test_a_pdf_without_text_cannot_be_told(pdf):
         (TALK, "Model does not support audio input", "a model that hears"),
         (TALK, "Invalid value: 'input_audio'. Supported values are: 'input_text'", "a model that hears"),
         (File("https://example.com/a.pdf"), "Missing required parameter: 'file_id'", "a PDF that is given itself"),
-        (File.read(b"PK\x03\x04", "a.docx"), "Invalid file data: only PDF", "a PDF that is given itself"),
+        (File.read(b"PK\x03\x04", "a.docx"), "Invalid file data: only PDF", "damaged or encrypted. Give its text"),
+        (File.read(b"\xd0\xcf\x11\xe0", "a.doc"), "only PDF files", "is no document that is read"),
     ],
 )
 def test_a_file_that_is_refused_says_what_to_do(file, said, advice):

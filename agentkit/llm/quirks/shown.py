@@ -1,4 +1,4 @@
-"""What stands in the place of pictures, PDFs and recordings that a server refuses? Words, and a PDF's own text."""
+"""What stands in the place of pictures, documents and recordings that a server refuses? Words, or a document's own."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _RESULTS = ("function_call_output", "tool_result")
 _NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
 _NO_FILE = "[A file, not shown: this model was given the text alone.]"
 _SOUND, _FILES = "input_audio", ("file", "input_file", "document")
-_PDF = r"(?i)data:application/pdf;base64,"
+_DOCUMENT = r"(?i)data:application/(?:pdf|msword|vnd\.(?:openxmlformats-|oasis\.opendocument|ms-)[\w.+-]*);base64,"
 _MOST_KEPT = 50
 _READ_SECONDS = 60.0
 
-_PDF_ADVICE = "Install agentkit-tools[pdf], give its text, or ask a model that reads PDFs."
+_DOCUMENT_ADVICE = "Give its text, or ask a model that reads such files; of a PDF, install agentkit-tools[pdf]."
 _SOUND_ADVICE = "Ask a model that hears, over LLM(protocol='chat'), or give the words of the recording as text."
 _FILE_ADVICE = (
     "This file was not taken. What is read most widely is a PDF that is given itself, File.read('report.pdf'), "
@@ -110,8 +110,8 @@ def no_files(refusal: Refusal) -> Adjustment | None:
 
 
 def _without_files(refusal: Refusal) -> Adjustment | None:
-    if any(_pdf_in(part) for part in _parts(refusal.body)):
-        return Adjustment("PDFs are sent as their text", PagesRead(refusal.text).apply, is_slow=True)
+    if any(_document_in(part) for part in _parts(refusal.body)):
+        return Adjustment("documents are sent as their text", DocumentsRead(refusal.text).apply, is_slow=True)
     return _if_changed(FILES_TOLD, refusal)
 
 
@@ -147,13 +147,13 @@ def _parts_in(entry: Body) -> Iterator[Body]:
                 yield from _parts_in(part) if part.get("type") in _RESULTS else ()
 
 
-def _pdf_in(part: Body) -> str:
-    """The data: URL of the PDF that a part is; empty for any other part."""
+def _document_in(part: Body) -> str:
+    """The data: URL of the PDF or office document that a part is; empty for any other part."""
     if part.get("type") not in _FILES:
         return ""
     source = part.get("source", {})
     url = f"data:{source.get('media_type')};base64,{source.get('data')}" if source else _named(part, "file_data")
-    return url if isinstance(url, str) and re.match(_PDF, url) else ""
+    return url if isinstance(url, str) and re.match(_DOCUMENT, url) else ""
 
 
 def _named(part: Body, name: str) -> object:
@@ -161,20 +161,20 @@ def _named(part: Body, name: str) -> object:
     return part.get("file", part).get(name)
 
 
-class PagesRead:
-    """Puts the text of its pages in the place of each PDF, read once. `said` is why: what the server says of PDFs."""
+class DocumentsRead:
+    """Puts its text in the place of each document, read once. `said` is why: what the server says of files."""
 
     def __init__(self, said: str, read_seconds: float = _READ_SECONDS) -> None:
         self._said, self._read_seconds = said, read_seconds
         self._known: dict[bytes, str] = {}
 
     def apply(self, body: Body) -> Body:
-        """The body with texts for PDFs; with words, where a tool's has none. Raises Rejected for a user's PDF."""
+        """The body with texts for documents; with words, where a tool's has none. Raises Rejected for a user's."""
         name = "messages" if "messages" in body else "input"
         return {**body, name: [self._read(entry) for entry in body[name]]}
 
     def _read(self, entry: Body) -> Body:
-        if not any(map(_pdf_in, _parts_in(entry))):
+        if not any(map(_document_in, _parts_in(entry))):
             return entry
         name = "output" if entry.get("type") == "function_call_output" else "content"
         read, is_result = [], entry.get("type") in _RESULTS
@@ -186,7 +186,7 @@ class PagesRead:
         return {**entry, name: read}
 
     def _worded(self, part: Body, *, is_result: bool) -> Body:
-        url = _pdf_in(part)
+        url = _document_in(part)
         if not url:
             return part
         try:
@@ -194,7 +194,7 @@ class PagesRead:
         except (ToolError, MissingExtra) as error:
             if not is_result:
                 raise Rejected(
-                    f"{self._said} The PDF's own text cannot be sent either: {error}. {_PDF_ADVICE}"
+                    f"{self._said} The file's own text cannot be sent either: {error}. {_DOCUMENT_ADVICE}"
                 ) from error
             text = _NO_FILE
         else:
@@ -202,10 +202,10 @@ class PagesRead:
         return {"type": "input_text" if part["type"] == "input_file" else "text", "text": text}
 
     def _text(self, url: str) -> str:
-        """What stands on the pages, read in another process. Raises ToolError and MissingExtra."""
+        """What stands in the document. Raises ToolError and MissingExtra."""
         import hashlib
 
-        from agentkit.reading.pdf import pages_of_pdf
+        from agentkit.reading import text_of
 
         key = hashlib.sha256(url.encode()).digest()
         if key not in self._known:
@@ -213,8 +213,10 @@ class PagesRead:
                 data = a2b_base64(url.partition(",")[2])
             except ValueError:
                 raise ToolError("its data are not base64") from None
-            _, pages = pages_of_pdf(data, self._read_seconds)
+            text = text_of(data, self._read_seconds)
+            if text is None:
+                raise ToolError("it is no document that is read")
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
-            self._known[key] = "\n\n".join(f"[Page {number}]\n{text}" for number, text in enumerate(pages, 1))
+            self._known[key] = text
         return self._known[key]

@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.errors import Rejected
 from agentkit.llm.quirks import learnt
-from agentkit.llm.quirks.shown import PagesRead
+from agentkit.llm.quirks.shown import DocumentsRead
 from agentkit.parts import File
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
@@ -22,7 +22,7 @@ def body_of(*parts, role="user"):
 
 def test_a_pdf_is_read_once(pdf):
     """The text of a PDF is kept for later requests, and let go when there are many others."""
-    pages = PagesRead("no PDFs")
+    pages = DocumentsRead("no PDFs")
     urls = [File.read(pdf(f"Page of {number}.")).url for number in range(2)]
     told = [pages.apply(body_of(file_of(url)))["messages"][0]["content"][1]["text"] for url in (*urls, *urls)]
     assert told[:2] == told[2:]
@@ -35,9 +35,9 @@ def test_a_pdf_is_read_once(pdf):
 def test_what_was_read_is_not_read_again(pdf):
     """A PDF whose text is known needs no other process."""
     url = File.read(pdf("A page.")).url
-    pages = PagesRead("no PDFs")
+    pages = DocumentsRead("no PDFs")
     told = pages.apply(body_of(file_of(url)))
-    broken = PagesRead("no PDFs", read_seconds=0.0)
+    broken = DocumentsRead("no PDFs", read_seconds=0.0)
     broken._known.update(pages._known)
     assert broken.apply(body_of(file_of(url))) == told
 
@@ -45,25 +45,29 @@ def test_what_was_read_is_not_read_again(pdf):
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("data:application/pdf;base64,JVBE*=", "not base64|damaged"),
+        ("data:application/pdf;base64,JVBE*=", "not base64|no document"),
         ("data:application/pdf;base64,A", "not base64"),
         ("data:application/pdf;base64,JVBERi0xLjc=", "damaged"),
     ],
 )
 def test_a_pdf_that_cannot_be_read_is_told(url, why):
     """Why the text of a PDF cannot be had is told with what the server said of PDFs."""
-    with pytest.raises(Rejected, match=rf"no PDFs\. The PDF's own text cannot be sent either: .*({why})"):
-        PagesRead("no PDFs.").apply(body_of(file_of(url)))
+    with pytest.raises(Rejected, match=rf"no PDFs\. The file's own text cannot be sent either: .*({why})"):
+        DocumentsRead("no PDFs.").apply(body_of(file_of(url)))
 
 
 @pytest.mark.parametrize(
     ("said", "parts", "name"),
     [
-        ("Unknown part type: file", [file_of("data:application/pdf;base64,JVBERi0=")], "PDFs are sent as their text"),
+        (
+            "Unknown part type: file",
+            [file_of("data:application/pdf;base64,JVBERi0=")],
+            "documents are sent as their text",
+        ),
         (
             "this model cannot see images",
             [file_of("data:application/pdf;base64,JVBERi0=")],
-            "PDFs are sent as their text",
+            "documents are sent as their text",
         ),
         ("image_url is no image", [PICTURE, file_of("data:application/pdf;base64,JVBERi0=")], None),
         ("Unknown part type: file", [file_of("https://example.com/a.pdf")], None),
