@@ -7,6 +7,7 @@ import keyword
 import os
 import re
 
+from agentkit.errors import ToolError
 from agentkit.sandbox import protocol
 
 TYPE_CHECKING = False
@@ -20,10 +21,6 @@ MOST_BYTES = protocol.MAX_FRAME_BYTES - 1_000
 _AS_TEXT = frozenset({"datetime", "decimal", "fractions", "uuid"})
 
 _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
-
-
-class ToolError(RuntimeError):
-    """A call that came to nothing; the text says why."""
 
 
 def spelled(name: str) -> str:
