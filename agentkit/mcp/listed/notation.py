@@ -13,7 +13,13 @@ from agentkit.errors import ConfigError
 _LISTS = ("mcpServers", "servers")
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
-_NO_JSON = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])', re.DOTALL)
+_REMARK = r"(?>//[^\n]*|/\*.*?\*/)"
+_NO_JSON = re.compile(
+    rf'"(?:[^"\\\n]|\\.)*+"?|{_REMARK}|(?P<unended>/\*.*)|,(?=(?:\s|{_REMARK})*+[}}\]])',
+    re.DOTALL,
+)
+"""Nothing of it is tried twice, and what has no end is taken at once: otherwise a line of slashes takes years."""
+
 _SETTING = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _EDITORS = frozenset((".vscode", ".cursor"))
 
@@ -90,7 +96,7 @@ def settings(text: str) -> dict[str, str]:
 
 def _plain(found: re.Match[str]) -> str:
     """A text as it is, and a blank for what JSON does not know."""
-    return found[0] if found[0].startswith('"') else " "
+    return found[0] if found[0].startswith('"') or found["unended"] else " "
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ HERE = Path("/work/project/.vscode/mcp.json")
         '\ufeff{"servers": {"a": {"command": "//x, }"}}}',
         '{"other": [1], "mcpServers": {"a": {"command": "//x, }"}}, "inputs": []}',
         '// servers\n{"servers": { /* of\nours */ "a": {"command": "//x, }", }, // one\n }, }',
+        '{"servers": {"a": {"command": "//x, }"}},\n' + "/" * 400_000 + "\n" + "/**/" * 100_000 + '"b": 1}',
     ],
 )
 def test_lists(text):
@@ -30,6 +31,10 @@ def test_lists(text):
         ("", "no JSON, line 1"),
         ('{"servers": {"a": {"env": {"KEY": "tulip"}\n"b": 1}}}', "no JSON, line 2"),
         ("[" * 100_000, "nested too deep|no JSON"),
+        ('{"servers": {}} /* tulip', "no JSON, line 1"),
+        ("/*" * 400_000, "no JSON, line 1"),
+        ('{"a": ' + '"\\\\' * 400_000, "no JSON, line 1"),
+        ("," + " " * 800_000 + "1", "no JSON, line 1"),
         ("[]", "lists no servers"),
         ("{}", "lists no servers"),
         ('{"servers": []}', "lists no servers"),
