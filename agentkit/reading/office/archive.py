@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeVar
 from xml.parsers import expat
 
 from agentkit.errors import ToolError
@@ -28,8 +28,18 @@ DAMAGED = (
 )
 """What goes wrong with an archive that is none, or is encrypted, and with XML that is none."""
 
-_PIECE_BYTES = 262_144
+_PIECE_BYTES, _MOST_TAG_BYTES = 262_144, 8_000_000
+_OPENED_EVENTS = 100
+"""How many events take as long as to open a part does: a document may refer to one part a million times."""
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How parts may be packed: others unpack at once all that a piece holds, and it may hold gigabytes."""
+
+_MOST_CELLS, _DEEPEST_TABLE, _MOST_FILLED_CELLS = 2_000_000, 20, 1_000_000
+_TOO_LARGE = "the document is too large to be read: save a part of it, or as CSV"
 _ENCODINGS = (None, "utf-8", "utf8", "us-ascii", "ascii")
+
+Cell = TypeVar("Cell")
 
 
 class Event(NamedTuple):
@@ -60,16 +70,22 @@ class Archive:
         """What stands in a part, in order; nothing where there is no such part. Raises ToolError and one of DAMAGED."""
         if name not in self.names:
             return
+        if self._archive.getinfo(name).compress_type not in _METHODS:
+            raise ValueError("a part is packed as no office program does it")
         reading = _Reading()
+        self._spend(0, _OPENED_EVENTS)
         with self._archive.open(name) as part:
             while piece := part.read(_PIECE_BYTES):
                 events = reading.read(piece)
-                self._bytes_left -= len(piece)
-                self._events_left -= len(events)
-                if self._bytes_left < 0 or self._events_left < 0:
-                    raise ToolError("the document is too large to be read: save a part of it, or as CSV")
+                self._spend(len(piece), len(events))
                 yield from events
         yield from reading.read(b"", is_last=True)
+
+    def _spend(self, size_bytes: int, events: int) -> None:
+        self._bytes_left -= size_bytes
+        self._events_left -= events
+        if self._bytes_left < 0 or self._events_left < 0:
+            raise ToolError(_TOO_LARGE)
 
     def related(self, name: str) -> dict[str, str]:
         """The parts that a part refers to, by the ids that it has for them."""
@@ -87,6 +103,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._read_bytes = 0
         parser = self._parser = expat.ParserCreate()
         parser.buffer_text, parser.buffer_size = True, _PIECE_BYTES
         parser.XmlDeclHandler = _check_declaration
@@ -96,8 +113,11 @@ class _Reading:
         parser.CharacterDataHandler = self._text
 
     def read(self, piece: bytes, *, is_last: bool = False) -> list[Event]:
-        """What the next piece tells."""
+        """What the next piece tells. Raises ToolError within an endless tag, which is read anew with each piece."""
         self._parser.Parse(piece, is_last)
+        self._read_bytes += len(piece)
+        if self._read_bytes - self._parser.CurrentByteIndex > _MOST_TAG_BYTES:
+            raise ToolError(_TOO_LARGE)
         told, self._events = self._events, []
         return told
 
@@ -138,9 +158,10 @@ def texts_in(events: Iterable[Event], name: str) -> Iterator[str]:
 
 
 def _table(rows: list[list[str]]) -> str:
-    """Rows as a table of Markdown; the first is its head."""
+    """Rows as a table of Markdown; the first is its head. Short rows are filled up, if that is no great deal."""
     width = max(map(len, rows))
-    lines = ["| " + " | ".join([*map(_in_cell, row), *[""] * (width - len(row))]) + " |" for row in rows]
+    filled = width if width * len(rows) <= _MOST_FILLED_CELLS else 0
+    lines = ["| " + " | ".join([*map(_in_cell, row), *[""] * (filled - len(row))]) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * width, *lines[1:]])
 
 
@@ -154,6 +175,7 @@ class Paragraphs:
     def __init__(self) -> None:
         self._text: list[str] = []
         self._tables: list[list[list[list[str]]]] = []  # in each its rows, their cells, the paragraphs of these
+        self._too_deep, self._cells_left = 0, _MOST_CELLS
 
     def add(self, text: str) -> None:
         """Add to the paragraph."""
@@ -180,21 +202,37 @@ class Paragraphs:
                 self.begin_cell()
 
     def begin_table(self) -> None:
-        """Begin a table."""
-        self._tables.append([])
+        """Begin a table. What stands far within others belongs to the cell around it."""
+        if len(self._tables) == _DEEPEST_TABLE:
+            self._too_deep += 1
+        else:
+            self._tables.append([])
 
     def begin_row(self) -> None:
         """Begin a row of the table."""
-        if self._tables:
+        if self._tables and not self._too_deep:
+            self._end_row()
             self._tables[-1].append([])
 
     def begin_cell(self) -> None:
-        """Begin a cell of the row."""
-        if self._tables and self._tables[-1]:
+        """Begin a cell of the row. Raises ToolError for more of them than are held."""
+        if self._tables and self._tables[-1] and not self._too_deep:
+            self._cells_left -= 1
+            if self._cells_left < 0:
+                raise ToolError(_TOO_LARGE)
             self._tables[-1][-1].append([])
+
+    def _end_row(self) -> None:
+        """Let go of the empty cells at a row's end: spreadsheets have them by the hundred."""
+        row: list[list[str]] = self._tables[-1][-1] if self._tables[-1] else []
+        self._cells_left += len(row)
+        self._cells_left -= len(trimmed(row))
 
     def end_table(self) -> Iterator[str]:
         """End the table; one within a cell is told as the words in it."""
+        if self._too_deep:
+            self._too_deep -= 1
+            return
         told = [[" ".join(cell) for cell in row] for row in (self._tables.pop() if self._tables else [])]
         rows = [row for row in map(trimmed, told) if row]
         if rows and not self._tables:
@@ -204,7 +242,7 @@ class Paragraphs:
             yield from self.end(str)
 
 
-def trimmed(row: list[str]) -> list[str]:
+def trimmed(row: list[Cell]) -> list[Cell]:
     """A row without the empty cells at its end."""
     while row and not row[-1]:
         row.pop()

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 from agentkit.reading.office.archive import Archive, Event, trimmed
 
@@ -116,6 +117,8 @@ def _csv(rows: Iterator[list[str]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for row in rows:
-        if row and out.tell() < MAX_SHEET_CHARS:
-            writer.writerow(row)
+        room = MAX_SHEET_CHARS - out.tell()
+        if row and room > 0:
+            ends = accumulate(len(cell) + 1 for cell in row)  # many cells may refer to one long text
+            writer.writerow([cell[:room] for cell, end in zip(row, ends, strict=True) if end - len(cell) <= room])
     return out.getvalue().rstrip("\n")

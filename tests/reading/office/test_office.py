@@ -95,6 +95,71 @@ def test_what_unpacks_to_too_much_is_not_read():
             list(small.events("word/document.xml"))
 
 
+CELL, END = "<w:tbl><w:tr><w:tc>", "</w:tc></w:tr></w:tbl>"
+TEXT = "<w:p><w:t>x</w:t></w:p>"
+SHEET = '<sheet name="a" r:id="r1"/>'
+
+
+def book(sheet, sheets=SHEET, texts=""):
+    """A document of Excel, of which all sheets are this one."""
+    return packed(
+        {
+            "xl/workbook.xml": f'<workbook xmlns:r="r">{sheets}</workbook>',
+            "xl/_rels/workbook.xml.rels": RELATIONS.format(RELATION.format("r1", "a.xml")),
+            "xl/sharedStrings.xml": f"<sst>{texts}</sst>",
+            "xl/a.xml": f"<worksheet>{sheet}</worksheet>",
+        }
+    )
+
+
+def open_sheet(body):
+    """A spreadsheet of OpenDocument."""
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    return packed({"mimetype": kind, "content.xml": f'<o:c xmlns:o="o">{body}</o:c>'})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: word(f'<w:p w:a="{"a" * 30_000_000}"/>'),
+        lambda: word(f"<!--{'a' * 30_000_000}-->"),
+        lambda: book("", SHEET * 60_000),
+        lambda: open_sheet("<o:table><o:table-row>" + "<o:table-cell o:number-columns-repeated='100'/>" * 25_000),
+    ],
+    ids=["attribute", "remark", "sheets", "repeated"],
+)
+def test_what_takes_long_or_much_is_not_read(made):
+    """A few bytes can stand for a tag that is read anew with each piece, and for cells and sheets without number."""
+    with pytest.raises(ToolError, match="too large to be read"):
+        text_of_office(made())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_is_unpacked_at_once_is_not_unpacked(method):
+    """A piece that is packed otherwise than office programs do may hold gigabytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as made:
+        made.writestr("word/document.xml", f"<w:document {W}>{TEXT}</w:document>")
+    with pytest.raises(ToolError, match="damaged"):
+        text_of_office(out.getvalue())
+
+
+def test_short_rows_beside_a_wide_one_are_not_filled_up():
+    """Few cells stay few, however wide the table is; tables far within others belong to the cell around them."""
+    row = f"<w:tr><w:tc>{TEXT}</w:tc></w:tr>"
+    wide = f"<w:tr>{'<w:tc/>' * 20_000}<w:tc>{TEXT}</w:tc></w:tr>"
+    assert text_of_office(word(f"<w:tbl>{wide}{row * 2_000}</w:tbl>"))[1].endswith("\n| x |\n| x |")
+    assert text_of_office(word((CELL + TEXT) * 3_000 + END * 3_000))[1].split("\n")[0] == "| " + "x " * 3_000 + "|"
+
+
+def test_a_long_text_is_not_told_for_each_cell():
+    """What many cells refer to is told as often as there is room for it."""
+    cell = '<c t="s"><v>0</v></c>'
+    text = text_of_office(book(f"<row>{cell * 100_000}</row>", texts=f"<si><t>{'y' * 3_000_000}</t></si>"))[1]
+    assert text == "## a\n\n" + ",".join(["y" * 3_000_000] * 7)[: len(text) - 6]
+    assert len(text) <= 20_000_010
+
+
 def test_a_document_without_text_is_told():
     """A document of pictures alone says that it holds no text."""
     with pytest.raises(ToolError, match="holds no text"):
