@@ -118,7 +118,9 @@ def _csv(rows: Iterator[list[str]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     for row in rows:
         room = MAX_SHEET_CHARS - out.tell()
-        if row and room > 0:
+        if room <= 0:
+            break
+        if row:
             ends = accumulate(len(cell) + 1 for cell in row)  # many cells may refer to one long text
             writer.writerow([cell[:room] for cell, end in zip(row, ends, strict=True) if end - len(cell) <= room])
     return out.getvalue().rstrip("\n")

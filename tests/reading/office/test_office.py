@@ -160,6 +160,13 @@ def test_a_long_text_is_not_told_for_each_cell():
     assert len(text) <= 20_000_010
 
 
+def test_what_there_is_no_room_for_is_not_read():
+    """A sheet whose rows are wide is read as far as it is told, and no further."""
+    row = '<row><c r="ALL1"><v>1</v></c></row>'
+    text = text_of_office(book(row * 40_000 + "<row><c>"))[1]
+    assert 19_000_000 < len(text) < 20_010_000
+
+
 def test_a_document_without_text_is_told():
     """A document of pictures alone says that it holds no text."""
     with pytest.raises(ToolError, match="holds no text"):
