@@ -48,10 +48,16 @@ def program_tool(
 
     The code runs where `run_python` runs, and reaches nothing but the functions. Each call of one is judged by the
     agent's own policy, asked about, counted, labelled and undoable like a call of the model itself; outside of a run it
-    is judged as by an agent that has nobody to ask. `sandbox` is auto, required or off. Raises ConfigError for what is
-    no tool, for no tools, and where two names come to one in Python.
+    is judged as by an agent that has nobody to ask. `sandbox` is auto, required or off; `limits` are of a process.
+    Raises ConfigError for what is no tool, for no tools, and where two names come to one in Python.
     """
     check_isolation(sandbox)
+    given: object = limits
+    if not isinstance(given, ProcessLimits):
+        raise ConfigError(
+            f"limits= takes agentkit.sandbox.supervision.ProcessLimits, what a process may take; not {given!r:.200}. "
+            "What a run may take is the agent's limits=."
+        )
     toolset = Toolset(tools)
     functions = functions_of(toolset)
     if not functions:

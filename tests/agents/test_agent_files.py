@@ -264,7 +264,11 @@ def test_a_pdf_without_text_cannot_be_told(pdf):
         (TALK, "Model does not support audio input", "a model that hears"),
         (TALK, "Invalid value: 'input_audio'. Supported values are: 'input_text'", "a model that hears"),
         (File("https://example.com/a.pdf"), "Missing required parameter: 'file_id'", "a PDF that is given itself"),
-        (File.read(b"PK\x03\x04", "a.docx"), "Invalid file data: only PDF", "damaged or encrypted. Give its text"),
+        (
+            File.read(b"PK\x03\x04", "a.docx"),
+            "Invalid file data: only PDF",
+            "is no document that is read. Give its text",
+        ),
         (File.read(b"\xd0\xcf\x11\xe0", "a.doc"), "only PDF files", "is no document that is read"),
     ],
 )

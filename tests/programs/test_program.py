@@ -584,3 +584,9 @@ def test_what_stands_around_calls_stands_around_those_of_a_program(awaiting):
 
     ran("add(1)\nerase('x')", [add, erase], listeners=[Tracing()], awaiting=awaiting)
     assert seen == ["call_1_1", "call_1_1.1", "ok", "failed"]
+
+
+def test_limits_of_a_run_are_none_of_a_process():
+    """Who gives the limits of a run is told which limits are meant."""
+    with pytest.raises(ConfigError, match="ProcessLimits"):
+        program_tool([add], limits=Limits(seconds=3))

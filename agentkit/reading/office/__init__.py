@@ -40,6 +40,8 @@ def text_of_office(body: bytes) -> tuple[str, str] | None:
         text = _joined(_READERS[part](archive))
         title = next((text for name in _ABOUT for text in texts_in(archive.events(name), "title")), "")
     except DAMAGED as error:
+        if not any(name.encode() in body for name in _READERS):  # an archive of something else, or none
+            return None
         raise ToolError("the document is damaged or encrypted") from error
     if not text:
         raise ToolError("the document holds no text: it may be pictures, which are not read")

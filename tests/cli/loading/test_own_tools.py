@@ -152,7 +152,9 @@ def test_servers_of_a_file(command, tmp_path, monkeypatch):
     assert (out, code) == ("Nothing.\n", REFUSED)  # since nobody could be asked about a SYSTEM tool
     assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["look"]
     assert "safety-level" in err
-    assert tool_named(f"{tmp_path}/mcp.json:look").name == "look"
+    look = tool_named(f"{tmp_path}/mcp.json:look")
+    assert look.name == "look"
+    look.server.close()
     with pytest.raises(UnknownTool, match=r"mcp\.json: .*Did you mean 'look'"):
         tool_named(f"{tmp_path}/mcp.json:loo")
     monkeypatch.chdir(tmp_path)
