@@ -146,7 +146,8 @@ class Toolset(Sequence[AnyTool]):
         return hash(self._tools)
 
     def __repr__(self) -> str:
-        return f"Toolset({', '.join(self.names)})"
+        shown = (f"{name} (searchable)" if name in self._searchable else name for name in self.names)
+        return f"Toolset({', '.join(shown)})"
 
 
 def _flattened(items: Any, searchable: set[str]) -> list[AnyTool]:
@@ -190,4 +191,6 @@ def _wrapped(function: Callable[..., Any]) -> AnyTool:
     """A tool of the function. From Python 3.13 a class method that is a tool comes as a bound method of that tool."""
     if isinstance(function, types.MethodType) and isinstance(function.__func__, Tool):
         return function.__func__.__get__(function.__self__)
+    if isinstance(getattr(function, "__self__", None), Toolset):
+        raise ConfigError(f"{_WANTED}; got a method of a toolset. Call it: toolset.{function.__name__}(...).")
     return Tool(function)

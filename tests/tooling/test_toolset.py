@@ -217,6 +217,7 @@ def test_tools_stay_searchable() -> None:
     assert searched.names == three.names
     assert searched != three
     assert searched == three.searchable()
+    assert repr(three.only("add").searchable()) == "Toolset(add (searchable))"
     made = [
         searched,
         searched.only("remove", "fetch", "add"),
@@ -243,3 +244,9 @@ def test_what_must_be_searched_for_is_not_listed() -> None:
     with pytest.raises(UnknownTool) as caught:
         Toolset([three.only("add"), three.without("add").searchable()]).find("fetsh")
     assert str(caught.value) == "There is no tool named 'fetsh'. Did you mean 'fetch'? The tools are: add."
+
+
+def test_a_method_of_a_toolset_is_no_tool() -> None:
+    """Who forgets the brackets is told, instead of a model being offered a method of ours."""
+    with pytest.raises(ConfigError, match=r"Call it: toolset\.searchable\(\.\.\.\)"):
+        Toolset([three.searchable])
