@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.running.batch import Batch
-from agentkit.agents.running.budget import UNLIMITED, Budget
+from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget
 from agentkit.agents.running.drivers import adrive, drive
 from agentkit.agents.running.plan import LINEAGE, Plan, hearing
 from agentkit.agents.running.questions import Steps
@@ -151,7 +151,7 @@ class Calls:
         if len(self._told) < _MOST_TOLD:
             self._told.append(_line(call, result))
         if not result.ok:
-            return {"error": result.error or result.content}
+            return {"error": (result.error or result.content).replace(f" {GO_ON}", "")}
         text, was_cut, _ = rendered([result.value], _MOST_VALUE_CHARS)
         return {"error": _TOO_LONG.format(call.name)} if was_cut else {"value": text}
 

@@ -216,7 +216,8 @@ def test_the_run_knows_what_a_program_has_read():
 def test_its_calls_count_for_the_limits_of_the_run():
     """A run that may make three tool calls may make two from its first program."""
     code = "done = 0\ntry:\n    while add(done):\n        done += 1\nexcept ToolError as error:\n    print(done, error)"
-    assert printed(code, [add], limits=Limits(tool_calls=3)).startswith("2 The run may make no more than 3 tool calls")
+    told = printed(code, [add], limits=Limits(tool_calls=3))
+    assert told == "2 The run may make no more than 3 tool calls.\n"
 
 
 def test_what_it_changed_can_be_taken_back(tmp_path):
