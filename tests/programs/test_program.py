@@ -591,3 +591,22 @@ def test_limits_of_a_run_are_none_of_a_process():
     """Who gives the limits of a run is told which limits are meant."""
     with pytest.raises(ConfigError, match="ProcessLimits"):
         program_tool([add], limits=Limits(seconds=3))
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_checks_of_results_hold_for_what_a_program_reads(awaiting):
+    """What a check withholds no program reads, what it amends it reads amended, and each result is checked once."""
+    seen = []
+
+    def guard(result):
+        seen.append(result.tool)
+        if result.tool == "diary":
+            raise ValueError("Not for programs.")
+        return "[taken out]" if result.tool == "letters" else None
+
+    code = "print(letters())\ntry:\n    diary()\nexcept ToolError as error:\n    print(error)"
+    told = printed(code, [diary, letters], checks=[guard], awaiting=awaiting)
+    assert told.startswith("[taken out]\n")
+    assert "Not for programs." in told
+    assert "Dear diary" not in told
+    assert seen == ["letters", "diary", "run_program"]

@@ -6,9 +6,9 @@ import io
 import posixpath
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from agentkit.errors import ToolError
@@ -35,11 +35,8 @@ _OPENED_EVENTS = 100
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How parts may be packed: others unpack at once all that a piece holds, and it may hold gigabytes."""
 
-_MOST_CELLS, _DEEPEST_TABLE, _MOST_FILLED_CELLS = 2_000_000, 20, 1_000_000
-_TOO_LARGE = "the document is too large to be read: save a part of it, or as CSV"
+TOO_LARGE = "the document is too large to be read: save a part of it, or as CSV"
 _ENCODINGS = (None, "utf-8", "utf8", "us-ascii", "ascii")
-
-Cell = TypeVar("Cell")
 
 
 class Event(NamedTuple):
@@ -85,7 +82,7 @@ class Archive:
         self._bytes_left -= size_bytes
         self._events_left -= events
         if self._bytes_left < 0 or self._events_left < 0:
-            raise ToolError(_TOO_LARGE)
+            raise ToolError(TOO_LARGE)
 
     def related(self, name: str) -> dict[str, str]:
         """The parts that a part refers to, by the ids that it has for them."""
@@ -117,7 +114,7 @@ class _Reading:
         self._parser.Parse(piece, is_last)
         self._read_bytes += len(piece)
         if self._read_bytes - self._parser.CurrentByteIndex > _MOST_TAG_BYTES:
-            raise ToolError(_TOO_LARGE)
+            raise ToolError(TOO_LARGE)
         told, self._events = self._events, []
         return told
 
@@ -155,95 +152,3 @@ def texts_in(events: Iterable[Event], name: str) -> Iterator[str]:
             text = [] if event.kind == "start" else None
         elif event.kind == "text" and text is not None:
             text.append(event.text)
-
-
-def _table(rows: list[list[str]]) -> str:
-    """Rows as a table of Markdown; the first is its head. Short rows are filled up, if that is no great deal."""
-    width = max(map(len, rows))
-    filled = width if width * len(rows) <= _MOST_FILLED_CELLS else 0
-    lines = ["| " + " | ".join([*map(_in_cell, row), *[""] * (filled - len(row))]) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * width, *lines[1:]])
-
-
-def _in_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-class Paragraphs:
-    """Builds paragraphs and tables: what a cell holds is told in its row, a table within one as its words."""
-
-    def __init__(self) -> None:
-        self._text: list[str] = []
-        self._tables: list[list[list[list[str]]]] = []  # in each its rows, their cells, the paragraphs of these
-        self._too_deep, self._cells_left = 0, _MOST_CELLS
-
-    def add(self, text: str) -> None:
-        """Add to the paragraph."""
-        if text:
-            self._text.append(text)
-
-    def end(self, told: Callable[[str], str]) -> Iterator[str]:
-        """End a paragraph, which is told so; within a table it belongs to its cell."""
-        text = "".join(self._text).strip()
-        self._text.clear()
-        if text and self._tables and self._tables[-1] and self._tables[-1][-1]:
-            self._tables[-1][-1][-1].append(text)
-        elif text:
-            yield told(text)
-
-    def begin(self, name: str) -> None:
-        """Begin a table, row or cell, as Word and PowerPoint call them; nothing for any other name."""
-        match name:
-            case "tbl":
-                self.begin_table()
-            case "tr":
-                self.begin_row()
-            case "tc":
-                self.begin_cell()
-
-    def begin_table(self) -> None:
-        """Begin a table. What stands far within others belongs to the cell around it."""
-        if len(self._tables) == _DEEPEST_TABLE:
-            self._too_deep += 1
-        else:
-            self._tables.append([])
-
-    def begin_row(self) -> None:
-        """Begin a row of the table."""
-        if self._tables and not self._too_deep:
-            self._end_row()
-            self._tables[-1].append([])
-
-    def begin_cell(self) -> None:
-        """Begin a cell of the row. Raises ToolError for more of them than are held."""
-        if self._tables and self._tables[-1] and not self._too_deep:
-            self._cells_left -= 1
-            if self._cells_left < 0:
-                raise ToolError(_TOO_LARGE)
-            self._tables[-1][-1].append([])
-
-    def _end_row(self) -> None:
-        """Let go of the empty cells at a row's end: spreadsheets have them by the hundred."""
-        row: list[list[str]] = self._tables[-1][-1] if self._tables[-1] else []
-        self._cells_left += len(row)
-        self._cells_left -= len(trimmed(row))
-
-    def end_table(self) -> Iterator[str]:
-        """End the table; one within a cell is told as the words in it."""
-        if self._too_deep:
-            self._too_deep -= 1
-            return
-        told = [[" ".join(cell) for cell in row] for row in (self._tables.pop() if self._tables else [])]
-        rows = [row for row in map(trimmed, told) if row]
-        if rows and not self._tables:
-            yield _table(rows)
-        elif rows:
-            self.add(" ".join(" ".join(row) for row in rows))
-            yield from self.end(str)
-
-
-def trimmed(row: list[Cell]) -> list[Cell]:
-    """A row without the empty cells at its end."""
-    while row and not row[-1]:
-        row.pop()
-    return row

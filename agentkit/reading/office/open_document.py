@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentkit.reading.office.archive import Archive, Event, Paragraphs
+from agentkit.reading.office.archive import Archive, Event
+from agentkit.reading.office.paragraphs import Paragraphs
 
 _MOST_REPEATED = 100
 _DEEPEST = 6

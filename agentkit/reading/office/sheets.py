@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 
-from agentkit.reading.office.archive import Archive, Event, trimmed
+from agentkit.reading.office.archive import Archive, Event
+from agentkit.reading.office.paragraphs import trimmed
 
 MAX_SHEET_CHARS = 20_000_000
 """How much of a sheet is told."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentkit.reading.office.archive import Archive, Event, Paragraphs
+from agentkit.reading.office.archive import Archive, Event
+from agentkit.reading.office.paragraphs import OpenXMLText
 
 _SHOW = "ppt/presentation.xml"
 _TITLES = ("title", "ctrTitle")
@@ -18,35 +19,25 @@ def paragraphs(archive: Archive) -> Iterator[str]:
     for number, each in enumerate(shown, 1):
         slide = _Slide()
         for event in archive.events(places.get(each, "")):
-            slide.take(event)
+            slide.see(event)
         title = " ".join(" ".join(slide.titles).split())
         yield f"## Slide {number}: {title}" if title else f"## Slide {number}"
         yield from slide.texts
 
 
-class _Slide:
-    """The titles of a slide, and its other texts, as they are taken in."""
+class _Slide(OpenXMLText):
+    """The titles of a slide, and its other texts, as they are seen."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.titles, self.texts = list[str](), list[str]()
-        self._built = Paragraphs()
-        self._is_title = self._is_text = False
+        self._is_title = False
 
-    def take(self, event: Event) -> None:
+    def see(self, event: Event) -> None:
         """Take in what comes next."""
-        if event.kind == "text":
-            self._built.add(event.text if self._is_text else "")
-        elif event.name == "t":
-            self._is_text = event.kind == "start"
-        elif event.kind == "start":
-            self._begin(event)
-        elif event.name == "p":
-            (self.titles if self._is_title else self.texts).extend(self._built.end(str))
-        elif event.name == "tbl":
-            self.texts.extend(self._built.end_table())
+        (self.titles if self._is_title and event.name == "p" else self.texts).extend(self.take(event))
 
-    def _begin(self, event: Event) -> None:
+    def begun(self, event: Event) -> None:
+        """Whether what follows is a title: a shape is none, until it says so."""
         if event.name in ("sp", "ph"):
             self._is_title = event.get("type") in _TITLES
-        self._built.add("\n" if event.name == "br" else "")
-        self._built.begin(event.name)

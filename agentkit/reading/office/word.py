@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
-from agentkit.reading.office.archive import Archive, Event, Paragraphs
+from agentkit.reading.office.archive import Archive, Event
+from agentkit.reading.office.paragraphs import OpenXMLText
 
 _HEADING = re.compile(r"heading (\d)")
-_BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _TOLD_TWICE = ("Fallback", "moveFrom")
 """What stands elsewhere as well: the same for old programs, and text where it was before it was moved."""
 
@@ -38,12 +39,15 @@ def _levels(archive: Archive) -> dict[str, int]:
     return levels
 
 
-class _Reader:
+class _Reader(OpenXMLText):
     """Reads the events of one part."""
 
+    breaks: ClassVar[Mapping[str, str]] = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+
     def __init__(self, levels: dict[str, int]) -> None:
-        self._levels, self._built = levels, Paragraphs()
-        self._level, self._is_listed, self._is_text, self._left_out = 0, False, False, 0
+        super().__init__()
+        self._levels = levels
+        self._level, self._is_listed, self._left_out = 0, False, 0
 
     def read(self, events: Iterator[Event]) -> Iterator[str]:
         """The paragraphs and tables."""
@@ -51,21 +55,10 @@ class _Reader:
             if event.name in _TOLD_TWICE:
                 self._left_out += 1 if event.kind == "start" else -1
             elif not self._left_out:
-                yield from self._taken(event)
+                yield from self.take(event)
 
-    def _taken(self, event: Event) -> Iterator[str]:
-        if event.kind == "text":
-            self._built.add(event.text if self._is_text else "")
-        elif event.name == "t":
-            self._is_text = event.kind == "start"
-        elif event.kind == "start":
-            self._start(event)
-        elif event.name == "p":
-            yield from self._built.end(self._told)
-        elif event.name == "tbl":
-            yield from self._built.end_table()
-
-    def _start(self, event: Event) -> None:
+    def begun(self, event: Event) -> None:
+        """How the paragraph is to be told."""
         match event.name:
             case "p":
                 self._level, self._is_listed = 0, False
@@ -76,11 +69,9 @@ class _Reader:
                 self._level = int(event.get("val")) + 1
             case "numPr":
                 self._is_listed = True
-            case _:
-                self._built.add(_BREAKS.get(event.name, ""))
-                self._built.begin(event.name)
 
-    def _told(self, text: str) -> str:
+    def told(self, text: str) -> str:
+        """A paragraph as a heading, as an entry of a list, or as it is."""
         if self._level > 0:
             return f"{'#' * min(self._level, _DEEPEST)} {' '.join(text.split())}"
         return f"- {text}" if self._is_listed else text

@@ -17,16 +17,13 @@ class QueueFull(Exception):
 
 
 class Waiting:
-    """What coroutines wait at, in the order in which they came."""
+    """What coroutines wait at, in the order in which they came. The class that a run makes of one knows its loop."""
+
+    _running: Callable[[], Loop]
+    _new_lock: Callable[[], "Lock"]
 
     def __init__(self) -> None:
         self._waiters: deque[Future] = deque()
-
-    def _running(self) -> Loop:
-        raise NotImplementedError  # the class that a run makes of this one knows the loop of the run
-
-    def _new_lock(self) -> "Lock":
-        raise NotImplementedError
 
     async def _wait(self, waiters: deque[Future] | None = None) -> Any:
         line = self._waiters if waiters is None else waiters
