@@ -15,7 +15,7 @@ from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import ConfigError
 from agentkit.memory.progress import Step
 from agentkit.messages import ToolCall
-from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver
+from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver, is_mistaken
 
 _CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."
 
@@ -40,7 +40,7 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
             if step.call.id in answers and not _can_be_said(answers[step.call.id], step):
                 raise _no_answer(f" the call {step.call.id!r}", answers[step.call.id])
         return replace(plan, said=_Said(answers, waiting))
-    if isinstance(answers, bool | str):
+    if isinstance(answers, bool | str) and _is_clear(answers, waiting):
         of_all = {step.call.id: answers for step in waiting if _is_answer(answers, step)}
         return replace(plan, said=_Said(of_all, waiting))
     if callable(answers):
@@ -79,8 +79,8 @@ def _later(_request: ApprovalRequest) -> Approval:
 
 def _no_answer(to: str, said: object) -> ConfigError:
     return ConfigError(
-        "Waiting calls are answered with True, False, an Approval or words; or by a dictionary from the ids in "
-        "result.pending to any of these, or to other arguments; or by a function of an ApprovalRequest. "
+        "Waiting calls are answered with True, False, an Approval or words that say why not; or by a dictionary from "
+        "the ids in result.pending to any of these, or to other arguments; or by a function of an ApprovalRequest. "
         f"Got {said!r:.200}{' for' if to else ''}{to}. Nothing was answered."
     )
 
@@ -89,7 +89,12 @@ def _can_be_said(said: object, step: Step) -> bool:
     """Whether it is an answer to this call: any value where the call waits for words, which it becomes."""
     if step.needs_words:
         return said is not None and not callable(said)
-    return isinstance(said, bool | str | Approval | Answer | Mapping)
+    return isinstance(said, bool | str | Approval | Answer | Mapping) and not is_mistaken(said)
+
+
+def _is_clear(said: object, waiting: Sequence[Step]) -> bool:
+    """Whether what was said of all can be told to each: a text that reads as a yes is none to what wants approval."""
+    return not is_mistaken(said) or all(step.needs_words for step in waiting)
 
 
 def _is_answer(said: object, step: Step) -> bool:

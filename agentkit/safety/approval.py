@@ -104,6 +104,16 @@ class Answer:
 _ENDS = (".", "!", "?", "…", "。")
 """What a sentence of a person may end with."""
 
+_MISTAKEN = frozenset(
+    {"y", "yes", "ok", "okay", "sure", "true", "allow", "allowed", "approve", "approved", *Approval} - {Approval.NO}
+)
+"""Texts that are no reason against a call, so that whoever gives one has mistaken words for an answer."""
+
+
+def is_mistaken(said: object) -> bool:
+    """Whether it is a text that reads as a yes: words say why not, and a program that means yes gives True."""
+    return isinstance(said, str) and not isinstance(said, Approval) and said.strip(" .!").casefold() in _MISTAKEN
+
 
 def _why_not(said: object) -> str:
     """Why what was answered, raised or left unsaid is a no."""
@@ -112,10 +122,16 @@ def _why_not(said: object) -> str:
             return "There is nobody to approve it."
         case Exception():
             return f"It could not be approved: the approver failed ({type(said).__name__}: {said})."
+        case str() if is_mistaken(said):
+            return (
+                f"It could not be approved: the approver answered the text {said!r}, and a text is a no; a yes is True."
+            )
         case str() if said.strip():
             words = said.rstrip()
             return f"Approval was refused: {words}{'' if words.endswith(_ENDS) else '.'}"
-    return "Approval was refused."
+        case bool() | str():
+            return "Approval was refused."
+    return f"It could not be approved: {type(said).__name__}, as the approver answered, is no answer; a yes is True."
 
 
 @dataclass(frozen=True, slots=True)

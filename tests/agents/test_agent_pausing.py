@@ -138,7 +138,8 @@ def test_agent_goes_on_awaiting(form):
 
 
 @pytest.mark.parametrize(
-    "answers", [1, ["yes"], object(), {"call_9": True}, *({"call_1_1": said} for said in (None, 5, print))]
+    "answers",
+    [1, "yes", ["yes"], object(), {"call_9": True}, *({"call_1_1": said} for said in (None, 5, print, "ok"))],
 )
 def test_what_is_no_answer_is_an_error(answers):
     """What is no answer, or names a call that does not wait, changes nothing; the run can be resumed after it."""

@@ -41,6 +41,20 @@ def test_words_end_as_a_sentence(words, told):
     assert answered(ASK, Answer.of(words)).reason.endswith(f"Approval was refused: {told}")
 
 
+@pytest.mark.parametrize("said", ["y", "Yes", " ok.", "TRUE", "once", "Always!", "later"])
+def test_text_that_reads_as_a_yes_is_told_to_be_none(said):
+    """A text never approves; that one is no reason either, so what is told says how a yes is given."""
+    decision = answered(ASK, Answer.of(said))
+    assert decision.denied
+    assert decision.reason.endswith(f"the approver answered the text {said!r}, and a text is a no; a yes is True.")
+
+
+@pytest.mark.parametrize(("said", "kind"), [(1, "int"), ([True], "list"), (object(), "object")])
+def test_value_that_is_no_answer_is_told_by_its_kind(said, kind):
+    """What an approver cannot mean is denied, and not told as a person's refusal."""
+    assert f"{kind}, as the approver answered, is no answer" in answered(ASK, Answer.of(said)).reason
+
+
 def test_without_an_approver_the_remedy_stands():
     """Where there was nobody to ask, the decision still says how the call would be allowed."""
     decision = answered(ASK, Answer.of(None))
