@@ -13,6 +13,7 @@ from agentkit.agents.settings import Prompt, content_from
 from agentkit.errors import ConfigError
 from agentkit.evals.user import SimulatedUser
 from agentkit.messages import Content, ToolCall
+from agentkit.naming import refuse_made
 from agentkit.parts import File, Image, word_of
 from agentkit.slotted import dataclass
 
@@ -90,6 +91,9 @@ class Case:
     workspace: str | PathLike[str] | None = None
     prompts: Iterable[Prompt | Case] | SimulatedUser | None = None
     arguments: Mapping[str, Any] | None = None
+
+    def _refuse_unknown(self, given: Iterable[str]) -> None:
+        refuse_made(Case, given)
 
     def __post_init__(self) -> None:
         _check(self)

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike, fspath
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
@@ -17,6 +17,9 @@ from agentkit.evals.reporting.report import Report
 from agentkit.evals.running import Trials
 from agentkit.evals.scoring.scorer import Scorer
 from agentkit.evals.variants import Agents
+from agentkit.naming import refuse_made
+
+_OPTIONS = tuple(RunOptions.__annotations__)
 
 
 class Suite:
@@ -43,7 +46,9 @@ class Suite:
         *,
         workspace: str | PathLike[str] | None = None,
         context: Callable[[Case], Any] | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_made(Suite, unknown)
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"A suite has a name: Suite('sums', [Case(...)]). Got {name!r:.200}.")
         given = [scorers] if callable(scorers) else scorers
@@ -124,6 +129,7 @@ class Suite:
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def _trials(self, agents: Agents, options: RunOptions) -> Trials:
+        refuse_made(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
         given: dict[str, Any] = {name: value for name, value in options.items() if name != "cases"}
         return Trials(Order(self, self.chosen(options.get("cases")), agents, **given))
 

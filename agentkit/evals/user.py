@@ -11,6 +11,7 @@ from agentkit.agents.agent import Agent
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
+from agentkit.naming import refuse_made
 from agentkit.slotted import dataclass
 from agentkit.usage import is_whole
 
@@ -54,6 +55,9 @@ class SimulatedUser:
     llm: LLM | Player | None = field(default=None, compare=False, repr=False)
     max_prompts: int = 10
     player: Agent[Said] = field(init=False, compare=False, repr=False)
+
+    def _refuse_unknown(self, given: Iterable[str]) -> None:
+        refuse_made(SimulatedUser, given)
 
     def __post_init__(self) -> None:
         if not isinstance(self.goal, str) or not self.goal.strip() or not isinstance(self.persona, str):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from agentkit.errors import ConfigError, MissingExtra, ToolError
 from agentkit.knowledge import finding
@@ -24,6 +24,7 @@ from agentkit.knowledge.reading.formats import KINDS, READING_VERSION, Content, 
 from agentkit.knowledge.stores.opening import Place
 from agentkit.knowledge.stores.store import Kept, embedded_text
 from agentkit.knowledge.vectors import Embedding
+from agentkit.naming import refuse_made
 from agentkit.safety.addresses import AddressRules
 from agentkit.tools.web.connection import Connection
 from agentkit.tools.web.texts import without_controls
@@ -63,7 +64,9 @@ class Knowledge(Collection):
         passage_chars: int = 1_200,
         overlap_chars: int = 150,
         connection: Connection | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_made(Knowledge, unknown)
         super().__init__(place, f"{_SPACE}/{without_controls(name)}", embed, embed_question)
         self.name = name
         self._rewrite, self._rerank = rewrite, rerank
@@ -146,12 +149,14 @@ class Knowledge(Collection):
         where: Wanted | None = None,
         source: str | None = None,
         kind: str | None = None,
+        **unknown: Never,
     ) -> list[Passage]:
         """The passages that answer a question best, the best first; none when no word and no meaning is shared.
 
         `where` names metadata that a document must have: a value, one of several, or `Between(low, high)`. `source`
         is a source in which `*` stands for anything, `kind` one of the formats.
         """
+        refuse_made(Knowledge.search, unknown)
         check_limit(limit)
         scope = Scope(self._space, dict(where or {}), without_controls(source) if source else None, kind)
         queries = wordings(question, self._rewrite)
@@ -162,12 +167,19 @@ class Knowledge(Collection):
         return reranked(question, passages, self._rerank)[:limit]
 
     def as_tool(
-        self, name: str = "search_knowledge", *, limit: int = 5, where: Wanted | None = None, is_private: bool = True
+        self,
+        name: str = "search_knowledge",
+        *,
+        limit: int = 5,
+        where: Wanted | None = None,
+        is_private: bool = True,
+        **unknown: Never,
     ) -> KnowledgeTool:
         """The tool by which a model searches: passages with source, position and score, so that its answers cite.
 
         Its results are untrusted, and private unless told otherwise. `where` bounds what the model can find.
         """
+        refuse_made(Knowledge.as_tool, unknown)
         if not 1 <= limit <= MOST_PASSAGES:
             raise ConfigError(f"limit= takes 1 to {MOST_PASSAGES} passages; not {limit!r}.")
         return knowledge_tool(partial(self.search, limit=limit, where=where), name, is_private=is_private)

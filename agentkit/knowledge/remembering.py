@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Never
 
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
@@ -16,6 +16,7 @@ from agentkit.knowledge.stores.opening import Place
 from agentkit.knowledge.stores.store import Kept
 from agentkit.knowledge.vectors import Embedding
 from agentkit.levels import SafetyLevel
+from agentkit.naming import refuse_made
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -52,7 +53,9 @@ class Memory(Collection):
         *,
         embed: Embedding | None = None,
         embed_question: Embedding | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_made(Memory, unknown)
         if not user or user != without_controls(user):
             raise ConfigError(f"user= takes a name of visible characters; not {user!r}.")
         super().__init__(place, f"memory/{user}", embed, embed_question)

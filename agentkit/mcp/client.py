@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from agentkit import config
 from agentkit.decisions import Label
@@ -24,6 +24,7 @@ from agentkit.mcp.remote import Bounds, RemoteTool, ResourceTool
 from agentkit.mcp.sdk.contents import Answer
 from agentkit.mcp.target import Target, target_of, variables
 from agentkit.messages import READ_MORE
+from agentkit.naming import refuse_made
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.catalog import all_tools
 from agentkit.tools.dialogue import finish_tool
@@ -85,7 +86,9 @@ class MCPServer(Library):
         on_progress: Callable[[str, float, float | None, str], object] | None = None,
         pins: str | Path | None = None,
         resources: bool = False,
+        **unknown: Never,
     ) -> None:
+        refuse_made(MCPServer, unknown)
         given = variables(environment, config.environment())
         where = None if folder is None else str(folder)
         found = target_of(server, name, folder=where, environment=given, token=token, headers=headers)

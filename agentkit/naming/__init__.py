@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _MOST_NAME_CHARS = 100
 _ALIKE = 0.75
@@ -25,25 +25,29 @@ def refuse(function: str, given: Iterable[str], takes: Sequence[str], meant: Map
         raise TypeError(f"{function}() takes no argument {name}=. {_hint(name, takes, meant)}")
 
 
-def refuse_made(kind: type, given: Iterable[str]) -> None:
-    """The same of what makes an object of a class that `foreign.py` has a table for, if there is any."""
+def refuse_made(made: Callable[..., object], given: Iterable[str], more: Iterable[str] = ()) -> None:
+    """The same of what makes an object of a class, or calls a function; `foreign.py` may have a table for it.
+
+    `more` are arguments that are taken beside those of its signature.
+    """
     if given:
         from agentkit.naming.foreign import TABLES
 
-        refuse(kind.__name__, given, arguments_of(kind), TABLES[kind.__name__])
+        name = made.__qualname__
+        refuse(name, given, (*arguments_of(made), *more), TABLES.get(name, {}))
 
 
-def arguments_of(kind: type) -> tuple[str, ...]:
-    """What makes an object of a class, by name."""
+def arguments_of(made: Callable[..., object]) -> tuple[str, ...]:
+    """What makes an object of a class, or what a function is called with, by name."""
     from inspect import Parameter, signature
 
-    parameters = signature(kind).parameters.items()
-    return tuple(name for name, each in parameters if each.kind is not Parameter.VAR_KEYWORD)
+    parameters = signature(made).parameters.items()
+    return tuple(name for name, each in parameters if each.kind is not Parameter.VAR_KEYWORD and name != "self")
 
 
 def _hint(name: str, takes: Sequence[str], meant: Mapping[str, str]) -> str:
     near = closest(name, takes, _ALIKE)
     known = meant.get(name, f"{near}=" if near else "").format(name)
     if not known:
-        return f"It takes: {', '.join(takes)}."
+        return f"It takes: {', '.join(takes) or 'none'}."
     return known if known.endswith(".") else f"Did you mean {known}?"

@@ -183,5 +183,128 @@ DEFINING: Mapping[str, str] = {
 }
 """The same of the arguments of Tool, and of `@tool`."""
 
-TABLES: Mapping[str, Mapping[str, str]] = {"LLM": ASKING, "Limits": LIMITING, "Rule": RULING, "Tool": DEFINING}
-"""The words that are no argument of what is made by that name."""
+_COMMAND = "A command is given first, with its words: MCPServer(['uvx', 'mcp-server-time']) or MCPServer('uvx ...')."
+_FEW_TOOLS = "Tools of a server are chosen like any others: server.tools.only('one', 'two'), or .without('three')."
+
+SERVING: Mapping[str, str] = {
+    **dict.fromkeys(("command", "args", "arguments", "params", "transport", "type"), _COMMAND),
+    **dict.fromkeys(("url", "server_url", "endpoint"), "the URL, given first"),
+    **dict.fromkeys(("env", "environ", "variables"), "environment="),
+    **dict.fromkeys(("cwd", "working_directory", "working_dir"), "folder="),
+    **dict.fromkeys(("auth", "oauth", "authorization"), "token=, or login= where the server wants OAuth"),
+    **dict.fromkeys(("bearer_token", "api_key", "authorization_token"), "token="),
+    **dict.fromkeys(("timeout", "read_timeout", "tool_timeout", "client_session_timeout_seconds"), "timeout_seconds="),
+    **dict.fromkeys(("init_timeout", "connect_timeout", "startup_timeout"), "connect_seconds="),
+    **dict.fromkeys(("tool_prefix", "tool_name_prefix"), "prefix=True, which takes the name, name=..."),
+    **dict.fromkeys(("tools", "allowed_tools", "include_tools", "exclude_tools", "tool_filter"), _FEW_TOOLS),
+    **dict.fromkeys(("safety", "safety_level", "trust", "require_approval"), "level="),
+    "cache_tools_list": "The list is asked for once for each connection by itself.",
+}
+"""The same of the arguments of MCPServer."""
+
+KNOWING: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("path", "file", "db", "database", "url", "vector_db", "persist_directory"), "the place, given first"
+    ),
+    **dict.fromkeys(("collection", "collection_name", "table_name", "index_name"), "name="),
+    **dict.fromkeys(("embedding", "embedder", "embedding_model", "embedding_function", "model"), "embed="),
+    **dict.fromkeys(("reranker", "rerank_model"), "rerank="),
+    **dict.fromkeys(("chunk_size", "max_chunk_size", "passage_size"), "passage_chars="),
+    **dict.fromkeys(("chunk_overlap", "overlap"), "overlap_chars="),
+    **dict.fromkeys(("top_k", "k", "num_documents", "max_results"), "limit=, of search() and as_tool()"),
+    **dict.fromkeys(("documents", "sources", "files"), "Documents come later: knowledge.add('folder')."),
+}
+"""The same of the arguments of Knowledge."""
+
+SEARCHING: Mapping[str, str] = {
+    **dict.fromkeys(("top_k", "k", "n_results", "num_documents", "max_results"), "limit="),
+    **dict.fromkeys(("filter", "filters", "metadata", "metadata_filter"), "where="),
+    **dict.fromkeys(("query", "text"), "the question, given first"),
+}
+"""The same of the arguments of a search in it."""
+
+REMEMBERING: Mapping[str, str] = {
+    **dict.fromkeys(("user_id", "user_name", "namespace", "agent_id"), "user="),
+    **dict.fromkeys(("path", "file", "db", "database", "url"), "the place, given first"),
+    **dict.fromkeys(("embedding", "embedder", "embedding_model", "model"), "embed="),
+}
+"""The same of the arguments of Memory."""
+
+EXPECTING: Mapping[str, str] = {
+    **dict.fromkeys(("input", "inputs", "question", "query", "message"), "prompt="),
+    **dict.fromkeys(("output", "expected_output", "answer", "target", "reference", "ground_truth"), "expected="),
+    **dict.fromkeys(("tools", "expected_tools", "tools_called"), "tool_calls="),
+    **dict.fromkeys(("tag", "metadata", "category"), "tags=[...]"),
+    **dict.fromkeys(("name", "case_id"), "id="),
+    **dict.fromkeys(("scorer", "evaluators", "metrics", "assertions"), "scorers=[...]"),
+    **dict.fromkeys(("turns", "messages", "conversation", "user"), "prompts="),
+}
+"""The same of the arguments of Case."""
+
+MEASURING: Mapping[str, str] = {
+    **dict.fromkeys(("scorer", "evaluators", "metrics", "graders", "scoring_functions"), "scorers=[...]"),
+    **dict.fromkeys(("dataset", "data", "tests", "examples"), "cases="),
+    **dict.fromkeys(("agent", "agents", "task", "target"), "suite.run(agent)"),
+}
+"""The same of the arguments of Suite."""
+
+TRYING: Mapping[str, str] = {
+    **dict.fromkeys(("agent", "task", "target", "function"), "the agent, given first"),
+    **dict.fromkeys(("max_workers", "max_concurrency", "workers", "parallel", "n_jobs"), "concurrency="),
+    **dict.fromkeys(("epochs", "trials", "runs", "repetitions", "num_runs"), "repeats="),
+    **dict.fromkeys(("model", "llm", "llms"), "models=[...]"),
+    **dict.fromkeys(("budget", "max_cost", "timeout"), "limits=Limits(...)"),
+}
+"""The same of the arguments of `Suite.run`."""
+
+IMPROVING: Mapping[str, str] = {
+    **dict.fromkeys(("budget", "max_cost", "max_metric_calls", "timeout"), "limits=Limits(cost=...)"),
+    **dict.fromkeys(("iterations", "max_rounds", "max_iterations", "generations"), "rounds="),
+    **dict.fromkeys(("reflection_lm", "optimizer_model", "teacher", "model", "llm"), "proposer="),
+    **dict.fromkeys(("valset", "validation", "test_size", "holdout"), "held_out="),
+    **dict.fromkeys(("metric", "scorers"), "Suite(scorers=[...])"),
+    **dict.fromkeys(("resume", "checkpoint", "log_dir"), "path="),
+    **dict.fromkeys(("batch_size", "minibatch_size"), "batch="),
+    **dict.fromkeys(("max_workers", "num_threads"), "concurrency="),
+}
+"""The same of the arguments of `optimize`."""
+
+PROGRAMMING: Mapping[str, str] = {
+    **dict.fromkeys(("functions", "toolset"), "tools="),
+    **dict.fromkeys(("timeout", "timeout_seconds"), "limits=ProcessLimits(timeout_seconds=...)"),
+    **dict.fromkeys(("isolation", "executor", "executor_type"), "sandbox="),
+    **dict.fromkeys(("name", "description"), "The tool is run_program, and says itself what its programs may call."),
+}
+"""The same of the arguments of `program_tool`."""
+
+FINDING: Mapping[str, str] = {
+    **dict.fromkeys(("names", "tools", "only"), "toolset.only('one', 'two').searchable()"),
+}
+"""The same of the arguments of `Toolset.searchable`."""
+
+PLAYING: Mapping[str, str] = {
+    **dict.fromkeys(("max_turns", "max_steps", "max_messages"), "max_prompts="),
+    **dict.fromkeys(("model", "agent", "function"), "llm="),
+    **dict.fromkeys(("instruction", "instructions", "task", "scenario"), "goal="),
+}
+"""The same of the arguments of SimulatedUser."""
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "LLM": ASKING,
+    "Limits": LIMITING,
+    "Rule": RULING,
+    "Tool": DEFINING,
+    "MCPServer": SERVING,
+    "program_tool": PROGRAMMING,
+    "Toolset.searchable": FINDING,
+    "Knowledge": KNOWING,
+    "Knowledge.search": SEARCHING,
+    "Knowledge.as_tool": SEARCHING,
+    "Memory": REMEMBERING,
+    "Case": EXPECTING,
+    "SimulatedUser": PLAYING,
+    "Suite": MEASURING,
+    "Suite.run": TRYING,
+    "optimize": IMPROVING,
+}
+"""The words that are no argument of what is made or called by that name."""

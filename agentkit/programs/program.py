@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Never
 
 from agentkit.agents.running.plan import hearing
 from agentkit.decisions import Decision
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult
+from agentkit.naming import refuse_made
 from agentkit.programs.calls import Calls
 from agentkit.programs.signatures import described, functions_of, parameters_of
 from agentkit.sandbox.calling.host import Answer
@@ -40,17 +41,26 @@ The functions:
 
 {functions}"""
 
+_SILENT = "The program printed nothing, so that nothing is known of what it found: print what you want to see."
+_NESTED = "A program cannot run programs; give program_tool() the tools of the other one: program_tool(other.tools)."
+
 
 def program_tool(
-    tools: Iterable[Any] | Callable[..., Any], *, sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS
+    tools: Iterable[Any] | Callable[..., Any],
+    *,
+    sandbox: str = "auto",
+    limits: ProcessLimits = PYTHON_LIMITS,
+    **unknown: Never,
 ) -> ProgramTool:
     """The tool `run_program(code)`: a model writes Python that calls these tools, and reads what it prints.
 
     The code runs where `run_python` runs, and reaches nothing but the functions. Each call of one is judged by the
     agent's own policy, asked about, counted, labelled and undoable like a call of the model itself; outside of a run it
     is judged as by an agent that has nobody to ask. `sandbox` is auto, required or off; `limits` are of a process.
-    Raises ConfigError for what is no tool, for no tools, and where two names come to one in Python.
+    Raises ConfigError for what is no tool, for no tools, for another tool that runs programs, and where two names come
+    to one in Python.
     """
+    refuse_made(program_tool, unknown)
     check_isolation(sandbox)
     given: object = limits
     if not isinstance(given, ProcessLimits):
@@ -60,6 +70,8 @@ def program_tool(
         )
     toolset = Toolset(tools)
     functions = functions_of(toolset)
+    if any(isinstance(tool, ProgramTool) for tool in toolset):
+        raise ConfigError(_NESTED)
     if not functions:
         raise ConfigError("program_tool() takes the tools that a program may call, such as program_tool(web_tools).")
     told = "\n\n".join(described(name, tool) for name, tool in functions.items())
@@ -158,4 +170,6 @@ class _Program:
             outcome = run_program(code, offered, answer, sandbox=sandbox, limits=limits, cancellation=cancellation)
         except SandboxError as error:
             return {"code": code, "error": str(error), "calls": calls.told, "status": "failed", "boundary": NOT_RUN}
-        return {**told_of_code(code, outcome), "calls": calls.told}
+        told = told_of_code(code, outcome)
+        silence = {} if told["output"] or outcome.error else {"note": _SILENT}
+        return {**told, **silence, "calls": calls.told}

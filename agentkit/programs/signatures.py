@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping
 from textwrap import indent
 from typing import Any
 
 from agentkit.errors import ConfigError
+from agentkit.programs.returns import schema_returned
 from agentkit.sandbox.calling.guest import spelled
 from agentkit.tooling.functions.sections import returned
-from agentkit.tooling.functions.signature import innermost
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
-_TELLING = re.compile(r"(?!Any$)(?:\b(?:str|int|float|bool|None|list|dict|date|datetime|Any)\b|[][, |])+")
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _TYPES |= {"object": "dict", "array": "list"}
 _DEEPEST, _MOST_PARTS = 4, 100
@@ -50,11 +48,9 @@ def described(name: str, tool: Tool[..., Any]) -> str:
 
 
 def _gives(tool: Tool[..., Any]) -> str:
-    """The annotation of what the function returns, where it says something."""
-    annotations = getattr(inspect.unwrap(innermost(tool.function)), "__annotations__", {})
-    returns = annotations.get("return", "")
-    text = (returns if isinstance(returns, str) else inspect.formatannotation(returns)).replace("typing.", "")
-    return f" -> {text}" if _TELLING.fullmatch(text) else ""
+    """The annotation of what a program gets, where it says something."""
+    text = _Types({}).of(schema_returned(tool))
+    return "" if text == "object" else f" -> {text}"
 
 
 def parameters_of(tool: Tool[..., Any]) -> list[str]:

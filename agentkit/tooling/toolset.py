@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Never, overload
 
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.levels import SafetyLevel
+from agentkit.naming import refuse_made
 from agentkit.tooling.tool import Tool
 
 AnyTool = Tool[..., Any]
@@ -40,11 +41,7 @@ class Toolset(Sequence[AnyTool]):
         self._by_name = {each.name: each for each in self._tools}
         self._searchable = frozenset(searchable)
         if len(self._by_name) < len(self._tools):
-            names = self.names
-            twice = next(name for index, name in enumerate(names) if name in names[:index])
-            raise ConfigError(
-                f"Two tools are named {twice!r}; give one another name with Tool(function, name=...), or leave one out."
-            )
+            raise ConfigError(_told_twice(self._tools, self._searchable))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,12 +74,13 @@ class Toolset(Sequence[AnyTool]):
         highest = SafetyLevel.of(level)
         return self._with(each for each in self._tools if each.level <= highest)
 
-    def searchable(self) -> Toolset:
+    def searchable(self, **unknown: Never) -> Toolset:
         """The same tools, of which a model is told only what it searches for: for hundreds of them, as of MCP servers.
 
         An agent with some has the tool `find_tools`. What a search finds is offered from the next request on; finding
         permits nothing, and a tool is judged like any other, also one that is called without having been found.
         """
+        refuse_made(Toolset.searchable, unknown)
         other = Toolset(self._tools)
         other._searchable = frozenset(self._by_name)
         return other
@@ -148,6 +146,20 @@ class Toolset(Sequence[AnyTool]):
     def __repr__(self) -> str:
         shown = (f"{name} (searchable)" if name in self._searchable else name for name in self.names)
         return f"Toolset({', '.join(shown)})"
+
+
+def _told_twice(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
+    """What is wrong with tools of which two have one name."""
+    first = next(tool for index, tool in enumerate(tools) if any(tool.name == each.name for each in tools[index + 1 :]))
+    name, same = first.name, [each for each in tools if each.name == first.name]
+    if any(each.function != first.function for each in same):
+        return f"Two tools are named {name!r}; give one another name with Tool(function, name=...), or leave one out."
+    if name not in searchable:
+        return f"The tool {name!r} is given twice; leave it out of one of the collections: .without({name!r})."
+    return (
+        f"The tool {name!r} is given twice, and is to be searched for once: a tool is searched for or told of at once. "
+        f"Leave it out of one of them: tools.only({name!r}) + tools.without({name!r}).searchable()."
+    )
 
 
 def _flattened(items: Any, searchable: set[str]) -> list[AnyTool]:

@@ -32,7 +32,7 @@ async def asynchronous(*arguments):
         ({"tools": 5}, "tools= takes tools"),
         ({"tools": [add, None]}, "tools= takes tools"),
         ({"tools": {"add": add}}, "tools= takes tools"),
-        ({"tools": [add, add]}, "Two tools are named 'add'"),
+        ({"tools": [add, add]}, "'add' is given twice"),
         ({"max_iterations": 0}, "at least 1"),
         ({"max_iterations": -1}, "at least 1"),
         ({"max_iterations": "10"}, "max_iterations= takes a whole number.*'10'"),

@@ -428,6 +428,14 @@ def test_a_program_calls_no_tool_that_it_was_not_given():
     assert "these functions are there, by their bare names and without import: add" in told.error
 
 
+@pytest.mark.parametrize("code", ["", "# nothing", "number = add(1)", "def main():\n    print(add(1))", "None"])
+def test_a_program_that_prints_nothing_says_so(code):
+    """Of a program that prints nothing it is told that nothing is known; of one that prints or fails it is not."""
+    programs = program_tool([add])
+    assert "print what you want to see" in programs(code=code)["note"]
+    assert not any("note" in programs(code=each) for each in ("add(1)", "print(1)", "1 / 0"))
+
+
 def test_it_can_be_sent_to_another_process():
     """The tool can be pickled where its tools can."""
     copy = pickle.loads(pickle.dumps(program_tool(core_tools)))
@@ -436,10 +444,15 @@ def test_it_can_be_sent_to_another_process():
 
 @pytest.mark.parametrize(
     ("tools", "sandbox", "why"),
-    [([], "auto", "takes the tools"), ([1], "auto", "tool"), ([add], "none", "is no isolation")],
+    [
+        ([], "auto", "takes the tools"),
+        ([1], "auto", "tool"),
+        ([add], "none", "is no isolation"),
+        ([add, program_tool([calculator_tool])], "auto", r"give .* the tools of the other one: program_tool\(other\."),
+    ],
 )
 def test_what_cannot_be_is_told_at_once(tools, sandbox, why):
-    """Without tools, with what is none, or with what is no isolation, there is no program tool."""
+    """Without tools, with what is none or runs programs itself, or with no isolation, there is no program tool."""
     with pytest.raises(ConfigError, match=why):
         program_tool(tools, sandbox=sandbox)
 

@@ -129,7 +129,7 @@ def test_what_a_function_gives_is_told_as_far_as_it_says_something():
     def find() -> Any:
         """Find."""
 
-    assert described("look", Tool(look)) == "look() -> dict[str, Any]\n    Look."
+    assert described("look", Tool(look)) == "look() -> dict\n    Look."
     assert described("find", Tool(find)) == "find()\n    Find."
 
 

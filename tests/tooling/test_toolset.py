@@ -117,7 +117,11 @@ def test_a_class_method_that_is_a_tool_is_found_inside_a_bound_method() -> None:
         (None, "got None"),
         ([None], "got None"),
         (Shelf.take, "'take' is a method; take it from an instance, not from its class"),
-        ([add, add], "Two tools are named 'add'; give one another name .* or leave one out"),
+        ([add, add], r"The tool 'add' is given twice; .*: \.without\('add'\)\."),
+        (
+            [add, Toolset([add]).searchable()],
+            r"is to be searched for once.*: tools\.only\('add'\) \+ tools\.without\('add'\)\.searchable\(\)",
+        ),
         ([add, Tool(plain, name="add")], "Two tools are named 'add'"),
         (lambda text: text, "'<lambda>' is not a name that providers accept"),
     ],
@@ -137,7 +141,7 @@ def test_toolsets_are_added_to_anything_from_either_side() -> None:
     assert (base + fetch).names == ("add", "fetch")
     assert (fetch + base).names == ("fetch", "add")
     assert base.names == ("add",)
-    with pytest.raises(ConfigError, match="Two tools are named 'add'"):
+    with pytest.raises(ConfigError, match="'add' is given twice"):
         operator.add(base, [add])
 
 

@@ -25,6 +25,7 @@ from agentkit.evals.optimizing.search import Search, Stop, Tried
 from agentkit.evals.suite import Suite
 from agentkit.evals.variants import standing_order
 from agentkit.llm.client import LLM
+from agentkit.naming import refuse_made
 from agentkit.slotted import dataclass
 from agentkit.usage import Limits
 
@@ -52,6 +53,9 @@ class Settings:
     path: str | PathLike[str] | None = None
     concurrency: int = 8
     progress: Callable[[Tried], object] | None = None
+
+    def _refuse_unknown(self, given: Iterable[str]) -> None:
+        refuse_made(optimize, given, SearchOptions.__annotations__)
 
     def __post_init__(self) -> None:
         for name in ("rounds", "batch", "concurrency"):
@@ -95,6 +99,11 @@ def optimize(
         SessionError: The file cannot be used, or is another search's.
     """
     settings = Settings(**options)
+    given: object = agent
+    if not isinstance(given, Agent):
+        raise ConfigError(
+            f"optimize() takes an Agent, whose texts it changes; a function has none. Got {given!r:.200}."
+        )
     halves = halves_of(suite, held_out)
     original = Candidate(texts_of(agent, improve))
     asked = Proposer(agent.llm if proposer is None else proposer)

@@ -12,6 +12,7 @@ from agentkit.agents.agent import Agent
 from agentkit.errors import ConfigError
 from agentkit.redaction import redact
 from agentkit.tooling.toolset import AnyTool, Toolset
+from agentkit.wording import suggestion
 
 INSTRUCTION = "instruction"
 TOOLS = "tools"
@@ -40,7 +41,7 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
         if name == INSTRUCTION:
             texts[INSTRUCTION] = _written(agent)
         else:
-            chosen = agent.tools if name == TOOLS else agent.tools.only(name.removeprefix(_TOOL))
+            chosen = agent.tools if name == TOOLS else _named(agent, name.removeprefix(_TOOL))
             texts |= {f"{_TOOL}{tool.name}": tool.description for tool in chosen}
     secret = next((part for part, text in texts.items() if redact(text) != text), None)
     if secret is not None:
@@ -48,6 +49,15 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
     if not texts:
         raise ConfigError("There is no text to improve: improve= names `instruction`, `tools`, or tools by name.")
     return texts
+
+
+def _named(agent: Agent[Any], name: str) -> Toolset:
+    if name not in agent.tools.names:
+        parts = (INSTRUCTION, TOOLS, *agent.tools.names)
+        raise ConfigError(
+            f"improve= names no text {name!r:.200}.{suggestion(name, parts)} The texts are: {', '.join(parts)}."
+        )
+    return agent.tools.only(name)
 
 
 def _written(agent: Agent[Any]) -> str:

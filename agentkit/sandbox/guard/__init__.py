@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from agentkit.sandbox.guard.syntax.transformer import Language
 
 SHOWN_LINES, SHOWN_FUNCTIONS = 8, 30
+_WITHOUT_AWAIT = "call functions without await, and without asyncio: each gives its value at once"
+_AWAITED = ("a coroutine was expected", "in 'await' expression", "a coroutine or an awaitable is required")
+"""What Python says where a value is awaited that is none to be awaited."""
 
 
 _NOTHING: Mapping[str, Any] = {}
@@ -35,7 +38,9 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
 
 
 def _pointed(ending: Ending, functions: list[str]) -> Ending:
-    """The ending with a hint at the functions, where the program has looked for one in another place."""
+    """The ending with a hint at the functions, where the program has awaited one or looked for it in another place."""
+    if functions and not ending.hint and any(told in ending.message for told in _AWAITED):
+        return ending._replace(hint=_WITHOUT_AWAIT)
     is_module = ending.message.startswith("module ") and ending.message.endswith(" is not available here")
     is_hinted = bool(ending.hint) and not ending.hint.startswith("available: ")
     if not functions or is_hinted or not (is_module or ending.message.startswith("NameError: name ")):
@@ -58,7 +63,7 @@ def compiled(code: str) -> CodeType | Ending:
                 return compile(tree, FILE, "exec", dont_inherit=True)
         except SyntaxError as error:
             line, message = error.lineno or 1, f"SyntaxError: {error.msg}"
-            hint = "call functions without await" if "'await' outside" in message else ""
+            hint = _WITHOUT_AWAIT if "'await' outside" in message else ""
             return Ending("syntax", None, message, line, source_line(code, line), hint)
         except (RecursionError, MemoryError):
             return Ending("syntax", None, "the code is nested too deeply", hint="split it into shorter statements")

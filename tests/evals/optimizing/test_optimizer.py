@@ -330,7 +330,8 @@ def test_another_suite_can_be_held_out():
         ({"rounds": 0}, "rounds= takes a whole number"),
         ({"batch": 2.5}, "batch= takes a whole number"),
         ({"proposer": 3}, "proposer= takes an LLM"),
-        ({"improve": "tool:add"}, "There is no tool named 'add'"),
+        ({"improve": "tool:add"}, "names no text 'add'"),
+        ({"improve": "instructions"}, "Did you mean 'instruction'"),
     ],
 )
 def test_arguments_are_checked_before_anything_runs(options, complaint):
@@ -339,6 +340,12 @@ def test_arguments_are_checked_before_anything_runs(options, complaint):
     with pytest.raises(ConfigError, match=complaint):
         optimize(own, sums(), **options)
     assert own.llm.requests == []
+
+
+def test_what_has_no_texts_is_not_improved():
+    """A function, which a suite measures like an agent, has no text that could be improved."""
+    with pytest.raises(ConfigError, match="takes an Agent, whose texts it changes"):
+        optimize(lambda prompt: prompt, sums(), proposer=lambda *_: "")
 
 
 def test_an_option_that_there_is_not_is_refused():

@@ -175,6 +175,22 @@ def test_what_cannot_be_called_so_is_told(code, error):
 
 
 @strong
+@pytest.mark.parametrize(
+    "code",
+    [
+        "asyncio.run(add(1))",
+        "async def go():\n    await add(1)\nasyncio.run(go())",
+        "async def go():\n    await asyncio.gather(add(1), add(2))\nasyncio.run(go())",
+        "async def go():\n    asyncio.create_task(add(1))\nasyncio.run(go())",
+    ],
+)
+def test_who_awaits_a_function_is_told_not_to(code):
+    """Where a program awaits what a function gave, the error says that functions are called without it."""
+    outcome = run_program(f"import asyncio\n{code}", {"add": ["a"]}, lambda *_: {"value": "[3]"})
+    assert "call functions without await, and without asyncio" in outcome.error
+
+
+@strong
 def test_an_answer_that_fails_ends_the_code():
     """What the host raises is raised where the code is waited for, and the code ends."""
 
