@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Never, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Never, TypedDict, TypeVar, Unpack, overload
 
 from agentkit.agents import settings, team
 from agentkit.agents.facing.conversing import Conversing
+from agentkit.agents.facing.mapped import Mapped
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.runner import Worker
+from agentkit.agents.runner import Work, Worker
 from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.agents.running.room import Room
 from agentkit.agents.settings import Prompt
@@ -27,12 +27,19 @@ from agentkit.tracing.listening import Listener
 from agentkit.usage import NO_USAGE, Limits
 from agentkit.workspace.workspace import Workspace
 
-if TYPE_CHECKING:
-    from agentkit.agents.many.mapping import OnProgress
-
 T = TypeVar("T")
+S = TypeVar("S")
+Streamed = Generator[Event | RunFinished[S], None, None]
+AStreamed = AsyncGenerator[Event | RunFinished[S], None]
 Saved = RunResult[Any] | str | None
 """A run to go on with: its result, the text of it, or its id in the session; None for the session's newest."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What a run is given in the place of the agent's own, beside the type of its answer."""
+
+    limits: Limits | None
+    context: Any
 
 
 class AgentOptions(TypedDict, total=False):
@@ -57,7 +64,7 @@ class AgentOptions(TypedDict, total=False):
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
-class Agent(Conversing, Generic[T]):
+class Agent(Conversing, Mapped[T], Generic[T]):
     """Answers prompts with a model and tools, and remembers the conversation.
 
     Any number of runs may go on at the same time, in threads or on event loops. Each begins with the history as it is
@@ -175,44 +182,93 @@ class Agent(Conversing, Generic[T]):
 
     def __call__(self, prompt: Prompt, *, limits: Limits | None = None, context: Any = None, **unknown: Never) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, when there is none."""
-        settings.refuse_of_run("__call__", unknown)
-        result = self.run(prompt, limits=limits, context=context).raise_for_status()
-        return self._answers.encode(result.output)
+        settings.refuse_of_run("__call__", unknown, ("prompt", "limits", "context"))
+        return self.run(prompt, limits=limits, context=context).raise_for_status().text
 
+    @overload
+    def run(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
+    @overload
+    def run(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    @overload
+    def run(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     def run(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
-    ) -> RunResult[T]:
+        self,
+        prompt: Work,
+        *,
+        output_type: Any = None,
+        limits: Limits | None = None,
+        context: Any = None,
+        **unknown: object,
+    ) -> RunResult[Any]:
         """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised.
 
-        `limits` and `context` are this run's, in the place of the agent's; what goes on with it is given limits anew.
+        `output_type`, `limits` and `context` are this run's, in the place of the agent's, the first of those it hands
+        off to as well; `output_type=str` is any text. What goes on with the run is given limits anew.
         """
         settings.refuse_of_run("run", unknown)
-        return result_in(list(self.events(prompt, limits=limits, context=context)))
+        return result_in(list(self.events(prompt, output_type=output_type, limits=limits, context=context)))
 
+    @overload
+    async def arun(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
+    @overload
+    async def arun(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    @overload
+    async def arun(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     async def arun(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
-    ) -> RunResult[T]:
+        self,
+        prompt: Work,
+        *,
+        output_type: Any = None,
+        limits: Limits | None = None,
+        context: Any = None,
+        **unknown: object,
+    ) -> RunResult[Any]:
         """Like `run`, awaiting."""
         settings.refuse_of_run("arun", unknown)
-        return result_in([event async for event in self.aevents(prompt, limits=limits, context=context)])
+        events = self.aevents(prompt, output_type=output_type, limits=limits, context=context)
+        return result_in([event async for event in events])
 
+    @overload
+    def stream(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> Streamed[T]: ...
+    @overload
+    def stream(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> Streamed[S]: ...
+    @overload
+    def stream(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> Streamed[Any]: ...
     def stream(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
-    ) -> Generator[Event | RunFinished[T], None, None]:
+        self,
+        prompt: Work,
+        *,
+        output_type: Any = None,
+        limits: Limits | None = None,
+        context: Any = None,
+        **unknown: object,
+    ) -> Streamed[Any]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
 
         Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, cuts
         the run off: what was done is kept in the history, and `resume` goes on with it.
         """
         settings.refuse_of_run("stream", unknown)
-        return self.events(prompt, streaming=True, limits=limits, context=context)
+        return self.events(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
 
+    @overload
+    def astream(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> AStreamed[T]: ...
+    @overload
+    def astream(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> AStreamed[S]: ...
+    @overload
+    def astream(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> AStreamed[Any]: ...
     def astream(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None, **unknown: Never
-    ) -> AsyncGenerator[Event | RunFinished[T], None]:
+        self,
+        prompt: Work,
+        *,
+        output_type: Any = None,
+        limits: Limits | None = None,
+        context: Any = None,
+        **unknown: object,
+    ) -> AStreamed[Any]:
         """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
         settings.refuse_of_run("astream", unknown)
-        return self.aevents(prompt, streaming=True, limits=limits, context=context)
+        return self.aevents(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
 
     def resume(
         self,
@@ -228,9 +284,10 @@ class Agent(Conversing, Generic[T]):
         Ids are those in `session.unfinished`, the runs that were cut off or are paused; its newest is the last.
         `answers` are what `RunResult.resume` takes; without any, and without an approver, nobody is asked, and the
         result has what waits. `agents` are those that a tool returned, and that no handoff names. `context` is what the
-        run is given anew; a result of this process knows its own. Raises SessionError when there is nothing to go on
-        with, and ConfigError, before anything is answered, when the agent that led the run is not known, a call that
-        waits for approval was asked for in another folder, or its tool is not there.
+        run is given anew; a result of this process knows its own, and the type of answer that its run asked for.
+        Elsewhere `run(Resumption(text, answers), output_type=...)` asks for it again. Raises SessionError when there is
+        nothing to go on with, and ConfigError, before anything is answered, when the agent that led the run is not
+        known, a call that waits for approval was asked for in another folder, or its tool is not there.
         """
         return self.run(Resumption(saved, answers, limits, agents), context=context)
 
@@ -251,48 +308,6 @@ class Agent(Conversing, Generic[T]):
         settings.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = Worker(self)
         return team.agent_tool(self, worker, worker.acall, name, description)
-
-    def map(
-        self,
-        prompts: Iterable[Prompt],
-        concurrency: int = 8,
-        *,
-        limits: Limits | None = None,
-        progress: OnProgress | None = None,
-        executor: Executor | None = None,
-    ) -> list[RunResult[T]]:
-        """Run each prompt in a session of its own, so many at the same time; the results in the order of the prompts.
-
-        A failure is a result, and the others go on. `limits` are for all runs together; once they are used up, the
-        rest are results with the status `limit` that cost nothing. `progress` is called in this thread with how many
-        prompts are done, how many there are (None when nobody knows) and the newest result. A lazy iterable is asked
-        for a prompt when there is room for it.
-
-        With a stored session `trip` the runs are the sessions `trip/0000`, `trip/0001`, …: mapped again, a prompt that
-        has its answer costs nothing, and one that was cut off goes on. Ctrl-C begins no more runs and ends the others
-        at their next event.
-
-        `executor` runs them instead of own threads: a ThreadPoolExecutor, a ProcessPoolExecutor, Dask's
-        `client.get_executor()`. Other processes get a copy of the agent; its listeners hear of a run, and `limits`
-        count it, when its result comes back. Raises ConfigError and NoProvider before anything runs.
-        """
-        from agentkit.agents.many.mapping import Many
-
-        return Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).run()
-
-    async def amap(
-        self,
-        prompts: Iterable[Prompt],
-        concurrency: int = 8,
-        *,
-        limits: Limits | None = None,
-        progress: OnProgress | None = None,
-        executor: Executor | None = None,
-    ) -> list[RunResult[T]]:
-        """Like `map`, awaiting: without an executor the runs are tasks of this event loop, cancelled with this one."""
-        from agentkit.agents.many.mapping import Many
-
-        return await Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

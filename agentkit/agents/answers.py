@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,11 +42,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRules:
-    """What an answer must be: of a type, and to the liking of all checks; a refused one is mended `retries` times."""
+    """What an answer must be: of a type, and to the liking of all checks; a refused one is mended `retries` times.
+
+    `is_of_run` tells that the type was asked for by a run, and holds for every agent that leads it.
+    """
 
     output: OutputType[Any] | None = None
     checks: tuple[Check, ...] = ()
     retries: int = MOST_RETRIES
+    is_of_run: bool = False
 
     @classmethod
     def of_agent(cls, output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
@@ -56,14 +61,21 @@ class AnswerRules:
 
         return cls(OutputType.of(output_type), _checks_from(checks))
 
+    @classmethod
+    def of_run(cls, output_type: Any) -> AnswerRules:
+        """What one run asks for: the type of its answer, `str` for a text. Raises ConfigError for what is no type."""
+        return replace(cls.of_agent(output_type, ()), is_of_run=True)
+
     @property
     def schema(self) -> OutputSchema | None:
         """What the provider is asked to enforce."""
         return None if self.output is None else self.output.schema
 
     def or_type_of(self, other: AnswerRules) -> AnswerRules:
-        """The same rules, with the other's type of answer when they have none of their own."""
-        return self if self.output is not None else replace(self, output=other.output)
+        """The same rules, with the other's type of answer when it is the run's, or they have none of their own."""
+        if self.output is not None and not other.is_of_run:
+            return self
+        return replace(self, output=other.output, is_of_run=other.is_of_run)
 
     def of(self, stage: str) -> tuple[Check, ...]:
         """The checks of prompts, of outputs, or of results."""
@@ -79,8 +91,13 @@ class AnswerRules:
             raise ValueError(str(error)) from error
 
     def encode(self, value: Any) -> str:
-        """A value as the text of an answer."""
+        """A value as the text of an answer, as a model writes it."""
         return str(value) if self.output is None else self.output.encode(value)
+
+    def read(self, value: Any) -> str:
+        """A value as people read it: a text as it is, what is none as JSON."""
+        plain = str(value) if self.output is None else self.output.plain(value)
+        return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 class Growing:

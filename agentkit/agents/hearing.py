@@ -11,7 +11,7 @@ from agentkit.agents.running.loop import Loop
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.running.questions import AskModel, Steps, UseTools
 from agentkit.agents.running.tool_call import JudgedCall
-from agentkit.events import Event, HandedOff, ResponseReceived, RunLeft
+from agentkit.events import Event, HandedOff, RequestFailed, ResponseReceived, RunLeft, Summarised, ToolCallFinished
 from agentkit.memory.session import Session
 from agentkit.messages import Response, ToolResult
 from agentkit.tracing.listening import (
@@ -24,6 +24,7 @@ from agentkit.tracing.listening import (
     surrounded,
     tell,
 )
+from agentkit.usage import Usage
 from agentkit.wording import error_text
 
 
@@ -112,3 +113,15 @@ def _after(event: Event, source: Origin) -> Origin:
 def kept_name(session: Session) -> str:
     """The name under which a conversation is kept; empty when it is not."""
     return "" if session.store is None else session.name
+
+
+def spent_in(event: Event) -> Usage | None:
+    """What an event tells of tokens spent."""
+    match event:
+        case ResponseReceived(response):
+            return response.usage
+        case ToolCallFinished(_, result):
+            return result.usage
+        case Summarised(_, _, usage) | RequestFailed(_, _, usage):
+            return usage
+    return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Generic, TypeVar, cast
 
+from agentkit.agents.answers import AnswerRules
 from agentkit.agents.words.explaining import explained
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, RunError, SessionError
@@ -64,6 +65,12 @@ class Resumption:
         return self.saved.context if isinstance(self.saved, RunResult) else None
 
     @property
+    def rules(self) -> AnswerRules | None:
+        """What its answer must be where the run had asked for that, as far as its result knows it."""
+        rules = self.saved.rules if isinstance(self.saved, RunResult) else None
+        return rules if rules is not None and rules.is_of_run else None
+
+    @property
     def returned(self) -> list[Any]:
         """The agents that tools of the run have returned, as far as its result knows them."""
         used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
@@ -78,7 +85,7 @@ class Resumption:
         return saved.run_id, Progress.of(saved.milestones), saved.history
 
 
-_STAYS = ("lead", "context")
+_STAYS = ("lead", "context", "rules")
 
 
 @explained("RESULT")
@@ -91,10 +98,10 @@ class RunResult(Generic[T]):
     are those of this run; `tool_calls` holds each call with its result, in the order asked; `error` says why the status
     is not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the one that
     had the last word; `record` is what the run changed in its workspace; `milestones` is all that happened, `history`
-    the conversation before. `context` is what the run was given.
+    the conversation before. `context` is what the run was given, `rules` what its answer must be.
 
-    A result can be pickled and copied: it leaves its agent and context behind, and the values of tool calls that cannot
-    be pickled.
+    A result can be pickled and copied: it leaves its agent, context and rules behind, and the values of tool calls that
+    cannot be pickled.
     """
 
     value: T | None
@@ -113,20 +120,12 @@ class RunResult(Generic[T]):
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
     lead: Any = field(default=None, repr=False, compare=False)
     context: Any = field(default=None, repr=False, compare=False)
+    rules: AnswerRules | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(
-        cls,
-        run: SessionRun,
-        lead: Any,
-        record: Record | None,
-        error: AgentKitError | None,
-        value: T | None,
-        context: Any = None,
-    ) -> RunResult[T]:
-        """The result of a run that has ended."""
-        known = {"value": value, "record": record, "lead": lead, "context": context}
-        result = cls._told_by(run.progress, run.id, run.history, error, **known)
+    def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
+        """The result of a run that has ended; `known` is what else is known of it: lead, record, context, rules."""
+        result = cls._told_by(run.progress, run.id, run.history, error, value=value, **known)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -194,6 +193,13 @@ class RunResult(Generic[T]):
             self.raise_for_status()
             raise RunError(f"The run has no answer: it is {self.status}.", self)
         return cast(T, self.value)
+
+    @property
+    def text(self) -> str:
+        """The answer as text, a value that is none as JSON; empty where there is no answer."""
+        if self.value is None and self.status != "done":
+            return ""
+        return (self.rules or AnswerRules.of_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
         """What the tool of that name has returned in this run: the value of each call that succeeded, in order."""

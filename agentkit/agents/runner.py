@@ -13,7 +13,7 @@ from typing import Any, Self, TypedDict, Unpack
 from agentkit import tape
 from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
-from agentkit.agents.hearing import Hearing, kept_name
+from agentkit.agents.hearing import Hearing, kept_name, spent_in
 from agentkit.agents.offering.offer import offered
 from agentkit.agents.result import Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.running.batch import unknown_lead
@@ -27,7 +27,7 @@ from agentkit.agents.running.tool_call import Bench
 from agentkit.agents.settings import Prompt
 from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
 from agentkit.errors import Cancelled, RunError, SessionError, ToolError
-from agentkit.events import Event, Milestone, RequestFailed, ResponseReceived, RunEnded, Summarised, ToolCallFinished
+from agentkit.events import Event, Milestone, RunEnded, ToolCallFinished
 from agentkit.llm.client import LLM
 from agentkit.memory.progress import Progress
 from agentkit.memory.run import SessionRun
@@ -54,6 +54,7 @@ class Given(TypedDict, total=False):
     session: Session | None
     limits: Limits | None
     context: Any
+    output_type: Any
 
 
 class Runner(Lead):
@@ -180,9 +181,9 @@ class Runner(Lead):
     def events(self, prompt: Work, *, streaming: bool = False, **given: Unpack[Given]) -> Generator[Event, None, None]:
         """The events of a run in the agent's own conversation or another, each kept and heard before it is told.
 
-        With `streaming` there are those of each piece of text, too. `limits` and `context` take the place of the
-        agent's. What cannot be run is said at once: raises ConfigError for what is no prompt, are no limits, or is not
-        what tools need to know, and NoProvider when there is nobody to ask.
+        With `streaming` there are those of each piece of text, too. `limits`, `context` and `output_type` take the
+        place of the agent's. What cannot be run is said at once: raises ConfigError for what is no prompt, no limits,
+        no type, or not what tools need to know, and NoProvider when there is nobody to ask.
         """
         return self._told(self._task(prompt, **given), streaming=streaming)
 
@@ -191,16 +192,22 @@ class Runner(Lead):
         return self._atold(self._task(prompt, **given), streaming=streaming)
 
     def _task(
-        self, prompt: Work, session: Session | None = None, limits: Limits | None = None, context: Any = None
+        self,
+        prompt: Work,
+        session: Session | None = None,
+        limits: Limits | None = None,
+        context: Any = None,
+        output_type: Any = None,
     ) -> _Task:
         """A run that may begin. Raises ConfigError for what cannot be right, NoProvider when there is nobody to ask."""
-        earlier = prompt.context if isinstance(prompt, Resumption) else None
+        earlier, rules = (prompt.context, prompt.rules) if isinstance(prompt, Resumption) else (None, None)
         known = (context, earlier, self.context, LINEAGE.get().context.value)
         task = _Task(
             prompt if isinstance(prompt, Resumption) else settings.content_from(prompt),
             session or self.session,
             settings.if_said("limits", limits),
             next((each for each in known if each is not None), None),
+            rules if output_type is None else AnswerRules.of_run(output_type),
         )
         team.check_context(task.context, self)
         _ = self.llm
@@ -253,7 +260,7 @@ class Runner(Lead):
                 record = run.progress.record
                 plan = self._plan(context, record or run.new_record_id(), lineage, is_new=not record)
                 known = [*settings.checked_leads("agents", prompt.agents), *prompt.returned]
-                plan = self._led_by(run.progress, replace(plan, known=tuple(known)), known)
+                plan = _led_by(self, run.progress, replace(task.asked_for(plan), known=tuple(known)), known)
                 plan = with_answers(plan, prompt.answers, run.progress.waiting)
                 loop = Loop(plan, run, self._budget(task.limits or prompt.limits, lineage), self)
                 check_waiting(run.progress.steps.values(), loop.asking.bench())
@@ -262,7 +269,7 @@ class Runner(Lead):
         with _left_on_error(run):
             plan = self._plan(context, run.new_record_id(), lineage, is_new=True)
             lineage.note(labels_of(run.history))
-            loop = Loop(plan, run, self._budget(task.limits, lineage), self)
+            loop = Loop(task.asked_for(plan), run, self._budget(task.limits, lineage), self)
             return run, loop, loop.begin(prompt)
 
     def _is_stopping(self, stops: int, above: Callable[[], bool]) -> bool:
@@ -271,17 +278,6 @@ class Runner(Lead):
     def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
         chosen = limits or self.limits
         return Budget(chosen, lineage.budget, tape.clock(), max_iterations=self.max_iterations)
-
-    def _led_by(self, progress: Progress, plan: Plan, known: Sequence[Lead]) -> Plan:
-        """The plan of the agent that led the run when it was left. Raises ConfigError when it cannot be found."""
-        name = progress.agent
-        if name in ("", self.name):
-            return plan
-        named = {each.name: each for each in known}
-        lead = team.find_lead(name, self.leads) or team.find_lead(name, named)
-        if lead is None:
-            raise unknown_lead(name, self.name)
-        return lead.plan_beside(plan)
 
     def _hear(self, event: Event, run: SessionRun, hearing: Hearing) -> bool:
         """Keep what has happened, and tell the listeners; whether it is for the caller, too."""
@@ -315,6 +311,11 @@ class _Task:
     session: Session
     limits: Limits | None
     context: Any
+    rules: AnswerRules | None = None
+
+    def asked_for(self, plan: Plan) -> Plan:
+        """The plan with the type of answer that this run asks for, if it does."""
+        return plan if self.rules is None else replace(plan, answers=plan.answers.or_type_of(self.rules))
 
     def opened(self) -> SessionRun:
         """The run as its conversation keeps it. Raises SessionError when there is none to go on with."""
@@ -341,22 +342,22 @@ class Worker:
 
     def _told(self, result: RunResult[Any]) -> str:
         if result.status == "done":
-            return self.agent.answer_rules.encode(result.output)
+            return result.text
         so_far = f" It had said: {result.value}" if result.value else ""
         why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
         raise ToolError(f"{self.agent.name} did not get to an answer ({result.status}). {why}{so_far}")
 
 
-def spent_in(event: Event) -> Usage | None:
-    """What an event tells of tokens spent."""
-    match event:
-        case ResponseReceived(response):
-            return response.usage
-        case ToolCallFinished(_, result):
-            return result.usage
-        case Summarised(_, _, usage) | RequestFailed(_, _, usage):
-            return usage
-    return None
+def _led_by(agent: Runner, progress: Progress, plan: Plan, known: Sequence[Lead]) -> Plan:
+    """The plan of the agent that led the run when it was left. Raises ConfigError when it cannot be found."""
+    name = progress.agent
+    if name in ("", agent.name):
+        return plan
+    named = {each.name: each for each in known}
+    lead = team.find_lead(name, agent.leads) or team.find_lead(name, named)
+    if lead is None:
+        raise unknown_lead(name, agent.name)
+    return lead.plan_beside(plan)
 
 
 def _reopened(session: Session, resumption: Resumption) -> SessionRun:

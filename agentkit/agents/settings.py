@@ -78,6 +78,9 @@ _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerRules()
 """What holds where nothing is said: one for all agents, as they never change."""
 
 
+_OF_RUN = ("prompt", "output_type", "limits", "context")
+
+
 def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an argument that Agent does not take, with the one that was probably meant."""
     if given:
@@ -87,7 +90,7 @@ def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
         refuse("Agent", given, takes, MAKING)
 
 
-def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = ("prompt", "limits", "context")) -> None:
+def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = _OF_RUN) -> None:
     """The same of what runs an agent."""
     if given:
         from agentkit.naming import refuse

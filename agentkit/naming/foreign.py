@@ -90,8 +90,8 @@ RUNNING: Mapping[str, str] = {
     **dict.fromkeys(("invocation_state", "session_state", "metadata"), _KNOWS),
     **dict.fromkeys(("stream", "stream_mode", "stream_events"), _STREAM),
     **dict.fromkeys(
-        ("output_type", "structured_output_model", "output_schema", "response_model"),
-        "The type of answers is the agent's: Agent(output_type=...). LLM().extract(text, type) takes it each time.",
+        ("output_type", "structured_output_model", "output_schema", "response_model", "response_format"),
+        "agent.run(prompt, output_type=...), whose result has the value as output",
     ),
     **dict.fromkeys(("tools", "instruction", "approve"), _ONE_RUN),
     **dict.fromkeys(("instructions", "system_prompt"), _ONE_RUN.format("instruction")),

@@ -669,7 +669,7 @@ def test_an_agent_talks_in_several_conversations():
     agent = Agent("helper", llm=ScriptedLLM("One.", "Two."), listeners=[heard.append])
     other = agent.within(Session())
     result = other.run("Hi")
-    assert (other.text_of(result), agent.messages, agent.holds_back) == ("One.", (), False)
+    assert (result.text, agent.messages, agent.holds_back) == ("One.", (), False)
     agent.run("Hello")
     assert [len(each.messages) for each in (agent, other)] == [2, 2]
     assert sum(type(event).__name__ == "RunFinished" for event in heard) == 2

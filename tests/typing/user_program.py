@@ -262,6 +262,9 @@ def use_typed_agents() -> None:
     assert_type(numbers.output, list[str])
     mood: Literal["good", "bad"] = Agent("judge", output_type=Literal["good", "bad"], llm=llm).run("Hello!").output
     assert mood == "good"
+    reader = Agent("reader", llm=ScriptedLLM('{"number": "A1", "total": 30}', '{"result": ["A1"]}'))
+    assert_type(reader.run("Read the invoice!", output_type=Invoice), RunResult[Invoice])
+    assert_type(reader.run("Which numbers?", output_type=list[str], limits=Limits(seconds=60)).output, list[str])
 
 
 def show(run: RunContext[Invoice], currency: str = "EUR") -> str:

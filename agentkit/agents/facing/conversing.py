@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from agentkit.agents import settings, team
 from agentkit.agents.facing.spoken import Spoken
-from agentkit.agents.result import Resumption, RunFinished, RunResult
+from agentkit.agents.result import Resumption, RunFinished
 from agentkit.agents.runner import Runner
 from agentkit.agents.settings import Prompt, checked_listener
 from agentkit.agents.words.explaining import explained, no_such
@@ -67,11 +67,6 @@ class Conversing(Runner):
         rules = [each.answer_rules for each in staff if isinstance(each, Conversing)]
         return any(each.output is not None or each.of("output") for each in rules)
 
-    def text_of(self, result: RunResult[Any]) -> str:
-        """The answer of a run as text: as it was checked when the run is done, else as far as it came."""
-        output = "" if result.value is None else result.value
-        return self._answers.encode(output) if result.status == "done" else str(output)
-
     def stream_text(
         self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
     ) -> Generator[str, None, None]:
@@ -98,7 +93,7 @@ class Conversing(Runner):
     def _said_by(self, event: Event, spoken: Spoken) -> str:
         """What an event adds to the text. Raises the error of a run that got to no answer."""
         if isinstance(event, RunFinished):
-            return spoken.rest(self.text_of(event.result.raise_for_status()))
+            return spoken.rest(event.result.raise_for_status().text)
         return spoken.piece(event)
 
     def stop(self) -> None:

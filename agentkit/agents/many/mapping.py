@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit import tape
-from agentkit.agents.hearing import kept_name, tell_afterwards
+from agentkit.agents.hearing import kept_name, spent_in, tell_afterwards
 from agentkit.agents.many.single import (
     Job,
     Outcome,
@@ -30,7 +30,7 @@ from agentkit.agents.many.single import (
 )
 from agentkit.agents.many.travelling import Report, has_killed_workers, packed, run_elsewhere
 from agentkit.agents.result import RunFinished, RunResult, read_saved
-from agentkit.agents.runner import Runner, spent_in
+from agentkit.agents.runner import Runner
 from agentkit.agents.running.budget import UNLIMITED, Budget, Known
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt

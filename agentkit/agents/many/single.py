@@ -249,7 +249,8 @@ def rebuilt(
             raise SessionError(f"The answer kept in {session.name!r} is not of the agent's type: {fault}") from fault
     record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).record
     run_ = SessionRun(session, run, progress, (), _nothing)
-    return RunResult.of(run_, Continuing(agent, session), record, error or _error_of(progress), value)
+    known = {"lead": Continuing(agent, session), "record": record, "rules": rules}
+    return RunResult.of(run_, error or _error_of(progress), value, **known)
 
 
 def _rules(agent: Runner, name: str) -> AnswerRules:

@@ -268,8 +268,8 @@ class Loop:
 
     def _result(self) -> RunResult[Any]:
         value = self.value if self.progress.status == "done" or self._is_typed else self._text
-        record, context = self.plan.bench.workspace.record, self.plan.context.value
-        return RunResult.of(self.run, self.lead, record, self.error, value, context)
+        known = {"record": self.plan.bench.workspace.record, "context": self.plan.context.value}
+        return RunResult.of(self.run, self.error, value, lead=self.lead, rules=self.plan.answers, **known)
 
     @property
     def _text(self) -> str:

@@ -37,7 +37,7 @@ AGENT: Mapping[str, str] = {
     **dict.fromkeys(("provider", "client", "model_settings", "model_id"), "agent.llm"),
     "model": "agent.llm.model; to ask another model, agent.llm = agent.llm.with_model('...')",
     "safety": "agent.policy.level; to set it, agent.policy = Policy('SAFE')",
-    "output_type": "output_type= when the agent is made; of which type an answer must be does not change",
+    "output_type": "output_type= when the agent is made, or agent.run(prompt, output_type=...) for one run",
     "checks": "checks=[...] when the agent is made; they do not change",
     "window": "window= when the agent is made; it does not change",
     **dict.fromkeys(("output_validator", "result_validator"), "checks=[function] when the agent is made"),
@@ -55,7 +55,7 @@ AGENT: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         ("structured_output", "structured_output_async"),
-        "output_type= when the agent is made, or agent.llm.extract(text, type)",
+        "agent.run(prompt, output_type=...).output, or agent.llm.extract(text, type)",
     ),
     **dict.fromkeys(("add_hook", "hooks", "callback_handler", "on_event"), "agent.on(kind, function)"),
     **dict.fromkeys(
@@ -66,9 +66,10 @@ AGENT: Mapping[str, str] = {
 """What other toolkits call something of an agent, and what to write here."""
 
 RESULT: Mapping[str, str] = {
-    **dict.fromkeys(("final_output", "data", "content", "text", "answer", "result", "response"), "result.output"),
+    **dict.fromkeys(("final_output", "data", "content", "answer", "result", "response"), "result.output"),
     **dict.fromkeys(("final_answer", "structured_output", "parsed", "pydantic", "raw"), "result.output"),
-    **dict.fromkeys(("final_output_as", "get_content_as_string", "message", "final_message"), "result.output"),
+    **dict.fromkeys(("get_content_as_string", "message", "final_message"), "result.text"),
+    "final_output_as": "result.output; agent.run(prompt, output_type=...) says of which type",
     **dict.fromkeys(
         ("all_messages", "to_input_list"), "[*result.history, *result.messages]; an agent remembers by itself"
     ),

@@ -81,7 +81,7 @@ class Conversation:
         with closing(agent.stream(prompt if said is None else said)) as events:
             for event in events:
                 self._note(event)
-                yield from _whole(event, agent) if agent.holds_back else (event,)
+                yield from _whole(event) if agent.holds_back else (event,)
 
     def resumption(self) -> Resumption:
         """What goes on with the last run, or else with one that was left. Raises SessionError when there is none."""
@@ -175,10 +175,10 @@ class Conversation:
                 self.result = result
 
 
-def _whole(event: Event, agent: Agent[Any]) -> Iterator[Event]:
+def _whole(event: Event) -> Iterator[Event]:
     """An event of an agent whose answers are shown when they have been checked, and not while they are written."""
     if isinstance(event, RunFinished) and event.result.value is not None:
-        yield TextDelta(agent.text_of(event.result))
+        yield TextDelta(event.result.text)
     if not isinstance(event, TextDelta):
         yield event
 

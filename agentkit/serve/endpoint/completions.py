@@ -169,7 +169,7 @@ class _Work:
     def _text(self, result: RunResult[Any]) -> str:
         """What the client is told: the answer, and what a run that waits for a person asks."""
         questions = [pending.question for pending in result.pending]
-        return PARAGRAPH.join(filter(None, [self._agent.text_of(result), *questions]))
+        return PARAGRAPH.join(filter(None, [result.text, *questions]))
 
     def _reason(self, result: RunResult[Any]) -> str:
         responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]

@@ -1,0 +1,164 @@
+"""Does one run give an answer of its own type, whatever the agent's is?"""
+
+import asyncio
+import copy
+import pickle
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from agentkit import Agent, Approval, ConfigError, Limits, RunFinished, RunResult, Session, tool
+from agentkit.agents.result import Resumption
+from agentkit.events import PartialOutput
+from agentkit.messages import Request
+from agentkit.testing import ScriptedLLM, call
+
+WAYS = ["run", "arun", "stream", "astream"]
+GOOD = '{"number": "A1", "total": 30}'
+
+
+@dataclass
+class Invoice:
+    """What is to be paid."""
+
+    number: str
+    total: float
+
+
+@tool(level="SYSTEM")
+def pay(number: str) -> str:
+    """Pay an invoice."""
+    return f"{number} is paid"
+
+
+def run(agent: Agent[Any], way: str, prompt: Any, **given: Any) -> RunResult[Any]:
+    """The result of a run in one of the four ways."""
+
+    async def awaited() -> Any:
+        if way == "arun":
+            return await agent.arun(prompt, **given)
+        return [event async for event in agent.astream(prompt, **given)]
+
+    told: Any = asyncio.run(awaited()) if way in ("arun", "astream") else getattr(agent, way)(prompt, **given)
+    return told if isinstance(told, RunResult) else list(told)[-1].result
+
+
+def asked_types(llm: ScriptedLLM) -> list[str | None]:
+    """The name of the type that each request asked for."""
+    requests: list[Request] = llm.requests
+    return [None if each.output_schema is None else each.output_schema.name for each in requests]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_asks_for_its_own_type(way):
+    """Of the runs of one agent each has the type that it asked for, and the agent's own where it asked for none."""
+    llm = ScriptedLLM("Hello.", GOOD, '{"result": [1, 2]}', "Bye.")
+    helper = Agent("helper", llm=llm)
+    outputs = [run(helper, way, "Go on.", output_type=kind).output for kind in (None, Invoice, list[int], str)]
+    assert outputs == ["Hello.", Invoice("A1", 30), [1, 2], "Bye."]
+    assert asked_types(llm) == [None, "Invoice", "list_of_int", None]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_typed_agent_writes_a_text_once(way):
+    """`output_type=str` asks an agent that has a type for any text, in this run only."""
+    clerk = Agent("clerk", output_type=Invoice, llm=ScriptedLLM("Nothing is due.", GOOD))
+    assert run(clerk, way, "What is due?", output_type=str).output == "Nothing is due."
+    assert run(clerk, way, "Read A1.").output == Invoice("A1", 30)
+
+
+def test_a_wrong_answer_is_mended():
+    """A wrong answer goes back to the model with what is wrong, and the last one has no value."""
+    helper = Agent("helper", llm=ScriptedLLM("A1 over 30.", GOOD, "No.", "No.", "No."))
+    assert helper.run("Read A1.", output_type=Invoice).output == Invoice("A1", 30)
+    failed = helper.run("Read A2.", output_type=Invoice)
+    assert (failed.status, failed.value, failed.text) == ("failed", None, "")
+
+
+def test_checks_get_the_value():
+    """The agent's checks hold for an answer of the run's type, and get its value."""
+
+    def is_small(output: Invoice) -> None:
+        if output.total > 100:
+            raise ValueError("Too much.")
+
+    helper = Agent("helper", checks=[is_small], llm=ScriptedLLM(GOOD.replace("30", "300"), GOOD))
+    assert helper.run("Read A1.", output_type=Invoice).output.total == 30
+
+
+@pytest.mark.parametrize("own", [None, list[int]])
+def test_it_holds_for_whom_the_run_is_handed_to(own):
+    """The type that a run asked for is that of the last answer, whoever gives it."""
+    other = Agent("clerk", output_type=own, llm=ScriptedLLM(GOOD, '{"result": [1]}'))
+    desk = Agent("desk", handoffs=[other], llm=ScriptedLLM(call("hand_off_to_clerk")))
+    result = desk.run("Read A1.", output_type=Invoice)
+    assert (result.agent, result.output) == ("clerk", Invoice("A1", 30))
+
+
+def test_what_is_there_is_told_while_it_is_written():
+    """A streamed run tells how far the answer of its type has come."""
+    events = list(Agent(llm=ScriptedLLM(GOOD)).stream("Read A1.", output_type=Invoice))
+    assert [event.value for event in events if isinstance(event, PartialOutput)][-1] == {"number": "A1", "total": 30}
+    assert isinstance(events[-1], RunFinished)
+
+
+@pytest.mark.parametrize("goes_on", ["result", "agent", "elsewhere"])
+def test_a_run_that_waited_has_its_type(goes_on):
+    """A paused run answers in the type that it asked for; elsewhere it is asked for again."""
+    llm = ScriptedLLM(call("pay", number="A1"), GOOD)
+    clerk = Agent("clerk", [pay], llm=llm, approve=lambda request: Approval.LATER)
+    paused = clerk.run("Pay A1.", output_type=Invoice)
+    assert (paused.status, paused.text) == ("paused", "")
+    if goes_on == "result":
+        done = paused.resume(True)
+    elif goes_on == "agent":
+        done = clerk.resume(paused, True)
+    else:
+        other = Agent("clerk", [pay], llm=llm)
+        done = other.run(Resumption(paused.to_json(), True), output_type=Invoice)
+    assert done.output == Invoice("A1", 30)
+
+
+def test_a_limit_keeps_the_type():
+    """A run that went on after a limit still answers in its type."""
+    llm = ScriptedLLM(call("pay", number="A1"), "It was paid.", GOOD)
+    clerk = Agent("clerk", [pay], llm=llm, safety="SYSTEM")
+    stopped = clerk.run("Pay A1.", output_type=Invoice, limits=Limits(iterations=1))
+    assert stopped.status == "limit"
+    assert stopped.resume().output == Invoice("A1", 30)
+
+
+@pytest.mark.parametrize("kind", [7, "Invoice", lambda: None, Invoice("A1", 1)])
+def test_what_is_no_type_is_told_at_once(kind):
+    """What is no type raises before anything is asked or kept."""
+    llm, session = ScriptedLLM("Hello."), Session()
+    with pytest.raises(ConfigError):
+        Agent(llm=llm, session=session).run("Hello", output_type=kind)
+    assert (llm.requests, session.messages) == ([], ())
+
+
+@pytest.mark.parametrize("word", ["output_schema", "structured_output_model", "response_model"])
+def test_words_of_others_are_explained(word):
+    """Who writes another toolkit's word is told ours."""
+    with pytest.raises(TypeError, match="output_type="):
+        Agent(llm=ScriptedLLM("Hello.")).run("Hello", **{word: Invoice})
+    with pytest.raises(TypeError, match=r"agent\.run\(prompt, output_type"):
+        Agent(llm=ScriptedLLM("Hello."))("Hello", output_type=Invoice)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "text"),
+    [
+        (None, "Hello.", "Hello."),
+        (Invoice, GOOD, '{"number": "A1", "total": 30.0}'),
+        (list[int], '{"result": [1, 2]}', "[1, 2]"),
+        (Literal["good", "bad"], '{"result": "good"}', "good"),
+        (Invoice | None, '{"result": null}', "null"),
+    ],
+)
+def test_the_answer_is_there_as_text(kind, said, text):
+    """`result.text` is the answer as text, also of a result that was pickled or copied."""
+    result = Agent(llm=ScriptedLLM(said)).run("Go on.", output_type=kind)
+    others = [pickle.loads(pickle.dumps(result)), copy.deepcopy(result)]
+    assert [each.text for each in (result, *others)] == [text] * 3
