@@ -107,7 +107,7 @@ def test_what_is_there_is_told_while_it_is_written():
 def test_a_run_that_waited_has_its_type(goes_on):
     """A paused run answers in the type that it asked for; elsewhere it is asked for again."""
     llm = ScriptedLLM(call("pay", number="A1"), GOOD)
-    clerk = Agent("clerk", [pay], llm=llm, approve=lambda request: Approval.LATER)
+    clerk = Agent("clerk", [pay], llm=llm, approve=lambda _: Approval.LATER)
     paused = clerk.run("Pay A1.", output_type=Invoice)
     assert (paused.status, paused.text) == ("paused", "")
     if goes_on == "result":
