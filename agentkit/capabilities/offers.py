@@ -27,6 +27,7 @@ from agentkit.tooling.toolset import AnyTool
 HARMLESS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"})
 """The variables that every server of tools may see; none of them holds a secret."""
 
+_LOGIN = "login"
 _SEARCH = ("AGENTKIT_SEARXNG_URL", "duckduckgo.com")
 """Where a search goes that was given no server of its own: to the one that the variable names, if it is set."""
 
@@ -86,9 +87,13 @@ def server_facts(server: Any, home: Path) -> Iterator[tuple[str, Any]]:
 
 
 def secrets_of(server: Any) -> list[str]:
-    """The names of the variables and headers that a server gets of us, beside harmless ones."""
+    """The names of the variables and headers that a server gets of us, beside harmless ones.
+
+    `login` is one that a server may be shown; whether one is kept differs from machine to machine.
+    """
     names = [name for name in server.target.environment if name not in HARMLESS and not name.startswith("LC_")]
-    return sorted([*names, *server.target.headers])
+    login = [] if server.target.login is None else [_LOGIN]
+    return sorted([*names, *server.target.headers, *login])
 
 
 def verdict(tool: AnyTool, policy: Policy) -> str:

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 from agentkit.errors import ConfigError, LoginNeeded, ToolError
 from agentkit.mcp.link import Link, Question
-from agentkit.mcp.logins.kept import KeptLogin
-from agentkit.mcp.logins.terms import Login, command
+from agentkit.mcp.logins.terms import Login, Logout, command
 from agentkit.mcp.sdk.contents import Answer, Prompt, Resource, written
 from agentkit.mcp.target import Target
 
@@ -84,11 +83,15 @@ class Library:
             self.login()
             self._link.definitions()
 
-    def logout(self) -> bool:
-        """Forget the login that is kept, and let go of the server; whether there was one."""
+    def logout(self) -> Logout:
+        """Forget the login that is kept, let go of the server, and have the login taken back where it was given.
+
+        It takes at most half a minute, and longer only while another process renews the login. Raises ConfigError.
+        """
         terms = self._target.login
+        done = self._link.log_out(terms) if isinstance(terms, Login) else Logout(was_kept=False)
         self._link.close()
-        return isinstance(terms, Login) and KeptLogin(self._target.url, terms.folder).forget()
+        return done
 
 
 def _resources(server: Connection) -> Awaitable[tuple[Resource, ...]]:

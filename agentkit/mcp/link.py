@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentkit.errors import ToolError, ToolTimeout
 from agentkit.mcp.definitions import Definition
+from agentkit.mcp.logins.kept import KeptLogin
+from agentkit.mcp.logins.terms import Login, Logout
 from agentkit.mcp.target import Target
 
 if TYPE_CHECKING:
@@ -58,6 +60,11 @@ class Link:
         """Have a person log in, and connect anew when next needed. Raises ConfigError, MissingExtra and ToolError."""
         work = self._working()
         self._wait(work, work.log_in(login, ask))
+
+    def log_out(self, login: Login) -> Logout:
+        """Forget the login and connect anew when next needed. Raises ConfigError and MissingExtra."""
+        work = self._working()
+        return self._wait(work, work.log_out(login))
 
     def _unchanged(self, name: str | None) -> Callable[[], None]:
         """Raises ToolError when the tool is another by then: it was judged as it is now."""
@@ -150,6 +157,12 @@ class _Work:
             await self._let_go()
             await log_in(self._target, login, ask)
 
+    async def log_out(self, login: Login) -> Logout:
+        """Forget the login; nothing is connected meanwhile."""
+        async with self._connecting:
+            await self._let_go()
+            return await log_out(self._target, login)
+
     async def ready(self) -> Connection:
         """The connection, made anew when it was lost. Raises ConfigError, MissingExtra and ToolError."""
         async with self._connecting:
@@ -212,3 +225,23 @@ class _Work:
             self._loop.run_forever()
         finally:
             self._loop.close()
+
+
+async def log_out(target: Target, login: Login) -> Logout:
+    """Forget the login, while nobody renews it, and have it taken back where it was given.
+
+    It is forgotten whatever is said there. Raises ConfigError, and MissingExtra once it is forgotten.
+    """
+    kept = KeptLogin(target.url, login.folder)
+    if kept.edition is None:
+        return Logout(was_kept=False)
+    async with kept.alone():
+        try:
+            from agentkit.mcp.sdk import check_package
+
+            check_package()
+            from agentkit.mcp.sdk.persons import revoked
+
+            return Logout(was_kept=True, trouble=await revoked(target, login))
+        finally:
+            kept.forget()

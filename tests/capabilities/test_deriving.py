@@ -15,7 +15,7 @@ from agentkit.capabilities import Manifest, differences, manifest_of
 from agentkit.capabilities.facts import VERDICTS
 from agentkit.capabilities.offers import HARMLESS, secrets_of, server_facts, verdict
 from agentkit.decisions import Decision, Verdict
-from agentkit.mcp import MCPServer, target
+from agentkit.mcp import ClientCredentials, MCPServer, target
 from agentkit.mcp.definitions import Definition
 from agentkit.tools.catalog import all_tools
 from agentkit.tools.web.search import search_tool
@@ -211,6 +211,25 @@ def test_a_server_elsewhere(tmp_path):
     stated = dict(server_facts(far, tmp_path))
     assert stated == {"folder": None, "pins": "kept on this machine", "reached": "https://bells.example.com/mcp"}
     assert secrets_of(far) == ["authorization"]
+
+
+@pytest.mark.parametrize(
+    ("url", "login", "stated"),
+    [
+        ("https://bells.example.com/mcp", None, ["login"]),
+        ("https://bells.example.com/mcp", print, ["login"]),
+        (
+            "https://bells.example.com/mcp",
+            ClientCredentials("us", "tulip-4711", "https://login.example.com"),
+            ["login"],
+        ),
+        ("http://127.0.0.1:9/mcp", None, ["login"]),
+        ("http://bells.example.com/mcp", None, []),
+    ],
+)
+def test_a_login_is_a_secret(tmp_path, url, login, stated):
+    """A server to which a login may be shown gets a secret, whether one is kept on this machine or not."""
+    assert secrets_of(MCPServer(url, login=login, pins=tmp_path)) == stated
 
 
 def test_harmless_variables():

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.exit_codes import ANSWERED
 
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
@@ -19,7 +20,7 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 @click.option("--client-id", metavar="TEXT", help="What we are known by there; by default we register.")
 @click.option("--issuer", metavar="URL", help="The authorization server that is meant; no other is taken.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host that may take part. Repeatable.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Where the browser is led back to; any free.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=0, help="Where the browser is led back to; any free.")
 @click.option("--paste", is_flag=True, help="Ask for the address that the browser ends at, when it runs elsewhere.")
 def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int:
     """Log in at the server at URL, in your browser, and keep the login in the state folder.
@@ -42,12 +43,16 @@ def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int
 @click.command("logout", short_help="Forget the login at a server.")
 @click.argument("url")
 def logout(*, url: str) -> int:
-    """Forget the login at the server at URL."""
+    """Forget the login at the server at URL, and have it taken back where it was given, if that is offered there."""
     from agentkit.cli.terminal import tell
     from agentkit.mcp import MCPServer
 
     with MCPServer(url) as server:
-        tell("Forgotten." if server.logout() else "There was no login.")
+        done = server.logout()
+    if not done:
+        tell("There was no login.")
+    else:
+        tell(f"Forgotten here. {done.trouble}" if done.trouble else "Forgotten, here and where it was given.")
     return ANSWERED
 
 

@@ -20,6 +20,9 @@ from agentkit.mcp.pins import replace_file
 _VERSION = 1
 _WAIT_SECONDS = 0.05
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MOST_BYTES = 1_000_000
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""No link is followed, and nobody waits for who should write into a pipe."""
 
 
 class KeptLogin:
@@ -57,26 +60,52 @@ class KeptLogin:
         """
         import fcntl
 
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self.path.with_suffix(".lock").open("wb") as file:
+        descriptor = self._lock()
+        try:
             for _ in range(most_waits):
                 with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 await asyncio.sleep(_WAIT_SECONDS)
             yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self) -> int:
+        """The file by which processes tell each other that they are at it; nothing is ever written into it."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self.path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | _NO_LINK, 0o600)
+        except OSError as error:
+            raise ConfigError(f"The login in {self.path} cannot be renewed: {error.strerror}.") from None
+
+    @property
+    def edition(self) -> tuple[int, int] | None:
+        """What is another once something else is kept; None when nothing is."""
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def forget(self) -> bool:
         """Delete it; whether there was one."""
-        is_there = self.path.exists()
+        is_there = self.edition is not None
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
         return is_there
 
     def _text(self) -> bytes:
-        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(self.path, os.O_RDONLY | _NO_LINK)
         with os.fdopen(descriptor, "rb") as file:
-            if os.name == "posix" and os.fstat(descriptor).st_mode & _OTHERS:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+                raise ConfigError(f"{self._cannot_be_used()}: it is no file, or longer than any that we write.")
+            if os.name == "posix" and found.st_uid != os.geteuid():
+                raise ConfigError(
+                    f"{self._cannot_be_used()}: it is another user's, who would be told what you ask for."
+                )
+            if os.name == "posix" and found.st_mode & _OTHERS:
                 raise ConfigError(f"{self._cannot_be_used()}: others can read it, so what it holds is no secret.")
             return file.read()
 

@@ -14,6 +14,9 @@ from agentkit.wording import visible
 _HOST, _PATH = "127.0.0.1", "/callback"
 _MOST_BYTES, _MOST_CHARS = 16_384, 200
 _READ_SECONDS = 10.0
+_MOST_CALLERS = 16
+"""How many may call at the same time: whoever says nothing makes room for the next, so that none keeps others out."""
+
 _DONE = "You can close this page and go back to the program."
 _REFUSED = "The login was refused. You can close this page."
 _UNKNOWN = "This is not the answer that is waited for."
@@ -25,13 +28,16 @@ class Landing:
     def __init__(self, port: int = 0) -> None:
         self._port = port
         self._state = ""
+        self._callers: list[asyncio.StreamWriter] = []
         self._answer: asyncio.Future[dict[str, str]]
         self._server: asyncio.Server
 
     async def __aenter__(self) -> Landing:
         self._answer = asyncio.get_running_loop().create_future()
         try:
-            self._server = await asyncio.start_server(self._meet, _HOST, self._port, limit=_MOST_BYTES)
+            self._server = await asyncio.start_server(
+                self._meet, _HOST, self._port, limit=_MOST_BYTES, backlog=_MOST_CALLERS
+            )
         except OSError as error:
             raise ConfigError(f"Nothing can listen on {_HOST}, port {self._port}: {error.strerror}.") from None
         self._port = self._server.sockets[0].getsockname()[1]
@@ -39,6 +45,8 @@ class Landing:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
+        for caller in self._callers:
+            caller.transport.abort()
 
     @property
     def address(self) -> str:
@@ -54,12 +62,18 @@ class Landing:
         return await self._answer
 
     async def _meet(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):  # it was not the browser
-            async with asyncio.timeout(_READ_SECONDS):
-                head = await reading.readuntil(b"\r\n\r\n")
-                writing.write(self._taken(head.decode("latin-1")))
-                await writing.drain()
-        writing.close()
+        self._callers.append(writing)
+        if len(self._callers) > _MOST_CALLERS:
+            self._callers[0].transport.abort()
+        try:
+            with contextlib.suppress(OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):  # not the browser
+                async with asyncio.timeout(_READ_SECONDS):
+                    head = await reading.readuntil(b"\r\n\r\n")
+                    writing.write(self._taken(head.decode("latin-1")))
+                    await writing.drain()
+        finally:
+            self._callers.remove(writing)
+            writing.close()
 
     def _taken(self, head: str) -> bytes:
         """The page for a request; if it is the awaited one, its answer is taken, and no second one."""
@@ -67,7 +81,7 @@ class Landing:
         method, _, target = request.partition(" ")
         target = target.partition(" ")[0]
         hosts = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("host:")]
-        is_ours = hosts == [f"{_HOST}:{self._port}"] and urlsplit(target).path == _PATH
+        is_ours = hosts == [f"{_HOST}:{self._port}"] and target.partition("?")[0] == _PATH
         answer = answer_in(target, self._state) if is_ours and method == "GET" else None
         if answer is None or self._answer.done():
             return _page("404 Not Found", _UNKNOWN)

@@ -85,6 +85,17 @@ class ClientCredentials:
 Terms = Login | ClientCredentials
 
 
+@dataclass(frozen=True, slots=True)
+class Logout:
+    """What came of a logout, true when a login was kept. `trouble` says why its tokens may still hold, if they may."""
+
+    was_kept: bool
+    trouble: str = ""
+
+    def __bool__(self) -> bool:
+        return self.was_kept
+
+
 def with_login(target: Target, login: Any) -> Target:
     """The server with the terms on which we log in there: those told, or a login that is kept already.
 

@@ -226,16 +226,14 @@ async def _reached(target: Target, state: _State, stack: contextlib.AsyncExitSta
     """What the package's client takes for the server. Raises ConfigError."""
     from mcp.client.streamable_http import streamable_http_client
     from mcp.server import MCPServer, Server
-    from mcp.shared._httpx_utils import create_mcp_http_client
 
-    from agentkit.mcp.sdk.bounding import UNPACKED, bound
+    from agentkit.mcp.sdk.bounding import web_client
 
     if target.words:
         return _watched(_process(target, state), state)
     if target.url:
-        headers, auth = {**target.headers, **UNPACKED}, _authorized(target, state)
-        http = await stack.enter_async_context(create_mcp_http_client(headers=headers, auth=auth))
-        http.event_hooks["response"].append(bound)
+        client = web_client(target.url, target.headers, _authorized(target, state))
+        http = await stack.enter_async_context(client)
         return _watched(streamable_http_client(target.url, http_client=http), state)
     if not isinstance(target.program, Server | MCPServer):
         kind = type(target.program).__name__

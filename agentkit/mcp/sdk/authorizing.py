@@ -8,19 +8,17 @@ import re
 import shlex
 from abc import abstractmethod
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING, Protocol
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, issuers_match
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from agentkit.config import Secret
 from agentkit.errors import AgentKitError, LoginNeeded, ToolError
-from agentkit.mcp.logins.landing import told
 from agentkit.mcp.logins.reach import Reach
 from agentkit.mcp.logins.terms import command
+from agentkit.mcp.sdk.believing import check_answer, check_metadata, told_of
 from agentkit.mcp.sdk.judged import sent
 from agentkit.wording import visible
 
@@ -30,9 +28,8 @@ if TYPE_CHECKING:
 
 _REFUSED, _FORBIDDEN = 401, 403
 _DONE = (200, 201)
-_MOST_CHARS, _LEAST_SECRET_CHARS = 300, 6
+_MOST_CHARS = 300
 _SCOPE = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
-_METHOD = "S256"
 
 
 class Listener(Protocol):
@@ -157,11 +154,8 @@ class Authorized(OAuthClientProvider):
         metadata, issuer = self.context.oauth_metadata, self._terms.issuer
         if issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), issuer)):
             raise ToolError(f"{self._reach.server} does not log in at {issuer}, so it was not tried elsewhere.")
-        methods = metadata.code_challenge_methods_supported if metadata else None
-        if methods is not None and _METHOD not in methods:
-            raise ToolError(
-                f"The authorization server of {self._reach.server} does not know PKCE, which protects codes."
-            )
+        is_named = self.context.protected_resource_metadata is not None
+        check_metadata(self._reach.server, metadata, is_named=is_named, is_meant=issuer is not None)
         if self._terms.scope is not None:
             self.context.client_metadata.scope = self._terms.scope
         return await super()._perform_authorization()
@@ -186,27 +180,6 @@ def is_refusal(response: httpx2.Response) -> bool:
     """Whether an answer says that a login, or one with further rights, is wanted."""
     wants_rights = extract_field_from_www_auth(response, "error") == "insufficient_scope"
     return response.status_code == _REFUSED or (response.status_code == _FORBIDDEN and wants_rights)
-
-
-def told_of(request: httpx2.Request, response: httpx2.Response) -> str:
-    """What an authorization server says went wrong, without what it was sent in confidence."""
-    try:
-        said = response.json()
-    except ValueError:
-        said = {}
-    text = told(said if isinstance(said, dict) else {})
-    for values in parse_qs(request.content.decode("utf-8", "replace")).values():
-        for value in values:
-            text = Secret(value).scrub(text) if len(value) >= _LEAST_SECRET_CHARS else text
-    return text
-
-
-def check_answer(model: Any, request: httpx2.Request, response: httpx2.Response) -> None:
-    """Raise ToolError for an answer that is none of its kind; the package would quote it."""
-    try:
-        model.model_validate_json(response.content)
-    except ValueError:
-        raise ToolError(f"{request.url.host} gave an answer that cannot be used: it is no {model.__name__}.") from None
 
 
 def _short(text: str) -> str:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
+from mcp.shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, MCP_DEFAULT_TIMEOUT
+
+from agentkit.mcp.target import is_local
 
 MOST_BYTES = 64_000_000
 """How long an answer may be that is read whole."""
 
 UNPACKED = {"Accept-Encoding": "identity"}
 """The header that asks for answers as they are: a small one that is compressed can unfold to fill the memory."""
+
+
+def web_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> httpx2.AsyncClient:
+    """What asks one server, as the package would. What is for this machine goes through no proxy of another's."""
+    return httpx2.AsyncClient(
+        headers={**headers, **UNPACKED},
+        auth=auth,
+        timeout=httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT),
+        transport=httpx2.AsyncHTTPTransport() if is_local(urlsplit(url).hostname or "") else None,
+        event_hooks={"response": [bound]},
+    )
 
 
 async def bound(response: httpx2.Response, most_bytes: int = MOST_BYTES) -> None:

@@ -10,7 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -24,8 +23,9 @@ from agentkit.mcp.logins.kept import KeptLogin
 from agentkit.mcp.logins.landing import Landing, answer_in, code_of
 from agentkit.mcp.logins.reach import Reach
 from agentkit.mcp.logins.terms import Ask, Login
-from agentkit.mcp.sdk.authorizing import Authorized, Listener, Silence, check_answer, is_refusal
-from agentkit.mcp.sdk.bounding import UNPACKED, bound
+from agentkit.mcp.sdk.authorizing import Authorized, Listener, Silence, is_refusal
+from agentkit.mcp.sdk.believing import check_answer, page_of, told_of
+from agentkit.mcp.sdk.bounding import web_client
 from agentkit.mcp.sdk.judged import sent
 from agentkit.tooling import running
 from agentkit.tooling.functions.signature import is_asynchronous
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _NAME = "agentkit"
 _LATER = 429
 _NOWHERE = "http://127.0.0.1/callback"
+_REVOKING_SECONDS = 10.0
 _PING = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
@@ -43,16 +44,20 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 class OfAPerson(Authorized):
     """Shows the login that is kept of a person, and renews it as long as the authorization server does."""
 
+    _is_renewal = True
+
     def __init__(self, target: Target, login: Login, listener: Listener, redirect_uri: str = _NOWHERE) -> None:
         metadata = OAuthClientMetadata.model_validate(
             {"redirect_uris": [redirect_uri], "client_name": _NAME, "scope": login.scope}
         )
         super().__init__(target.url, metadata, self, client_metadata_url=login.client_metadata_url)
         self._login, self._kept = login, KeptLogin(target.url, login.folder)
+        self._edition: tuple[int, int] | None = None
         self._begin(target, login, listener)
 
     async def _initialize(self) -> None:
         """Read what is kept: another process may have renewed it, or logged in anew, or out."""
+        self._edition = self._kept.edition
         kept, context = self._kept.read() or {}, self.context
         try:
             context.current_tokens = _read(OAuthToken, kept, "tokens")
@@ -67,9 +72,9 @@ class OfAPerson(Authorized):
         self._initialized = True
 
     async def _prepare(self) -> None:
-        """Have a token that is valid, if that takes no person."""
+        """Have a token that is valid and still kept, if that takes no person: after a logout it counts no more."""
         async with self._one:
-            if not self.context.is_token_valid():
+            if not self.context.is_token_valid() or self._kept.edition != self._edition:
                 await self._initialize()
                 if not self.context.is_token_valid():
                     await self._refresh()
@@ -116,7 +121,38 @@ class OfAPerson(Authorized):
             "resource": context.protected_resource_metadata,
         }
         document = {name: model.model_dump(mode="json", exclude_none=True) for name, model in told.items() if model}
+        if self._is_renewal and self._kept.edition is None:
+            return  # somebody has logged out meanwhile
         self._kept.write({**document, "expires_at": context.token_expiry_time, "hosts": [*self._reach.hosts]})
+        self._edition = self._kept.edition
+
+    async def revoke(self) -> str:
+        """Have the authorization server take the login back; why it has not, empty when it has."""
+        await self._initialize()
+        self._kept.forget()
+        metadata, tokens = self.context.oauth_metadata, self.context.current_tokens
+        endpoint = metadata.revocation_endpoint if metadata else None
+        if tokens is None or endpoint is None:
+            return "Where it was given, nothing is offered to take it back: its tokens hold until they end."
+        given = {"refresh_token": tokens.refresh_token, "access_token": tokens.access_token}
+        kept = {kind: token for kind, token in given.items() if token}
+        faults = [fault for kind in kept if (fault := await self._fault(str(endpoint), kind, kept))]
+        return f"It may still hold where it was given: {' '.join(faults)}" if faults else ""
+
+    async def _fault(self, endpoint: str, kind: str, tokens: Mapping[str, str]) -> str:
+        """Why the token of that kind is not taken back, empty when it is."""
+        client = self.context.client_info
+        data = {"token": tokens[kind], "token_type_hint": kind, **({"client_id": client.client_id} if client else {})}
+        try:
+            data, headers = self.context.prepare_token_auth(data, {})
+            request = httpx2.Request("POST", endpoint, data=data, headers=headers)
+            response = await sent(request, self._reach, _REVOKING_SECONDS)
+        except ToolError as error:
+            return str(error)
+        if response.is_success:
+            return ""
+        why = f"{told_of(request, response, tokens.values())} (it answers {response.status_code})"
+        return f"{request.url.host} refused the {kind}: {why}."
 
     async def get_tokens(self) -> None:
         """Nobody asks: `_initialize` reads what is kept."""
@@ -130,6 +166,8 @@ class OfAPerson(Authorized):
 
 class _Asking(OfAPerson):
     """Logs a person in, from the beginning."""
+
+    _is_renewal = False
 
     def __init__(self, target: Target, login: Login, landing: Landing | None, ask: Ask) -> None:
         redirect_uri = landing.address if landing is not None else login.redirect_uri
@@ -152,6 +190,7 @@ class _Asking(OfAPerson):
 
     async def _open(self, url: str) -> None:
         """Have the person asked, in a thread where the function does not await."""
+        url = page_of(url)
         self._reach.admitted(url.partition("?")[0])
         self._state = parse_qs(urlsplit(url).query)["state"][-1]
         if self._landing is not None:
@@ -197,13 +236,23 @@ async def log_in(target: Target, login: Login, ask: Ask) -> None:
         raise ToolError(f"Nobody logged in within {login.seconds:g} seconds.") from None
 
 
+async def revoked(target: Target, login: Login) -> str:
+    """Forget the login that is kept, and have it taken back; why it was not, empty when it was."""
+    leaving = OfAPerson(target, login, Silence())
+    try:
+        return await leaving.revoke()
+    except ConfigError:
+        return "What was kept cannot be read, so nothing was taken back where it was given."
+
+
 async def _logged_in(asking: _Asking, target: Target) -> None:
     """Ask the server for something without a login, and go on from what it says; from nothing, if it asks for none."""
     try:
-        async with create_mcp_http_client(headers={**target.headers, **UNPACKED, **_ACCEPT}) as http:
-            http.event_hooks["response"].append(bound)
-            async with http.stream("POST", target.url, json=_PING) as said:
-                is_wanted = is_refusal(said)
+        async with (
+            web_client(target.url, {**target.headers, **_ACCEPT}) as http,
+            http.stream("POST", target.url, json=_PING) as said,
+        ):
+            is_wanted = is_refusal(said)
     except httpx2.RequestError as error:
         raise ToolError(f"The server cannot be reached: {error}.") from None
     refusal = httpx2.Response(401, headers=said.headers if is_wanted else {}, request=said.request)

@@ -1,6 +1,7 @@
 """Is a login kept for its owner and its server, and for nobody else?"""
 
 import asyncio
+import os
 import stat
 
 import pytest
@@ -39,6 +40,45 @@ def test_a_file_that_others_can_read(tmp_path, mode):
     kept.path.chmod(mode)
     with pytest.raises(ConfigError, match="others can read it"):
         kept.read()
+
+
+def test_a_file_of_another_user(tmp_path):
+    """A login that somebody else has put there is not shown: it would say to him what is asked for."""
+    if os.geteuid() != 0:
+        pytest.skip("Only the superuser can give a file away.")
+    kept = KeptLogin(URL, tmp_path)
+    kept.write({})
+    os.chown(kept.path, 12_345, 12_345)
+    with pytest.raises(ConfigError, match="another user's"):
+        kept.read()
+
+
+def test_what_is_no_file(tmp_path):
+    """A pipe keeps nobody waiting, and what is too long is not read."""
+    kept = KeptLogin(URL, tmp_path)
+    os.mkfifo(kept.path, 0o600)
+    with pytest.raises(ConfigError, match="it is no file"):
+        kept.read()
+    kept.path.unlink()
+    kept.write({"tokens": "x" * 2_000_000})
+    with pytest.raises(ConfigError, match="longer than any"):
+        kept.read()
+
+
+@pytest.mark.parametrize("made", ["link", "pipe", "folder"])
+def test_a_lock_that_is_none(tmp_path, made):
+    """What stands where the lock should is neither followed nor emptied, and keeps nobody waiting."""
+    other, lock = tmp_path / "other", KeptLogin(URL, tmp_path).path.with_suffix(".lock")
+    other.write_text("tulip")
+    {"link": lambda: lock.symlink_to(other), "pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir}[made]()
+
+    async def renew():
+        async with KeptLogin(URL, tmp_path).alone():
+            return True
+
+    with pytest.raises(ConfigError, match="cannot be renewed"):
+        asyncio.run(renew())
+    assert other.read_text() == "tulip"
 
 
 def test_a_link(tmp_path):

@@ -51,21 +51,54 @@ def test_another_name_of_this_machine():
         landed(f"/callback?code=tulip&state={STATE}", headers={"Host": "evil.example"}.items())
 
 
-@pytest.mark.parametrize("sent", [b"", b"\r\n\r\n", b"POST /callback HTTP/1.1\r\n\r\n", b"GET " + b"a" * 100_000])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\r\n\r\n",
+        b"POST /callback HTTP/1.1\r\n\r\n",
+        b"GET " + b"a" * 100_000,
+        b"GET http://[ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+        b"GET /callback?code=%ff&state=\xff HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+    ],
+)
 def test_what_is_no_request(sent):
-    """Whoever calls without a request ends nothing."""
+    """Whoever calls without a request ends nothing, and nobody is told of a fault."""
+    faults = []
 
     async def call():
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
         async with Landing() as landing:
             landing.expect(STATE)
-            _, writing = await asyncio.open_connection("127.0.0.1", int(landing.address.split(":")[2].split("/")[0]))
-            writing.write(sent)
+            port = landing.address.split(":")[2].split("/")[0]
+            _, writing = await asyncio.open_connection("127.0.0.1", int(port))
+            writing.write(sent.replace(b"PORT", port.encode()))
             writing.close()
             async with httpx2.AsyncClient(trust_env=False) as web:
                 await web.get(f"{landing.address}?error=access_denied&state={STATE}")
             return await landing.answer()
 
     assert asyncio.run(call())["error"] == "access_denied"
+    assert faults == []
+
+
+def test_a_flood():
+    """Whoever calls without end, and says nothing, neither fills this process nor keeps the browser out."""
+
+    async def call():
+        async with Landing() as landing:
+            landing.expect(STATE)
+            port = int(landing.address.split(":")[2].split("/")[0])
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+            async with httpx2.AsyncClient(trust_env=False) as web:
+                page = await web.get(f"{landing.address}?code=tulip&state={STATE}")
+            let_go = [await reading.read() for reading, _ in silent[:100]]
+            for _, writing in silent:
+                writing.close()
+            return page.status_code, {*let_go}, await landing.answer()
+
+    status, let_go, answer = asyncio.run(call())
+    assert (status, let_go, answer["code"]) == (200, {b""}, "tulip")
 
 
 def test_the_port_is_closed():

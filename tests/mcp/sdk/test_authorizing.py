@@ -25,6 +25,7 @@ def stage(protecting):
             METADATA: JSONResponse(metadata(origin)),
             "/register": JSONResponse({"client_id": "us", "client_secret": "tulip-secret"}, 201),
             "/token": JSONResponse({"access_token": "tulip-token"}),
+            "/revoke": Response(),
         }
         answers = {path: changed.get(path, answer) for path, answer in good.items()}
 
@@ -172,6 +173,15 @@ ENDLESS = b"[" * 1_100_000
         ({METADATA: JSONResponse(metadata("https://example.com"))}, "issuer mismatch"),
         ({RESOURCE: Response(status_code=503)}, "HTTP 503"),
         ({METADATA: lambda origin: JSONResponse(metadata(origin, code_challenge_methods_supported=["plain"]))}, "PKCE"),
+        ({METADATA: lambda origin: JSONResponse(metadata(origin, code_challenge_methods_supported=None))}, "PKCE"),
+        ({METADATA: Response(status_code=404)}, "nothing is said of how"),
+        ({METADATA: lambda origin: JSONResponse(metadata(origin, token_endpoint="tulip:"))}, "nothing is said of how"),
+        (
+            {METADATA: lambda origin: JSONResponse(metadata(origin, authorization_endpoint=f"{origin}/#in"))},
+            "more than",
+        ),
+        ({"/token": JSONResponse({"access_token": "tulip\r\nX: 1"})}, "cannot be shown"),
+        ({"/token": Response(f'{{"access_token": "tulip", "expires_in": 1{"0" * 400}}}')}, "nobody knows the time"),
     ],
 )
 def test_answers_that_cannot_be_used(protecting, stage, changed, told):
@@ -285,3 +295,90 @@ def test_a_renewal_that_cannot_be_used(protecting, stage):
         with pytest.raises(ToolError, match="it is no OAuthToken") as caught:
             far.call("add")
     assert "tulip" not in str(caught.value)
+
+
+GIVEN = {"access_token": "tulip-token", "refresh_token": "tulip-again"}
+
+
+def logged_out(protecting, stage, changed, *, names=None, token=None):
+    """What is told of a logout where the authorization server answers so, and the bodies that it was sent."""
+    bodies = []
+
+    def heard(answer):
+        def answering(request, body):
+            bodies.append((parse_qs(body.decode()), request.headers.get("authorization", "")))
+            return answer
+
+        return answering
+
+    with protecting.listening() as (listener, origin):
+        named = f"{origin}/revoke" if names is None else names
+        made = {
+            METADATA: JSONResponse(metadata(origin, revocation_endpoint=named or None)),
+            "/token": JSONResponse(token or GIVEN),
+            **{path: heard(answer) for path, answer in changed.items()},
+        }
+        with (
+            protecting.running(listener, stage(origin, made)) as came,
+            MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+        ):
+            far.login()
+            done = far.logout()
+            assert not far.logout()
+            return done, bodies, came
+
+
+def test_a_login_is_taken_back(protecting, stage):
+    """A logout has both tokens taken back where they were given, by the client that they were given to."""
+    done, bodies, came = logged_out(protecting, stage, {"/revoke": Response()})
+    assert (done.was_kept, done.trouble) == (True, "")
+    assert [body["token"] for body, _ in bodies] == [["tulip-again"], ["tulip-token"]]
+    assert [body["token_type_hint"] for body, _ in bodies] == [["refresh_token"], ["access_token"]]
+    assert all(body["client_id"] == ["us"] for body, _ in bodies)
+    assert came.count("POST /revoke") == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "names", "told"),
+    [
+        ({}, "", "nothing is offered to take it back"),
+        (
+            {"/revoke": Response(status_code=503)},
+            None,
+            "refused the refresh_token: it does not say why (it answers 503)",
+        ),
+        ({"/revoke": JSONResponse({"error": "unsupported", "error_description": "tulip-token"}, 400)}, None, "***"),
+        ({"/revoke": redirecting("https://example.com/")}, None, "it answers 307"),
+        ({"/revoke": Response(b"x" * 2_000_000)}, None, "more than 1,000,000 bytes"),
+        ({}, "http://169.254.169.254/", "hands out credentials"),
+        ({}, "https://10.0.0.1/", "a private network"),
+    ],
+)
+def test_a_login_that_is_not_taken_back(protecting, stage, changed, names, told):
+    """Whatever is said where a login was given, it is forgotten here, and it is told why it may still hold there."""
+    done, _, _ = logged_out(protecting, stage, changed, names=names)
+    assert done.was_kept
+    assert told in done.trouble
+    assert "tulip" not in done.trouble
+
+
+def test_a_logout_while_a_login_is_renewed(protecting, stage, tmp_path):
+    """Who logs out while a login is renewed is logged out, though new tokens come."""
+    given = [JSONResponse({**GIVEN, "expires_in": -1})]
+
+    def giving(request, body):
+        if given:
+            return given.pop()
+        for path in tmp_path.glob("*.json"):
+            path.unlink()
+        return JSONResponse(GIVEN)
+
+    with (
+        protecting.listening() as (listener, origin),
+        protecting.running(listener, stage(origin, {"/token": giving})),
+        MCPServer(f"{origin}/mcp", "far", login=Login(led_back, folder=tmp_path)) as far,
+    ):
+        far.login()
+        with pytest.raises(ToolError):
+            far.call("add")
+    assert [*tmp_path.glob("*.json")] == []

@@ -1,6 +1,9 @@
 """How much may a server on the web answer?"""
 
 import gzip
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -10,6 +13,23 @@ from agentkit.mcp.sdk.bounding import MOST_BYTES
 from agentkit.testing import FakeServer, raw
 
 BOMB = gzip.compress(bytes(MOST_BYTES))
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize("how", ["token", "login"])
+def test_no_proxy_hears_what_is_for_this_machine(variable, how):
+    """What a server on this machine is shown leaves it by no proxy of another's, which would read it."""
+    program = (
+        "import sys\nfrom agentkit.mcp import MCPServer\n"
+        "shown = {'token': 'tulip-4711'} if sys.argv[2] == 'token' else {'login': print}\n"
+        "try:\n    MCPServer(sys.argv[1], 'far', **shown).tools\n"
+        "except Exception as error:\n    print(error)\n"
+    )
+    with FakeServer() as proxy, FakeServer("Hello.", repeat=True) as server:
+        environment = {**os.environ, variable: proxy.base_url.removesuffix("/v1")}
+        command = [sys.executable, "-c", program, f"{server.base_url}/chat/completions", how]
+        subprocess.run(command, env=environment, check=True, timeout=60, capture_output=True)
+        assert (len(proxy.requests), len(server.requests) > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,21 @@ def test_logging_out(protected, protecting):
             server.call("add", first=1, second=2)
 
 
+def test_logging_out_elsewhere(protected, protecting):
+    """A logout ends the login of programs that are at work, too, and whoever logs in anew is heard by them."""
+    with (
+        MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server,
+        MCPServer(protected[0], "far", login=protecting.browse) as other,
+    ):
+        server.login()
+        assert server.call("add", first=1, second=2) == "3"
+        assert other.logout()
+        with pytest.raises(ToolError, match="agentkit mcp login"):
+            server.call("add", first=1, second=2)
+        other.login()
+        assert server.call("add", first=1, second=2) == "3"
+
+
 def test_tokens_go_to_who_gave_them(apart, protecting, authority):
     """A login is renewed where it was given and never at the server, also by a program that has only what is kept."""
     url, came, asked = apart
