@@ -15,6 +15,18 @@ _MISTAKEN = re.compile(r"[a-z][a-z0-9_]*=(?!=)")
 """What was meant for a parameter. A variable before a command, `LANG=C sort`, and a comparison, `a==b`, are neither."""
 
 
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, called so in help and errors."""
+
+    name = "number"
+
+
+class Fraction(click.FloatRange):
+    """A number within bounds, called so in help and errors."""
+
+    name = "number"
+
+
 def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
     """The arguments by name: KEY=VALUE where KEY is a parameter, anything else for the next parameter without one.
 

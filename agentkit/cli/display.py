@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
+_MAX_REFUSAL_CHARS = 240  # which has what to do about it at its end
 _MAX_DEPTH = 50
 _WORTH_TELLING_SECONDS = 0.3
 _UNSEEN = (
@@ -73,7 +74,8 @@ def missed_line(missed: Missed) -> str:
 
 def outcome_text(result: ToolResult) -> str:
     """What came of a tool call, on one line."""
-    return line_text(result.error or answer_in(result))
+    most_chars = _MAX_REFUSAL_CHARS if was_refused(result) else _MAX_LINE_CHARS
+    return line_text(result.error or answer_in(result), most_chars) or "(nothing)"
 
 
 def judgment_text(result: ToolResult) -> str:

@@ -83,7 +83,7 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     from agentkit.cli.arguments import named_arguments
     from agentkit.cli.display import json_text, result_document, value_text
     from agentkit.cli.terminal import tell_error
-    from agentkit.errors import ToolError
+    from agentkit.errors import AgentKitError
 
     tool = _ready(name)
     result = tool.invoke(named_arguments(tool, arguments))
@@ -92,7 +92,7 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     elif result.ok:
         click.echo(value_text(result))
     else:
-        tell_error(ToolError(f"{result.error}"), _advice(result, name))
+        tell_error(AgentKitError(f"{result.error}"), _advice(result, name))
     return exit_code(result)
 
 
@@ -115,8 +115,10 @@ def _ready(name: str) -> AnyTool:
 
 def _advice(result: ToolResult, name: str) -> str:
     """What to do about a call, of the tool that was named so, that came to nothing."""
+    if exit_code(result) == USAGE:
+        return f"To see what it takes: agentkit tools show {name}"
     remedy = result.decision.remedy if result.decision is not None else ""
-    return remedy if remedy not in f"{result.error}" else f"To see what it takes: agentkit tools show {name}"
+    return remedy if remedy not in f"{result.error}" else ""
 
 
 def exit_code(result: ToolResult) -> int:

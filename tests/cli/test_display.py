@@ -77,6 +77,11 @@ def test_json_keeps_letters_readable():
         (used(value="plain\ntext"), "calculator() → plain text"),
         (used(value=nested(100_000), content="[[…"), "calculator() → [[…"),
         (used(value="x" * 200), f"calculator() → {'x' * 99}…"),
+        (used(value={"output": ""}), "calculator() → (nothing)"),
+        (
+            used(value=None, status="denied", error="x " * 100, decision=DENIED),
+            f"calculator() → {'x ' * 99}x  [deny: budget]",
+        ),
     ],
 )
 def test_a_call_is_one_line(call, line):

@@ -5,6 +5,7 @@ import time
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import click
 import pytest
 
 from agentkit.__main__ import main
@@ -80,6 +81,21 @@ def test_what_is_piped_in_is_asked(command):
         assert server.requests[0].json["messages"][-1]["content"] == "How much is 2 + 2?"
     out, err, code = command()
     assert (out, err.startswith("Usage: "), code) == ("", True, 2)
+
+
+def _options(command, path=()):
+    """Every option of a command and of those below it, with the words that lead there."""
+    for option in command.params:
+        if isinstance(option, click.Option):
+            yield path, option
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _options(each, (*path, name))
+
+
+def test_numbers_are_called_so():
+    """No help and no error calls a number an integer range, a float range or a float."""
+    kinds = {(*path, option.name, option.type.name) for path, option in _options(cli)}
+    assert [kind for kind in kinds if "range" in kind[-1] or kind[-1] == "float"] == []
 
 
 @pytest.mark.parametrize("group", [[], *([name] for name, each in cli.commands.items() if hasattr(each, "commands"))])

@@ -68,6 +68,14 @@ def test_a_tool_runs_without_a_model(arguments, out, capsys):
     assert bool(shown.err) is not bool(out)
 
 
+def test_a_failure_speaks_of_arguments_only_where_they_are_wrong(capsys):
+    """Who calls a tool rightly and gets an error is not sent to its parameters; who calls it wrongly is."""
+    assert run(["tools", "run", "read_file", "path=nosuch"]) == 1
+    assert capsys.readouterr().err == "Error: There is no 'nosuch'.\n"
+    assert run(["tools", "run", "calculator"]) == 2
+    assert capsys.readouterr().err.endswith("To see what it takes: agentkit tools show calculator\n")
+
+
 def test_a_result_as_json_has_status_and_decision(capsys):
     """`tools run --json` has result, status, decision and time."""
     assert run(["tools", "run", "calculator", "expression=1/0", "--json"]) == 1

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from agentkit import Agent, core_tools, default_tools, system_tools, tool
-from agentkit.testing import ScriptedLLM, call, say
+from agentkit import LLM, Agent, core_tools, default_tools, system_tools, tool
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.dialogue import ask_user_tool
 
 WRITE = call("write_file", path="a.txt", content="new\n")
@@ -159,6 +159,7 @@ def test_a_call_is_allowed_in_place_and_undone(page, tmp_path):
     tab.until(ENDED)
     assert (tmp_path / "a.txt").read_text() == "new\n"
     assert "allowed once by you" in tab.js("document.querySelector('.call summary').innerText")
+    assert tab.js("document.querySelector('.changes summary').textContent") == "Changed a.txt"
     assert tab.js("document.querySelector('.diff ins').textContent") == "+new\n"
     assert tab.js("document.querySelector('.diff del').textContent") == "-old\n"
     tab.click("Undo")
@@ -166,6 +167,38 @@ def test_a_call_is_allowed_in_place_and_undone(page, tmp_path):
     assert (tmp_path / "a.txt").read_text() == "old\n"
     tab.open(tab.js("location.href"))
     tab.until("document.querySelector('.changes .remark')?.textContent === 'Undone.'")
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["b/a b.txt", "c.txt"], "Changed b/a b.txt, c.txt"),
+        (['a "b.txt'], 'Changed "a \\"b.txt"'),
+        (["1", "2", "3", "4"], "Changed 4 files"),
+    ],
+)
+def test_changed_files_are_named(page, names, told):
+    """What unfolds to the difference names the files as that does, or counts them when they are many."""
+    writing = [call("write_file", path=name, content="x") for name in names]
+    tab = page(writing, "Written.", tools=system_tools, safety="SYSTEM")
+    tab.type("Write")
+    tab.until(ENDED)
+    assert tab.js("document.querySelector('.changes summary').textContent") == told
+
+
+def test_a_failure_is_told_once(page):
+    """Why a model gave no answer stands once on the page, as the end of the run, also when it is loaded again."""
+    with FakeServer(fail(403, "not for you")) as server:
+        tab = page(agent=Agent("helper", llm=LLM(base_url=server.base_url, api_key="k")))
+        tab.type("Hello")
+        tab.until("!!document.querySelector('.note.bad')")
+        told = (
+            "[...document.querySelectorAll('.note')].filter((note) => note.textContent.includes('not for you')).length"
+        )
+        assert tab.js(told) == 1
+        tab.open(tab.js("location.href"))
+        tab.until("!!document.querySelector('.note.bad')")
+        assert tab.js(told) == 1
 
 
 def test_a_call_is_denied_with_words(page, tmp_path):

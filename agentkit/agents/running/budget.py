@@ -232,7 +232,7 @@ class Budget:
         Each budget of the chain is asked with the price that it reckons with, while nobody else can take anything.
         """
         if self.limits.cost is not None and price is None:
-            return LimitReached("cost", f"{_UNKNOWN_PRICE} {GO_ON}")
+            return LimitReached("cost", f"{UNKNOWN_PRICE} {GO_ON}")
         rooms = dict(self._rooms(input_tokens, price))
         name = min(rooms, key=lambda name: rooms[name], default="")
         if not name or rooms[name] >= fewest:
@@ -312,7 +312,7 @@ def _book(chain: Sequence[Budget], input_tokens: int, output_tokens: int, dollar
         budget.spent.add(input_tokens, output_tokens, dollars[place], dollars[place + 1 :])
 
 
-_UNKNOWN_PRICE = (
+UNKNOWN_PRICE = (
     "Nobody knows the price of the model, so its cost cannot be limited: give LLM(price=Price(...)), or "
     "Limits(unknown_price=Price(...)) or Limits(unknown_price='free')."
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.agents.result import RunFinished, RunResult
-from agentkit.agents.running.budget import GO_ON
+from agentkit.agents.running.budget import GO_ON, UNKNOWN_PRICE
 from agentkit.cli.asking.approving import approver
 from agentkit.cli.asking.keeping import chosen_session, new_session
 from agentkit.cli.asking.question import question_of, text_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FOR_PROGRAMS = GO_ON.partition(";")[0]
 APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
+IGNORE_PRICE = "To ask it all the same: --limit unknown_price=free. To see what is known of it: agentkit models"
 
 
 def answer(order: Order) -> int:
@@ -183,10 +184,17 @@ def ended(result: RunResult[Any], session: Session) -> int:
 def limit_error(result: RunResult[Any]) -> AgentKitError:
     """The error of a run that hit a limit, without what only a program can do."""
     what, _, _ = str(result.error).partition(_FOR_PROGRAMS)
-    return LimitExceeded(what.strip())
+    return LimitExceeded(f"{UNKNOWN_PRICE.partition(':')[0]}." if is_unpriced(result) else what.strip())
+
+
+def is_unpriced(result: RunResult[Any]) -> bool:
+    """Whether the limit is one of money for a model whose price nobody knows, so that going on would end the same."""
+    return UNKNOWN_PRICE in str(result.error)
 
 
 def _more(result: RunResult[Any], session: Session) -> str:
+    if is_unpriced(result):
+        return IGNORE_PRICE
     allow = f"Allow more with: --limit {result.limit}=NUMBER"
     return "\n".join(filter(None, (go_on(result, kept_name(session)), allow if result.limit else "")))
 

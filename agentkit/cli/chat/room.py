@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from agentkit.agents.result import Resumption, RunResult
-from agentkit.cli.asking.answering import APPROVED, ended, limit_error
+from agentkit.cli.asking.answering import APPROVED, IGNORE_PRICE, ended, is_unpriced, limit_error
 from agentkit.cli.asking.question import with_files
 from agentkit.cli.chat.commands import OFFLINE, command_in, run_command, tell_session, unescaped
 from agentkit.cli.chat.conversation import Conversation
@@ -101,6 +101,8 @@ class Room:
             return INTERRUPTED
         if result.error is None:
             return ANSWERED
-        is_limit = result.status == "limit"
-        tell_error(limit_error(result) if is_limit else result.error, "Go on with: /resume" if is_limit else "")
-        return LIMIT if is_limit else FAILED
+        if result.status != "limit":
+            tell_error(result.error)
+            return FAILED
+        tell_error(limit_error(result), IGNORE_PRICE if is_unpriced(result) else "Go on with: /resume")
+        return LIMIT

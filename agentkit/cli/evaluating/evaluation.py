@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agentkit.cli.arguments import Fraction, WholeNumber
 from agentkit.cli.exit_codes import ANSWERED, FAILED
 
 _EXAMPLES = """\b
@@ -47,9 +48,9 @@ def evaluation() -> None:
 @click.option("--offline", is_flag=True, help="Run on the model in the offline extra: no key, no network.")
 @scorers_of_a_file
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="Only cases with one of these tags. Repeatable.")
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="How often each case is asked.")
+@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is asked.")
 @click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
-@click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Trials at the same time.")
+@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER", help="What all trials together may take.")
 @click.option("--resume", type=_FILE, metavar="FILE", help="Keep each finished trial in FILE, and go on from there.")
 @click.option("--record", type=_FILE, metavar="FOLDER", help="Record the trials in cassettes.")
@@ -58,7 +59,7 @@ def evaluation() -> None:
 @_JUNIT
 @_HTML
 @click.option(
-    "--threshold", type=click.FloatRange(0, 1), metavar="SHARE", help="Fail when less than this share passes: 0 to 1."
+    "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when less than this share passes: 0 to 1."
 )
 @click.option("--baseline", type=_FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
 @click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case is broken that passed.")

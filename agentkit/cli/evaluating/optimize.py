@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.agents.agent import Agent
+from agentkit.cli.arguments import Fraction, WholeNumber
 from agentkit.cli.evaluating.evaluation import scorers_of_a_file
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.slotted import dataclass
@@ -34,8 +35,8 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--agent", metavar="FILE", help="The agent: a text file, FILE.py, FILE.py:NAME, or a name in the suite's."
 )
-@click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="DOLLARS", help="What all of it may cost.")
-@click.option("--tokens", type=click.IntRange(1), metavar="NUMBER", help="How many tokens all of it may take.")
+@click.option("--budget", type=Fraction(0, min_open=True), metavar="DOLLARS", help="What all of it may cost.")
+@click.option("--tokens", type=WholeNumber(1), metavar="NUMBER", help="How many tokens all of it may take.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER", help="What else it may take. Repeatable.")
 @click.option("-m", "--model", metavar="NAME", help="The agent's model.")
 @click.option("--offline", is_flag=True, help="The agent's model is the one in the offline extra.")
@@ -46,15 +47,15 @@ _FILE = click.Path(path_type=Path)
 @scorers_of_a_file
 @click.option(
     "--held-out",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Fraction(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
     metavar="SHARE",
     help="The share of the cases that the gain is measured on.",
 )
-@click.option("--rounds", type=click.IntRange(1), default=20, show_default=True, help="Proposals at most.")
+@click.option("--rounds", type=WholeNumber(1), default=20, show_default=True, help="Proposals at most.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one takes another course.")
-@click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Runs at the same time.")
+@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Runs at the same time.")
 @click.option(
     "--out", type=_FILE, metavar="FILE", help="Write the improved agent there; not over a file that is there."
 )

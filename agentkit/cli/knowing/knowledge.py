@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.exit_codes import ANSWERED, FAILED
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_
 
 @knowledge.command("search")
 @click.argument("question")
-@click.option("-n", "--limit", default=5, show_default=True, type=click.IntRange(1, 100), help="How many passages.")
+@click.option("-n", "--limit", default=5, show_default=True, type=WholeNumber(1, 100), help="How many passages.")
 @click.option("--source", help="Only in this source, in which * stands for anything.")
 @_EMBED
 @_PLACE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.completing import PLACE, session_names
 from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED
 
@@ -82,7 +83,7 @@ def rename_session(*, old: str, new: str, place: str | None) -> None:
 @_NAME
 @click.argument("new")
 @PLACE
-@click.option("--at", type=click.IntRange(min=0), metavar="N", help="Begin with the first N messages; all by default.")
+@click.option("--at", type=WholeNumber(min=0), metavar="N", help="Begin with the first N messages; all by default.")
 def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> None:
     """Make the session NEW, which begins like the session NAME."""
     from agentkit.wording import count_text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.completing import tool_names
 from agentkit.cli.exit_codes import ANSWERED, REFUSED
 from agentkit.cli.serving.logins import login, logout
@@ -50,7 +51,7 @@ mcp.add_command(logout)
 )
 @click.option("--http", is_flag=True, help="Serve streamable HTTP, and print URL and token.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
 @click.option(
     "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
 )

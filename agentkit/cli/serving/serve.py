@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.asking.options import answering
 from agentkit.cli.completing import PLACE, session_names
 
@@ -26,7 +27,7 @@ denied to other clients.
 
 @click.command(short_help="Serve an OpenAI-compatible endpoint and a page to chat on.", epilog=_EXAMPLES)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
 @click.option(
     "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
 )
@@ -34,7 +35,7 @@ denied to other clients.
 @answering
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
 @PLACE
-@click.option("--runs", type=click.IntRange(1, 1_000), default=8, show_default=True, help="Runs at the same time.")
+@click.option("--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Runs at the same time.")
 def serve(**options: Any) -> int:
     """Serve the agent until Ctrl-C.
 

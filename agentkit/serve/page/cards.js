@@ -129,7 +129,6 @@ export function waiting(run, pending, send) {
 // What a run changed in its folder, and the button that takes it back.
 export function changes(event, undo) {
   const lines = event.changes.trimEnd().split("\n").map(difference);
-  const files = event.changes.split("\n").filter((line) => line.startsWith("+++ ")).length;
   const told = make("p", { role: "status", class: "remark" }, event.undone ? "Undone." : "");
   const take = event.record && !event.undone ? button("Undo", "", async () => {
     take.disabled = true;
@@ -139,9 +138,17 @@ export function changes(event, undo) {
     else take.disabled = false;
   }) : "";
   return make("section", { class: "changes" },
-    make("details", {}, make("summary", {}, files > 1 ? `Changed ${files} files` : "Changed in the folder"),
+    make("details", {}, make("summary", { dir: "auto" }, changedFiles(event.changes)),
       make("pre", { class: "diff", tabindex: "0" }, make("code", {}, lines))),
     make("div", { class: "buttons" }, take), told);
+}
+
+// Which files: "diff --git a/NAME b/NAME" has the name twice, so its half is the name, whatever is in it.
+function changedFiles(text) {
+  const heads = text.split("\n").filter((line) => line.startsWith("diff --git ")).map((line) => line.slice(11));
+  const names = heads.map((head) => head.slice((head.length + 1) / 2).replace(/^("?)b\//, "$1"));
+  if (!names.length) return "Changed in the folder";
+  return names.length > 3 ? `Changed ${names.length} files` : `Changed ${names.join(", ")}`;
 }
 
 function difference(line) {

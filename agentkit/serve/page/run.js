@@ -26,7 +26,7 @@ export class Run {
   }
 
   note(text, kind = "") {
-    this.add(make("p", { class: `note ${kind}`, dir: "auto" }, text));
+    return this.add(make("p", { class: `note ${kind}`, dir: "auto" }, text));
   }
 
   on_request() {
@@ -101,7 +101,7 @@ export class Run {
   }
 
   on_note({ what, words }) {
-    this.note(words ? `${what}: ${words}` : what);
+    this.noted = { words, node: this.note(words ? `${what}: ${words}` : what) };
   }
 
   on_resumed({ prompt: words }) {
@@ -112,6 +112,7 @@ export class Run {
 
   on_ended(event) {
     this.over();
+    if (event.error && this.noted?.words === event.error) this.noted.node.remove(); // it would be told twice
     if (event.error) this.note(event.error, "bad");
     if (event.status === "interrupted") this.note("Interrupted. What was done is kept.");
     if (event.changes) this.add(changes(event, this.page.undo));

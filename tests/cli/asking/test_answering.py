@@ -4,6 +4,8 @@ import json
 import signal
 import time
 
+import pytest
+
 from agentkit.memory.session import Session
 from agentkit.testing import FakeServer, call, fail, say, slow
 
@@ -21,6 +23,20 @@ def test_a_limit_says_how_to_go_on(typed_line):
     assert 'Go on with: agentkit -c "Go on."' in "\n".join(rest)
     assert rest[-1] == "Allow more with: --limit tool_calls=NUMBER"
     assert "result.resume()" not in err
+
+
+@pytest.mark.parametrize("command", [[], ["chat"]])
+def test_a_limit_of_money_says_what_helps_where_no_price_is_known(command, typed_line):
+    """A model without a price is not asked under a limit of money; what helps is an option, not a way on that fails."""
+    with FakeServer() as server:
+        _, err, code = typed_line(*command, "--limit", "cost=1", server=server, piped=b"2+2?\n")
+    assert (code, server.requests) == (3, [])
+    assert err.startswith("Error: Nobody knows the price of the model, so its cost cannot be limited.\nTo ask it all")
+    assert "--limit unknown_price=free" in err
+    assert [word for word in ("Price(", "Go on with", "cost=NUMBER") if word in err] == []
+    with FakeServer("4") as server:
+        allowed = ["--limit", "cost=1", "--limit", "unknown_price=free"]
+        assert typed_line(*command, *allowed, server=server, piped=b"2+2?\n")[0] == "4\n"
 
 
 def test_a_limit_of_what_is_not_kept_offers_no_way_on(typed_line):
