@@ -149,7 +149,10 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Entry])
 
 
 def read_export(file: str | PathLike[str]) -> tuple[str, list[Entry]]:
-    """The session's name and its entries. Raises SessionError when the file is not a whole export."""
+    """The session's name and its entries. Raises SessionError when the file is not a whole export.
+
+    That calls which have not happened were approved counts for nothing: who wrote the file need not be who is asked.
+    """
     path = Path(file)
     try:
         lines = path.read_bytes().splitlines()
@@ -164,11 +167,24 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[Entry]]:
             raise SessionError(f"Line {number} of {str(path)!r} is not as it was written. {error}") from None
     if not entries or len(entries) != header.get("entries", len(entries)):
         raise SessionError(f"{str(path)!r} is cut off: it holds {len(entries)} entries of {header.get('entries')}.")
+    unmade: set[int] = set()
     for run, some in _by_run(entries).items():
-        fault = fault_in(Progress.of(entry.milestone for entry in some).valid_messages())
+        progress = Progress.of(entry.milestone for entry in some)
+        fault = fault_in(progress.valid_messages())
         if fault is not None:
             raise SessionError(f"{str(path)!r} was changed: its run {run!r} is no conversation. {fault}")
-    return header["name"], entries
+        unmade.update(map(id, _unmade_approvals(some, progress)))
+    return header["name"], [entry for entry in entries if id(entry) not in unmade]
+
+
+def _unmade_approvals(entries: Sequence[Entry], progress: Progress) -> Iterator[Entry]:
+    """The entries of a run that approve calls of its newest response which have no result."""
+    waiting = {name for name, step in progress.steps.items() if step.result is None}
+    for entry in reversed(entries):
+        if isinstance(entry.milestone, ResponseReceived):
+            return
+        if isinstance(entry.milestone, Approved) and entry.milestone.call_id in waiting:
+            yield entry
 
 
 def shown(name: str, entries: Sequence[Entry]) -> str:

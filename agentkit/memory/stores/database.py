@@ -25,6 +25,8 @@ _REMEDIES = (
 )
 """By the beginning of SQLite's name for an error: what happened and what to do."""
 
+_COMPUTED = ("trigger", "view")
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -52,19 +54,26 @@ def connect(place: str, kind: Kind, wait_seconds: float) -> sqlite3.Connection:
 
 
 def _is_ours(connection: sqlite3.Connection, place: str, kind: Kind) -> bool:
-    """Whether it is a database of this kind, False when it is empty. Raises SessionError when it is neither."""
-    application, version, tables = connection.execute(
-        "SELECT application_id, user_version, (SELECT COUNT(*) FROM sqlite_master)"
-        " FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
+    """Whether it is a database of this kind, False when it is empty. Raises SessionError when it is neither.
+
+    What computes where we read and write, such as a view in the place of a table, is none of ours: it may have no end.
+    """
+    found = connection.execute(  # in one statement, as another process may just make it one of ours
+        "SELECT application_id, user_version, type, sql FROM pragma_application_id, pragma_user_version"
+        " LEFT JOIN sqlite_master ON TRUE"
+    ).fetchall()
+    application, version = found[0][:2]
+    made = [each[2:] for each in found if each[2] is not None]
     if application == kind.application:
         if version > kind.version:
             raise SessionError(
                 f"{place} was written by a newer version of agentkit: it keeps {kind.holds} with schema version"
                 f" {version}, and this version reads up to {kind.version}. Update agentkit, or name another file."
             )
+        if any(sort in _COMPUTED for sort, _ in made) or not set(kind.tables) <= {text for _, text in made}:
+            raise SessionError(f"{place} is not as agentkit makes such a file: it was changed, and is not read.")
         return True
-    if application or version or tables:
+    if application or version or made:
         raise SessionError(f"{place} is a database of another program, or holds no {kind.holds}; name another file.")
     return False
 

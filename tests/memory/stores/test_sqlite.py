@@ -73,6 +73,29 @@ def test_a_newer_schema_is_refused(store, path):
         store.read("trip")
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "ALTER TABLE entries RENAME TO e; CREATE VIEW entries AS WITH RECURSIVE c(x) AS"
+        " (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS position, 1 AS session FROM c",
+        "CREATE TRIGGER t AFTER INSERT ON entries BEGIN UPDATE entries SET milestone = '{}'; END",
+        "CREATE VIEW other AS SELECT 1",
+        "ALTER TABLE entries ADD COLUMN more GENERATED ALWAYS AS (zeroblob(1000000000))",
+        "DROP INDEX entries_of_session; CREATE INDEX entries_of_session ON entries (hex(zeroblob(100000000)))",
+        "DROP TABLE entries",
+    ],
+)
+def test_a_file_that_computes_is_refused(store, path, changed):
+    """A file in which something else stands than we put there, such as a view without end, is not read."""
+    store.create("journey", [])
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.executescript(changed)
+    connection.close()
+    with pytest.raises(SessionError, match="not as agentkit makes such a file"):
+        SQLiteStore(path).read("trip")
+
+
 def test_a_database_of_another_program_is_refused(tmp_path):
     """A database that is not ours is left as it is."""
     with sqlite3.connect(tmp_path / "other.db") as connection:

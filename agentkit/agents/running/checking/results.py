@@ -42,13 +42,14 @@ class ResultChecks:
         """Have each check called until one withholds the result; a call that waits or hands over has given nothing."""
         result = self._prepare(result)
         for check in () if result.status == "waiting" or result.lead else self._checks:
-            question = RunCheck(check.function, result, seconds_left=ends - time.monotonic())
+            seen = _uncut(result)
+            question = RunCheck(check.function, seen, seconds_left=ends - time.monotonic())
             yield question
             reason = _objection(check, question.answer)
             if reason:
                 result = _withheld(result, reason)
                 break
-            result = _amended(result, question.answer, self._max_chars)
+            result = _amended(result, seen, question.answer, self._max_chars)
         self.result = result
         return result
 
@@ -66,6 +67,11 @@ class ResultChecks:
                 work = partial(asked.check, asked.value)
                 asked.answer = await running.acall(work, _left(asked), is_async=_is_async(asked))
         return self.result or result
+
+
+def _uncut(result: ToolResult) -> ToolResult:
+    """The result with all that can be read of it: piece by piece, a model could read past any check of the pieces."""
+    return result if result.whole is None else replace(result, content=result.whole)
 
 
 def _left(asked: RunCheck) -> float | None:
@@ -103,13 +109,16 @@ def _withheld(result: ToolResult, reason: str) -> ToolResult:
     return _known(told, result)
 
 
-def _amended(result: ToolResult, given: object, max_chars: int) -> ToolResult:
-    """The result with what a check has put in its place. What the check gave anew stays; the rest follows its words."""
+def _amended(result: ToolResult, seen: ToolResult, given: object, max_chars: int) -> ToolResult:
+    """The result with what a check has put in place of what it has seen.
+
+    What the check gave anew stays; the rest follows its words.
+    """
     if isinstance(given, str):
-        given = replace(result, content=given, images=(), files=())
-    if not isinstance(given, ToolResult) or given is result:
+        given = replace(seen, content=given, images=(), files=())
+    if not isinstance(given, ToolResult) or given is seen:
         return result
-    if given.content == result.content:
+    if given.content == seen.content:
         said = result
     elif result.ok:
         said = _said(result, given.content, max_chars)

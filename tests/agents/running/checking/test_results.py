@@ -269,6 +269,42 @@ def test_the_whole_of_a_long_result_is_what_the_check_left():
     assert SECRET not in cut.run("go").to_json()
 
 
+@pytest.mark.parametrize("check", [replaced, refused])
+@pytest.mark.parametrize(
+    "value", [f"{'x' * 2_000} {SECRET} {'y' * 2_000}", {"rows": ["x" * 2_000, SECRET, "y" * 2_000]}]
+)
+def test_nothing_is_read_piece_by_piece(check, value):
+    """What lies beyond the part that is shown is checked with it, and cannot be read piece by piece."""
+    long = Tool(lambda: value, "long", "Long.", max_chars=1_000)
+    first, second = (str(value).index(SECRET) + place for place in (-20, 3))
+
+    def reading(start):
+        return lambda _: call(READ_MORE, handle="call_1_1", start=start, max_chars=22)
+
+    lines = (call("long"), reading(first), reading(second), "Done.")
+    result = Agent("helper", [long], checks=[check], llm=ScriptedLLM(*lines)).run("go")
+    kept = result.to_json()
+    assert SECRET not in kept
+    assert not any(SECRET[3:] in str(used.result) or SECRET[:3] in str(used.result) for used in result.tool_calls)
+
+
+def test_what_passes_whole_is_shown_in_part():
+    """A long result that passes is shown to the model as it would be without a check."""
+    long = Tool(lambda: "word " * 1_000, "long", "Long.", max_chars=1_000)
+
+    def passes(result):
+        assert result
+
+    def same(result):
+        return result
+
+    def shown(checks):
+        agent = Agent("helper", [long], checks=checks, llm=ScriptedLLM(call("long"), "Done."))
+        return agent.run("go").tool_calls[0].result
+
+    assert shown([passes]).content == shown([same]).content == shown([]).content
+
+
 def test_pictures_go_with_words_and_stay_beside_a_result():
     """A text takes the place of pictures, too; a ToolResult says which of them are shown."""
     picture = Tool(lambda: ["a dot", Image.read(DOT)], "look", "A picture.")
