@@ -43,12 +43,16 @@ def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int
 @click.command("logout", short_help="Forget the login at a server.")
 @click.argument("url")
 def logout(*, url: str) -> int:
-    """Forget the login at the server at URL."""
+    """Forget the login at the server at URL, and have it taken back where it was given, if that is offered there."""
     from agentkit.cli.terminal import tell
     from agentkit.mcp import MCPServer
 
     with MCPServer(url) as server:
-        tell("Forgotten." if server.logout() else "There was no login.")
+        done = server.logout()
+    if not done:
+        tell("There was no login.")
+    else:
+        tell(f"Forgotten here. {done.trouble}" if done.trouble else "Forgotten, here and where it was given.")
     return ANSWERED
 
 
