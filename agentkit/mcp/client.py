@@ -22,7 +22,7 @@ from agentkit.mcp.logins.terms import Ask, Terms, with_login
 from agentkit.mcp.pins import Pins
 from agentkit.mcp.remote import Bounds, RemoteTool, ResourceTool
 from agentkit.mcp.sdk.contents import Answer
-from agentkit.mcp.target import Target, target_of, variables
+from agentkit.mcp.target import Target, advice, target_of, variables
 from agentkit.messages import READ_MORE
 from agentkit.naming import refuse_made
 from agentkit.tooling.toolset import Toolset
@@ -195,7 +195,10 @@ class MCPServer(Library):
             except ToolError as error:
                 place = self._target.url.partition("?")[0]  # behind it there may be a key
                 where = f" at {place}" if place else ""
-                raise ConfigError(f"The MCP server {self.name!r}{where} cannot be used. {error}") from error
+                told = (
+                    f"The MCP server {self.name!r}{where} cannot be used. {error}\n{advice(self._target, str(error))}"
+                )
+                raise ConfigError(told.rstrip()) from error
             remote.refuse_unknown(self._levels, (*(self._seen or {}), *self._own), self.name)
 
     def _made(self) -> Iterator[RemoteTool]:

@@ -14,6 +14,8 @@ from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
+_ADDRESS = re.compile(r"[\w-]+(\.[\w-]+)*(:\d+|(?<=\w)\.[a-z]{2,}(?=/))(/|$)", re.IGNORECASE)
+"""What may be an address that lacks its beginning: a host with a port, or a domain with a path."""
 _NO_NAME_CHARS = re.compile(r"[^a-z0-9]+")
 _GENERIC = re.compile(r"(?:^|[-_])(?:mcp|server|http|com|www|api|sse)(?=$|[-_])")
 _MOST_NAME_CHARS = 24
@@ -101,6 +103,23 @@ def is_sealed(url: str) -> bool:
     """Whether nobody between can read what is sent there: it is encrypted, or does not leave this machine."""
     parts = urlsplit(url)
     return parts.scheme.lower() == "https" or is_local(parts.hostname or "")
+
+
+def advice(target: Target, failure: str) -> str:
+    """What would help where a server cannot be reached, in a sentence; empty where nobody knows."""
+    if target.url:
+        is_bare = urlsplit(target.url).path in ("", "/")
+        return f"Most servers answer at {target.url.rstrip('/')}/mcp." if is_bare and "Not Found" in failure else ""
+    word = target.words[0] if target.words else ""
+    if not word or not re.search(rf"\[Errno \d+\] [^:]+: {re.escape(repr(word))}", failure):
+        return ""
+    if word.endswith(".py"):
+        return f"Python starts such a file: [sys.executable, {word!r}] in a program, 'python {word}' at a shell."
+    if word.endswith(".json"):
+        return f"The servers of a file are had by connect_file({word!r}), at a shell by --config {word}."
+    if _ADDRESS.match(word):
+        return "An address begins with https:// or http://."
+    return f"There is no program {word!r} that can be started here: is it installed, and in the PATH?"
 
 
 def _shown(token: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.mcp.target import short_name, target_of, variables
+from agentkit.mcp.target import advice, short_name, target_of, variables
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,43 @@ def test_what_is_no_server(server, options, told):
     """What names no server, or would show a token to others, is refused before anything is started."""
     with pytest.raises(ConfigError, match=told):
         target_of(server, options.pop("name", None), **options)
+
+
+MISSING = "The server does not answer as one: Connection closed. It wrote: [Errno 2] No such file or directory: {!r}"
+
+
+@pytest.mark.parametrize(
+    ("server", "failure", "told"),
+    [
+        ("shop.py --all", MISSING.format("shop.py"), "[sys.executable, 'shop.py'] in a program, 'python shop.py' at a"),
+        ("./shop.py", "It wrote: [Errno 13] Permission denied: './shop.py'", "Python starts such a file"),
+        ("mcp.json", MISSING.format("mcp.json"), "connect_file('mcp.json'), at a shell by --config mcp.json"),
+        ("127.0.0.1:8000/mcp", MISSING.format("127.0.0.1:8000/mcp"), "An address begins with https://"),
+        ("example.com/mcp", MISSING.format("example.com/mcp"), "An address begins with https://"),
+        ("localhost:8000", MISSING.format("localhost:8000"), "An address begins with https://"),
+        ("dockr run x", MISSING.format("dockr"), "no program 'dockr' that can be started here"),
+        ("bin/serve x", MISSING.format("bin/serve"), "no program 'bin/serve' that can be started here"),
+        ("https://example.com/", "The server does not answer as one: Not Found.", "answer at https://example.com/mcp."),
+    ],
+)
+def test_what_would_help_is_told(server, failure, told):
+    """Of a server that cannot be reached it is told what was probably meant."""
+    assert told in advice(target_of(server), failure)
+
+
+@pytest.mark.parametrize(
+    ("server", "failure"),
+    [
+        ("python shop.py", MISSING.format("shop.py")),
+        ("uvx a", "was not ready"),
+        ("https://example.com/mcp", "Not Found"),
+        ("https://example.com", "All connection attempts failed"),
+        (object(), MISSING.format("x")),
+    ],
+)
+def test_nothing_is_advised_where_nobody_knows(server, failure):
+    """A failure that may have any reason is told as it is."""
+    assert advice(target_of(server), failure) == ""
 
 
 def test_the_environment_of_a_server():

@@ -9,8 +9,10 @@ import click
 
 from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.completing import tool_names
-from agentkit.cli.exit_codes import ANSWERED, REFUSED
+from agentkit.cli.exit_codes import ANSWERED, REFUSED, USAGE
 from agentkit.cli.serving.logins import login, logout
+from agentkit.cli.terminal import tell_error
+from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from agentkit.mcp import MCPServer
@@ -100,31 +102,46 @@ def _tell_with_token(url: str, token: str) -> None:
 @click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
 @click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: each tool as the server describes it, and changes.")
-def show_tools(*, server: str | None, config: str | None, accept: bool, as_json: bool, **shown: Any) -> int:
+def show_tools(
+    *, server: str | None, config: str | None, environment: tuple[str, ...], token: str | None, **how: bool
+) -> int:
     """Show what SERVER, a command or a URL, offers now, and how that differs from what was accepted.
 
     What a server that is new here offers is accepted by looking at it. The exit code is 4 when something has changed
-    and is not accepted. FILE is one as Claude, Cursor and VS Code write it, and SERVER then the name that it has there.
+    and is not accepted, else 2 when a server cannot be used; the others are shown. FILE is one as Claude, Cursor and
+    VS Code write it, and SERVER then the name that it has there.
     """
+    shown: dict[str, Any] = {"environment": environment, "token": token}
     found = _listed(config, server, **shown) if config is not None else [_named(server, **shown)]
-    documents = []
-    code = ANSWERED
+    codes, documents = [], []
     for each in found:
-        with each:
-            changes = each.changes
-            if accept:
-                each.accept()
-            if as_json:
-                documents.append(_document(each))
-            else:
-                click.echo(f"{each.name}:\n{_lines(each)}" if len(found) > 1 else _lines(each))
-            _tell_beside(each, changes, accept=accept)
-        code = REFUSED if changes and not accept else code
-    if as_json:
+        try:
+            with each:
+                code, document = _show(each, heading=f"{each.name}:\n" if len(found) > 1 else "", **how)
+        except ConfigError as error:
+            if len(found) == 1:
+                raise
+            tell_error(error)
+            code, document = USAGE, {"server": each.name, "error": str(error)}
+        codes.append(code)
+        documents.append(document)
+    if how["as_json"]:
         from agentkit.cli.display import json_text
 
         click.echo(json_text(documents if config is not None else documents[0]))
-    return code
+    return max(codes, default=ANSWERED)
+
+
+def _show(server: MCPServer, *, heading: str, accept: bool, as_json: bool) -> tuple[int, dict[str, Any]]:
+    """Show what a server offers, or give it as a document, and tell what has changed. Raises ConfigError."""
+    changes = server.changes
+    if accept:
+        server.accept()
+    document = _document(server)
+    if not as_json:
+        click.echo(heading + _lines(server))
+    _tell_beside(server, changes, accept=accept)
+    return REFUSED if changes and not accept else ANSWERED, document
 
 
 def _named(server: str | None, *, environment: tuple[str, ...], token: str | None) -> MCPServer:
@@ -145,7 +162,10 @@ def _listed(config: str, server: str | None, *, environment: tuple[str, ...], to
 
     if environment or token:
         raise click.UsageError("--config says what each server gets; --environment and --token do not go with it.")
-    found = read_servers(config, only=None if server is None else [server])
+    try:
+        found = read_servers(config, only=None if server is None else [server])
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
     for sentence in found.left_out:
         click.echo(visible(f"Left out: {sentence}"), err=True)
     return [*found.servers.values()]

@@ -14,6 +14,7 @@ from agentkit.mcp.client import MCPServer, connect
 from agentkit.mcp.listed.notation import Places, entries, settings
 from agentkit.slotted import dataclass
 from agentkit.tooling.toolset import Toolset
+from agentkit.wording import suggestion
 
 Level = SafetyLevel | str
 _OfTools = Level | Mapping[str, Level]
@@ -122,7 +123,7 @@ def _made(name: str, entry: Mapping[str, Any], places: Places, level: _OfTools) 
 
 def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
     """What may be said of a server of that kind. Raises ConfigError for a kind, or a word, that nobody knows here."""
-    kind = entry.get("type", "stdio" if "command" in entry else "http")
+    kind = entry.get("type", "http" if "command" not in entry and any(key in entry for key in _URLS) else "stdio")
     if kind == _OLD:
         raise ConfigError(
             'it says "sse", the older way over HTTP, which is not there. Try "http"; the address then ends in /mcp.'
@@ -132,8 +133,10 @@ def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
         raise ConfigError(f"its type is none of {', '.join(_TYPES)}.")
     unknown = [key for key in entry if key not in known | _BOTH | _LEFT_OUT]
     if unknown:
-        told = ", ".join(sorted(known | _BOTH))
-        raise ConfigError(f"{unknown[0]!r} is not understood, and might be a limit. What is: {told}.")
+        told, meant = ", ".join(sorted(known | _BOTH)), suggestion(unknown[0], sorted(known), 0.75)
+        raise ConfigError(f"{unknown[0]!r} is not understood, and might be a limit.{meant} What is understood: {told}.")
+    if not any(key in entry for key in ("command", *_URLS)):
+        raise ConfigError("it has neither a command nor a url.")
     return known
 
 

@@ -41,6 +41,8 @@ def _pointed(ending: Ending, functions: list[str]) -> Ending:
     """The ending with a hint at the functions, where the program has awaited one or looked for it in another place."""
     if functions and not ending.hint and any(told in ending.message for told in _AWAITED):
         return ending._replace(hint=_WITHOUT_AWAIT)
+    if functions and not ending.hint and "string indices must be integers" in ending.message:
+        return ending._replace(hint="it is a text; what stands in it as JSON is read with json.loads(text)")
     is_module = ending.message.startswith("module ") and ending.message.endswith(" is not available here")
     is_hinted = bool(ending.hint) and not ending.hint.startswith("available: ")
     if not functions or is_hinted or not (is_module or ending.message.startswith("NameError: name ")):

@@ -10,8 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from agentkit.cli.exit_codes import ANSWERED, REFUSED
+from agentkit.cli.exit_codes import ANSWERED, REFUSED, USAGE
 from agentkit.cli.serving.mcp import mcp
+from agentkit.errors import ConfigError
 from agentkit.mcp import MCPServer
 
 PLAIN = str(Path(__file__).parents[2] / "mcp" / "plain_server.py")
@@ -98,7 +99,8 @@ def listed(tmp_path, offer):
 def shown(*words):
     """What `agentkit mcp tools` says, beside that, and its exit code."""
     done = CliRunner().invoke(mcp, ["tools", *words], standalone_mode=False)
-    assert done.exception is None, done.exception
+    if done.exception is not None:
+        raise done.exception
     return done.stdout, done.stderr, done.return_value
 
 
@@ -112,6 +114,28 @@ def test_servers_of_a_file(listed, offer):
     assert (out.split()[0], err.startswith("Changed: look"), code) == ("look", True, REFUSED)
     documents = json.loads(shown("--config", listed, "--json")[0])
     assert [(each["server"], len(each["changes"])) for each in documents] == [("one", 1), ("two", 1)]
+
+
+def test_a_server_that_cannot_be_used_hides_no_other(listed):
+    """The servers that can be used are shown; of another one it is told what is wrong with it."""
+    servers = json.loads(Path(listed).read_text("utf-8"))["mcpServers"]
+    servers = {"gone": {"command": "no-such-program"}, "one": servers["one"]}
+    Path(listed).write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    out, err, code = shown("--config", listed)
+    assert (out.split()[:2], code) == (["one:", "look"], USAGE)
+    assert "'gone' cannot be used" in err
+    assert "There is no program 'no-such-program'" in err
+    documents = json.loads(shown("--config", listed, "--json")[0])
+    assert [("error" in each, "tools" in each) for each in documents] == [(True, False), (False, True)]
+    with pytest.raises(ConfigError, match="cannot be used"):
+        shown("gone", "--config", listed)
+
+
+def test_a_file_that_lists_no_servers_is_a_wrong_use(tmp_path):
+    """What is wrong with a file is told with the use of the command, as nothing in the settings helps."""
+    done = CliRunner().invoke(mcp, ["tools", "--config", str(tmp_path / "none.json")], standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
+    assert "cannot be read" in str(done.exception)
 
 
 @pytest.mark.parametrize("words", [["tools"], ["tools", "--config", "mcp.json", "--token", "tulip"]])

@@ -158,6 +158,7 @@ def test_values_come_and_go_as_json(code, told):
         ("{'a': 1}.a", "read with ['a']"),
         ("add(1, a=2)", "got two values for 'a'"),
         ("add(print)", "a function cannot be given to a tool"),
+        ("'text'['key']", "it is a text; what stands in it as JSON is read with json.loads(text)"),
         ("add('x' * 9_000_000)", "are longer than"),
         ("fail()", "ToolError: It failed."),
         ("raise ToolError('mine')", "ToolError: mine"),
