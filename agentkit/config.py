@@ -66,12 +66,14 @@ def empty_variables() -> tuple[str, ...]:
     return tuple(sorted(name for name, value in os.environ.items() if name.startswith(_OURS) and not value.strip()))
 
 
-def secret_values() -> tuple[str, ...]:
-    """The values of the variables whose names say that they hold a secret, longest first.
+def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The values of the variables whose names say that they hold a secret, longest first; of ours, or of these.
 
     Short values and plain words are left out: they would be found in texts that hold no secret. So are dotted names,
     paths and URLs without a user, unless the variable is a password's.
     """
+    if variables is not None:
+        return _secret_values(tuple(variables.items()))
     # What os.environ keeps is looked at as it is: to decode every variable each time costs a tenth of a millisecond.
     return _secret_values(tuple(vars(os.environ).get("_data", os.environ).items()))
 

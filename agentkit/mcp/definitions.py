@@ -7,14 +7,18 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
+from itertools import takewhile
 from typing import Any
 
 from agentkit.messages import digest_of
 from agentkit.slotted import dataclass
+from agentkit.wording import visible
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
 _MOST_NAME_CHARS = 64
 _MOST_SHOWN_CHARS = 300
+_SHOWN_BEFORE_CHARS = 60
+_LOOKALIKE = str.maketrans("10i", "lol", "_-")
 _DIGEST_CHARS = 8
 _HINTS = {
     "readOnlyHint": ("only reads", "changes things"),
@@ -88,12 +92,14 @@ def local_names(
 ) -> dict[str, str]:
     """What the tools of a server are called here: as there, or with the server's name before it where that is taken.
 
-    What no model can be told as a name is put right.
+    So is what looks like a taken name, as `Read_File` and `read_fi1e` do. What no model can be told as a name is put
+    right.
     """
     named: dict[str, str] = {}
+    looks = set(map(_look, taken))
     for name in names:
         plain = _UNNAMEABLE.sub("_", name) or "tool"
-        given = f"{server}_{plain}" if prefixed or plain in taken else plain
+        given = f"{server}_{plain}" if prefixed or _passes_for_ours(plain, looks) else plain
         if len(given) > _MOST_NAME_CHARS or given in named.values() or given in taken:
             mark = hashlib.sha256(f"{server}\0{name}".encode("utf-8", "backslashreplace")).hexdigest()[:_DIGEST_CHARS]
             given = f"{given[: _MOST_NAME_CHARS - _DIGEST_CHARS - 1]}_{mark}"
@@ -101,10 +107,33 @@ def local_names(
     return named
 
 
+def _passes_for_ours(name: str, looks: Collection[str]) -> bool:
+    """Whether a name looks like a taken one, or like that of a tool by which a conversation is passed on."""
+    return _look(name) in looks or _look(name).startswith(_look("hand_off_to_"))
+
+
+def _look(name: str) -> str:
+    """What a name looks like to somebody who does not look closely."""
+    return name.lower().translate(_LOOKALIKE)
+
+
 def _difference(key: str, old: Any, new: Any) -> str:
-    return f"Its {key} was {_shown(old)} and is {_shown(new)}."
+    """What was and what is, from shortly before where they part."""
+    before, after = _text(old), _text(new)
+    start = max(
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+        - _SHOWN_BEFORE_CHARS,
+        0,
+    )
+    return f"Its {key} was {_shown(before, start)} and is {_shown(after, start)}."
 
 
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return json.dumps(text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]}…", ensure_ascii=False)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _shown(text: str, start: int = 0) -> str:
+    """Part of a text between quotes, in which nothing is hidden."""
+    end = start + _MOST_SHOWN_CHARS
+    part = f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
+    return visible(json.dumps(part, ensure_ascii=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, objection
 from agentkit.tooling.schema import GivenParameters
 from agentkit.tooling.tool import Tool
+from agentkit.wording import visible
 
 CHANGED, GONE = "mcp-changed", "mcp-gone"
 """The rules of decisions on tools that are not what was accepted."""
@@ -22,6 +24,8 @@ Levels = Mapping[str, SafetyLevel] | SafetyLevel
 """The level of each tool by its server's name for it, or that of all."""
 
 _MOST_DESCRIPTION_CHARS = 8_000
+_MOST_SCHEMA_CHARS = 100_000
+_READ = frozenset(("description", "title", "$comment"))
 _ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
 _UNREAD = "New at the MCP server {server!r} since it was accepted; a person must first read what it says of itself."
 
@@ -93,13 +97,13 @@ class RemoteTool(Tool[..., Any]):
     """
 
     def __init__(self, server: Source, remote_name: str, name: str, shown: Definition | None, bounds: Bounds) -> None:
-        schema = _ANYTHING if shown is None else shown.schema
+        schema = _ANYTHING if shown is None else _told(shown.schema, name)
         described = _UNREAD.format(server=server.name) if shown is None else shown.description
         self.__dict__.update(server=server, remote_name=remote_name, _parameters=GivenParameters(schema, name))
         super().__init__(
             self._acall,
             name,
-            described[:_MOST_DESCRIPTION_CHARS],
+            visible(described[:_MOST_DESCRIPTION_CHARS]),
             level=bounds.level,
             timeout_seconds=bounds.timeout_seconds,
             max_chars=bounds.max_chars,
@@ -202,6 +206,28 @@ def refuse_unknown(levels: Levels, names: Iterable[str], server: str) -> None:
         if name not in names:
             offers = ", ".join(names) or "none"
             raise ConfigError(f"level= names {name!r}, but the tools of the MCP server {server!r} are: {offers}.")
+
+
+def _told(schema: Mapping[str, Any], name: str) -> Any:
+    """A schema whose texts hide nothing. Raises ConfigError for one that no model could be told."""
+    try:
+        length = len(json.dumps(schema))
+        if length > _MOST_SCHEMA_CHARS:
+            raise ConfigError(
+                f"Tool {name!r}: its schema has {length:,} characters, of at most {_MOST_SCHEMA_CHARS:,}."
+            )
+        return _plain(schema)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ConfigError(f"Tool {name!r}: its schema is no JSON schema ({type(error).__name__}).") from None
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, Mapping):
+        return {
+            name: visible(each) if name in _READ and isinstance(each, str) else _plain(each)
+            for name, each in part.items()
+        }
+    return [_plain(each) for each in part] if isinstance(part, list) else part
 
 
 def _found_again(server: Source, remote_name: str) -> RemoteTool:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.config import Secret
+from agentkit.config import Secret, secret_values
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.keeper import kept
@@ -17,8 +17,9 @@ from agentkit.mcp.logins.terms import ClientCredentials
 from agentkit.mcp.sdk import check_package, version
 from agentkit.mcp.sdk.contents import Answer, Prompt, PromptArgument, Resource, contents_of, prompt_of, value_of
 from agentkit.mcp.target import Target
-from agentkit.redaction import redact_value
+from agentkit.redaction import redact, redact_value
 from agentkit.slotted import dataclass
+from agentkit.wording import visible
 
 if TYPE_CHECKING:
     from mcp import Client, types
@@ -33,7 +34,8 @@ _CLOSED = -32000
 _SESSION_IS_OVER = "Session terminated"
 _UNKNOWN_METHOD = -32601
 _MOST_PAGES, _MOST_TOOLS, _MOST_OTHERS = 100, 1_000, 10_000
-_TAIL_BYTES = 4_000
+_TAIL_BYTES, _MOST_WORDS_CHARS = 4_000, 4_000
+_BETWEEN_LOOKS_SECONDS = 1.0
 _LEAST_SECRET_CHARS = 8
 
 
@@ -93,11 +95,12 @@ class Connection:
         return Said(value_of(result.content, result.structured_content), bool(result.is_error))
 
     async def watch(self, when_changed: Callable[[], Awaitable[None]]) -> None:
-        """Call back each time the server says that its tools are others now, as long as it does."""
+        """Call back when the server says that its tools are others now, at most once a second."""
         while True:
             await self._state.changed.wait()
             self._state.changed.clear()
             await when_changed()
+            await asyncio.sleep(_BETWEEN_LOOKS_SECONDS)
 
     async def listen(self) -> None:
         """Ask a server of the newer protocol to say when its tools change; it may not know how to."""
@@ -136,7 +139,7 @@ class Connection:
                 self._state.is_lost = True
                 raise ToolError(self._state.ended("The server ended before it had answered.")) from error
             kind = _Unknown if error.code == _UNKNOWN_METHOD else ToolError
-            raise kind(f"The server refused: {error.message}") from error
+            raise kind(f"The server refused: {visible(error.message[:_MOST_WORDS_CHARS])}") from error
         except (ValueError, RuntimeError) as error:  # an answer that is not what the server itself said it would be
             raise ToolError(f"The server's answer cannot be used: {_first_line(error)}") from error
         except Exception as error:
@@ -167,7 +170,7 @@ class _State:
 
     def ended(self, sentence: str) -> str:
         """The sentence, with what the process wrote to its stderr."""
-        written = bytes(self.tail).decode("utf-8", "replace").strip()
+        written = visible(redact(self.clean(bytes(self.tail).decode("utf-8", "replace").strip())))
         return f"{sentence} It wrote: {written}" if written else sentence
 
     def failed(self, trouble: AgentKitError) -> None:
@@ -207,7 +210,7 @@ async def connected(target: Target) -> AsyncIterator[Connection]:
     check_package()
     from mcp import Client, types
 
-    state = _State(_secrets(target.headers))
+    state = _State((*_secrets(target.headers), *secret_values(target.environment)))
     async with contextlib.AsyncExitStack() as stack:
         try:
             who = types.Implementation(name="agentkit", version=version())
@@ -283,7 +286,7 @@ async def _process(target: Target, state: _State) -> AsyncIterator[Any]:
 
 def _keep(descriptor: int, tail: deque[int]) -> None:
     with contextlib.suppress(BlockingIOError):
-        tail.extend(os.read(descriptor, 65_536))
+        tail.extend(os.read(descriptor, 65_536)[-_TAIL_BYTES:])
 
 
 @contextlib.asynccontextmanager
@@ -368,4 +371,4 @@ def _first_line(error: BaseException) -> str:
     """The innermost error of a group, in a line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return visible((str(error)[:_MOST_WORDS_CHARS].strip().splitlines() or [type(error).__name__])[0])

@@ -274,3 +274,45 @@ def test_without_the_package():
     """Without the extra, the first use says how to install it."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.count("pip install 'agentkit-tools[mcp]'") == 2
+
+
+SECRETS = {"BELL_TOKEN": "tulip-4711-rose", "BELL_API_KEY": "ghp_" + "a1B2" * 9}
+FALLS = "import os, sys; sys.stderr.write(f'\\x1b]0;me\\x07{os.environ}'); sys.exit(3)"
+
+
+def test_what_a_command_was_given_is_not_said_back(words):
+    """A secret that a command was given is in none of its results."""
+    with MCPServer(words, "plain", environment={**SECRETS, "BELL_PLACE": "Hue"}) as server:
+        said = server.call("environment")
+    assert "Hue" in said
+    assert not any(secret in said for secret in SECRETS.values())
+
+
+def test_last_words_of_a_command_give_nothing_away():
+    """What a command wrote when it fell is told without what it was given, and without orders for a terminal."""
+    with (
+        MCPServer([sys.executable, "-S", "-c", FALLS], "plain", environment=SECRETS) as server,
+        pytest.raises(ConfigError, match="It wrote") as caught,
+    ):
+        _ = server.tools
+    assert "BELL_TOKEN" in str(caught.value)
+    assert not any(each in str(caught.value) for each in (*SECRETS.values(), "\x1b", "\x07"))
+
+
+def test_a_server_that_changes_all_the_time():
+    """A server that says without end that its tools are others is looked at once in a while."""
+    looks = []
+
+    async def look():
+        looks.append(1)
+        state.changed.set()
+
+    async def watch():
+        state.changed.set()
+        async with asyncio.timeout(0.5):
+            await Connection(None, state).watch(look)
+
+    state = _State()
+    with pytest.raises(TimeoutError):
+        asyncio.run(watch())
+    assert len(looks) == 1

@@ -1,0 +1,53 @@
+"""Is a tool of a server told to a model in bounds, with nothing hidden in its texts?"""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.mcp.definitions import Definition
+from agentkit.mcp.remote import Bounds, RemoteTool
+
+HIDDEN = "Fine.\U000e0052\U000e0045 \u202eback \x1b[2J \u200b"
+BOUNDS = Bounds(SafetyLevel.SAFE, None, 1_000, frozenset())
+
+
+def told(description, schema):
+    """The tool that a server describes so."""
+    return RemoteTool(SimpleNamespace(name="far"), "book", "book", Definition("book", description, schema), BOUNDS)
+
+
+def test_nothing_is_hidden_in_texts():
+    """Characters that nobody sees are told as escapes, in the description and in all that a schema says."""
+    city = {"type": "string", "description": HIDDEN, "title": HIDDEN}
+    schema = {
+        "type": "object",
+        "properties": {"description": city, "cities": {"type": "array", "items": city}},
+        "$defs": {"x": {"anyOf": [city]}},
+    }
+    tool = told(HIDDEN, schema)
+    said = json.dumps([tool.description, tool.parameters], ensure_ascii=False)
+    assert not any(letter in said for letter in "\U000e0052\u202e\x1b\u200b")
+    assert "\\u{202e}back" in tool.description
+
+
+def test_values_stay_as_they_are():
+    """What a model must write, and a server compares, is not changed."""
+    schema = {"type": "object", "properties": {"a": {"enum": ["\u200b", "b"], "pattern": "\u200b", "const": HIDDEN}}}
+    assert told("", schema).parameters["properties"]["a"]["enum"] == ["\u200b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "object", "description": "x" * 100_001}, "of at most 100,000"),
+        ({"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(10_000)}}, "of at most 100,000"),
+        ({"type": "object", "properties": {"a": {"enum": [{1, 2}]}}}, "no JSON schema"),
+    ],
+)
+def test_a_schema_that_no_model_could_be_told(schema, reason):
+    """A schema without bounds is none, and the tool is left out."""
+    with pytest.raises(ConfigError, match=reason):
+        told("", schema)
