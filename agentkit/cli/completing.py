@@ -27,6 +27,22 @@ def session_names(context: click.Context, _parameter: click.Parameter, incomplet
     return [summary.name for summary in summaries if summary.name.startswith(incomplete)]
 
 
+def safety_levels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The safety levels that begin like this."""
+    from agentkit.levels import SafetyLevel
+
+    return [level.name.lower() for level in SafetyLevel if level.name.lower().startswith(incomplete.lower())]
+
+
+def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The limits that begin like this, each with the sign that its number stands behind."""
+    from dataclasses import fields
+
+    from agentkit.usage import Limits
+
+    return [f"{each.name}=" for each in fields(Limits) if each.name.startswith(incomplete)]
+
+
 def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
     """Raise BadParameter for the URL of what keeps no sessions, which would otherwise be taken for a file's name."""
     scheme, parted, _ = (place or "").partition("://")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agentkit.cli.completing import tool_names
+from agentkit.cli.completing import safety_levels, tool_names
 from agentkit.cli.exit_codes import ANSWERED, REFUSED
 
 _EXAMPLES = """\b
@@ -17,7 +17,12 @@ Examples:
 @click.command(epilog=_EXAMPLES, short_help="Say whether a tool call would be allowed, and why.")
 @click.argument("name", shell_complete=tool_names)
 @click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
-@click.option("--safety", metavar="LEVEL", help="The agent's safety level: safe, network (default), system.")
+@click.option(
+    "--safety",
+    metavar="LEVEL",
+    shell_complete=safety_levels,
+    help="The agent's safety level: safe, network (default), system.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON document.")
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -30,6 +31,9 @@ from agentkit.cli.settings.config import config, init
 from agentkit.cli.tools import tools
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _LEAST_COLUMNS = 51
 _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
     (ConfigError, USAGE),
@@ -45,6 +49,15 @@ class QuestionOrCommand(click.Group):
     def list_commands(self, _context: click.Context) -> list[str]:
         """The commands, those of every day first."""
         return list(self.commands)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the options of `ask`, too, where its name may be left out."""
+        offered = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            return offered
+        known = {each.value for each in offered}
+        asking = ask.shell_complete(click.Context(ask, parent=ctx), incomplete)
+        return [*offered, *(each for each in asking if each.value not in known)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `ask` before what begins with neither a command nor an option of the group, and for what is piped in."""

@@ -64,10 +64,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
     """The tape on which the test is recorded, or from which it is replayed: its `path`, `is_replaying`, `now()`."""
+    import pytest
+
+    from agentkit.errors import SessionError
     from agentkit.tape import active
     from agentkit.testing.cassettes import opened
 
-    tape = opened(_path(request.node), request.config.getoption("--record"))
+    try:
+        tape = opened(_path(request.node), request.config.getoption("--record"))
+    except SessionError as error:  # which says all that there is to know: where it was raised, none of it is the test's
+        pytest.fail(str(error), pytrace=False)
     request.node.obj = _within(tape, request.node.obj)
     try:
         with active(tape):  # for the fixtures that come later

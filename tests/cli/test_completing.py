@@ -21,10 +21,16 @@ from agentkit.messages import UserMessage
         ("agentkit sessions show --place /dev/null/x tr", []),
         ("agentkit ask --session t", ["trip"]),
         ("agentkit explain run_s", ["run_shell"]),
+        ("agentkit --of", ["--offline"]),
+        ("agentkit --ver", ["--version", "--verbose"]),
+        ("agentkit --help", ["--help"]),
+        ("agentkit --safety N", ["network"]),
+        ("agentkit explain run_shell --safety s", ["safe", "system"]),
+        ("agentkit serve --limit co", ["cost="]),
     ],
 )
 def test_the_shell_completes(line, offered):
-    """Commands, tools and sessions are completed, a list of tools behind its comma, too."""
+    """Commands, options, tools, levels, limits and sessions are completed, a list of tools behind its comma, too."""
     Session.open(name="trip").append([UserMessage("Where to?")])
     words = line.split()
     env = {**os.environ, "_AGENTKIT_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}

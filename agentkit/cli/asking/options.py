@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agentkit.cli.completing import PLACE, session_names, tool_names
+from agentkit.cli.completing import PLACE, limit_names, safety_levels, session_names, tool_names
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
@@ -34,12 +34,18 @@ _ANSWERING = (
         "commas or repeated; the twelve by default.",
     ),
     click.option("--no-tools", is_flag=True, help="Give the model no tools."),
-    click.option("--safety", metavar="LEVEL", help="What runs unasked: safe, network (default), system."),
+    click.option(
+        "--safety",
+        metavar="LEVEL",
+        shell_complete=safety_levels,
+        help="What runs unasked: safe, network (default), system.",
+    ),
     click.option(
         "--limit",
         "limits",
         multiple=True,
         metavar="NAME=NUMBER",
+        shell_complete=limit_names,
         help="What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, input_tokens, "
         "output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit.",
     ),

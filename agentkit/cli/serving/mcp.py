@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.arguments import WholeNumber
-from agentkit.cli.completing import tool_names
+from agentkit.cli.completing import safety_levels, tool_names
 from agentkit.cli.exit_codes import ANSWERED, REFUSED, USAGE
 from agentkit.cli.serving.logins import login, logout
 from agentkit.cli.terminal import tell_error
@@ -47,7 +47,14 @@ mcp.add_command(logout)
     shell_complete=tool_names,
     help="Tools, collections (core, web, system, files, default), FILE.py, or a file of MCP servers. Repeatable.",
 )
-@click.option("--safety", metavar="LEVEL", default="network", show_default=True, help="What runs unasked.")
+@click.option(
+    "--safety",
+    metavar="LEVEL",
+    default="network",
+    show_default=True,
+    shell_complete=safety_levels,
+    help="What runs unasked.",
+)
 @click.option(
     "--ask-client", is_flag=True, help="Ask the person at the client what must be asked for; else it is denied."
 )
