@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never
 
 from agentkit import config
+from agentkit.agents.offering.offer import FIND_TOOLS
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp import remote
-from agentkit.mcp.definitions import Change, Definition, changes, local_names
+from agentkit.mcp.definitions import Change, Definition, changes, clashing, local_names
 from agentkit.mcp.library import Library
 from agentkit.mcp.link import Link, Question
 from agentkit.mcp.logins.terms import Ask, Terms, with_login
@@ -32,7 +33,7 @@ from agentkit.tools.dialogue import finish_tool
 if TYPE_CHECKING:
     from agentkit.mcp.sdk.asking import Progress, Said
 
-_TAKEN = frozenset({*all_tools.names, finish_tool.name, READ_MORE, "ask_user", "tell_user"})
+_TAKEN = frozenset({*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "ask_user", "tell_user", "run_program"})
 """The names of our own tools: a server's tool must not pass for one of them, nor a rule for one hold for the other."""
 
 
@@ -310,6 +311,5 @@ def connect(*servers: Any) -> Toolset:
     made = [each if isinstance(each, MCPServer) else MCPServer(each) for each in servers]
     with ThreadPoolExecutor(max(len(made), 1), "agentkit-mcp-connect") as pool:
         list(pool.map(len, made))
-    names = [{each.name for each in server} for server in made]
-    clashing = {name for index, own in enumerate(names) for other in names[:index] for name in own & other}
-    return Toolset(server.beside(clashing) for server in made)
+    taken = clashing([{each.name for each in server} for server in made])
+    return Toolset(server.beside(taken) for server in made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import takewhile
 from typing import Any
@@ -105,6 +105,17 @@ def local_names(
             given = f"{given[: _MOST_NAME_CHARS - _DIGEST_CHARS - 1]}_{mark}"
         named[name] = given
     return named
+
+
+def clashing(servers: Sequence[Collection[str]]) -> set[str]:
+    """The names of tools that look like one of another server's."""
+    looks = [set(map(_look, names)) for names in servers]
+    return {
+        name
+        for own, names in zip(looks, servers, strict=True)
+        for name in names
+        if any(_look(name) in other for other in looks if other is not own)
+    }
 
 
 def _passes_for_ours(name: str, looks: Collection[str]) -> bool:

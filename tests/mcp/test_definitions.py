@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.mcp.definitions import Change, Definition, changes, local_names
+from agentkit.mcp.definitions import Change, Definition, changes, clashing, local_names
 
 ADD = Definition("add", "Adds.", {"type": "object"}, {"readOnlyHint": True})
 
@@ -66,6 +66,20 @@ def test_what_looks_like_a_taken_name_is_prefixed(name):
     """A tool whose name looks like one of ours carries its server's, so that nobody takes it for ours."""
     assert local_names([name], "disk", {"read_file"})[name].startswith("disk_")
     assert local_names([name], "disk", {"read"})[name].lower().startswith("re")
+
+
+@pytest.mark.parametrize(
+    ("servers", "found"),
+    [
+        ([{"book", "look"}, {"book"}], {"book"}),
+        ([{"book"}, {"Book", "look"}, {"b00k"}], {"book", "Book", "b00k"}),
+        ([{"book", "Book"}, {"look"}], set()),
+        ([], set()),
+    ],
+)
+def test_names_of_several_servers_that_look_alike(servers, found):
+    """Tools of two servers are told apart also where only their looks are the same."""
+    assert clashing(servers) == found
 
 
 @pytest.mark.parametrize("name", ["hand_off_to_boss", "Hand-off_to", "hand_off_to_b0ss", "handOffToBoss"])
