@@ -193,7 +193,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
     def run(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     def run(
         self,
-        prompt: Work,
+        prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
         limits: Limits | None = None,
@@ -216,7 +216,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
     async def arun(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     async def arun(
         self,
-        prompt: Work,
+        prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
         limits: Limits | None = None,
@@ -236,13 +236,13 @@ class Agent(Conversing, Mapped[T], Generic[T]):
     def stream(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> Streamed[Any]: ...
     def stream(
         self,
-        prompt: Work,
+        prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
         limits: Limits | None = None,
         context: Any = None,
         **unknown: object,
-    ) -> Streamed[Any]:
+    ) -> Generator[Event | RunFinished[Any], None, None]:
         """Run and yield what happens, with the text as it is written; the last event is RunFinished.
 
         Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, cuts
@@ -259,13 +259,13 @@ class Agent(Conversing, Mapped[T], Generic[T]):
     def astream(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> AStreamed[Any]: ...
     def astream(
         self,
-        prompt: Work,
+        prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
         limits: Limits | None = None,
         context: Any = None,
         **unknown: object,
-    ) -> AStreamed[Any]:
+    ) -> AsyncGenerator[Event | RunFinished[Any], None]:
         """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
         settings.refuse_of_run("astream", unknown)
         return self.aevents(prompt, streaming=True, output_type=output_type, limits=limits, context=context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.errors import ConfigError
@@ -28,6 +28,15 @@ class Policy:
     level: SafetyLevel = SafetyLevel.NETWORK
     rules: Iterable[Rule | Mapping[str, Any]] = ()
     flow: bool = True
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            level: SafetyLevel | str = ...,
+            rules: Iterable[Rule | Mapping[str, Any]] = ...,
+            flow: bool = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         given: object = self.level

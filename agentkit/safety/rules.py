@@ -49,7 +49,7 @@ class Rule:
     that proves the rule wrong.
     """
 
-    verdict: Verdict
+    verdict: Verdict | str
     tool: str
     where: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
@@ -116,7 +116,7 @@ class Rule:
         evidence = next(
             (value_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where if argument in arguments), ""
         )
-        return Decision(self.verdict, self.label, reason, evidence, self.remedy)
+        return Decision(Verdict(self.verdict), self.label, reason, evidence, self.remedy)
 
 
 def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:

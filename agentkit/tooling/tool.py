@@ -69,9 +69,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     is_async: bool
     idempotent: bool
     ends_run: bool
-    lacks_instance: bool
-    """Whether this is a method that was taken from its class; one taken from an instance works."""
-
+    lacks_instance: bool  # whether this is a method that was taken from its class; one taken from an instance works
     _description: str | None
     _judge: Judge | None
     _within: Within | None
@@ -89,7 +87,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
-        labels: Iterable[Label] | None = None,
+        labels: Iterable[Label | str] | None = None,
         within: Within | None = None,
         when_denied: WhenDenied | None = None,
         asynchronous: Callable[P, Awaitable[R]] | None = None,
@@ -127,7 +125,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
-        labels: Iterable[Label] | None = None,
+        labels: Iterable[Label | str] | None = None,
     ) -> Tool[..., R]:
         """A tool whose parameters somebody else described by a JSON schema; the function gets the arguments by name.
 
@@ -155,9 +153,13 @@ class Tool(reflection.Portable, Generic[P, R]):
         """The JSON schema of the arguments, as a new dictionary."""
         return fresh(self._parameters.json_schema)
 
-    @functools.cached_property
+    @property
     def spec(self) -> ToolSpec:
         """The tool as a model sees it."""
+        return self._spec
+
+    @functools.cached_property
+    def _spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self._parameters.json_schema, self._parameters.strict_schema)
 
     def to_openai_tool(self) -> dict[str, Any]:
@@ -173,8 +175,8 @@ class Tool(reflection.Portable, Generic[P, R]):
         arguments, decision = self.decide(bound)
         if decision.denied:
             return cast(R, _denied(arguments, decision, self._when_denied))
-        judged: Callable[..., R] = self.function
-        return self._parameters.call(judged, {**arguments, **bound.others}, args[: self.lacks_instance])()
+        arguments |= bound.others
+        return cast(R, self._parameters.call(self.function, arguments, args[: self.lacks_instance])())
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
@@ -261,7 +263,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     def _with(self, **changed: Any) -> Self:
         """The same tool with other attributes; how a model sees it is made anew."""
         other = type(self).__new__(type(self))
-        other.__dict__.update({name: value for name, value in self.__dict__.items() if name != "spec"} | changed)
+        other.__dict__.update({name: value for name, value in self.__dict__.items() if name != "_spec"} | changed)
         return other
 
     def _judged(self, arguments: Mapping[str, Any]) -> Decision:
@@ -307,7 +309,7 @@ class ToolOptions(TypedDict, total=False):
     timeout_seconds: float | None
     max_chars: int
     judge: Judge | None
-    labels: Iterable[Label] | None
+    labels: Iterable[Label | str] | None
     within: Within | None
     when_denied: WhenDenied | None
     asynchronous: Callable[..., Awaitable[Any]] | None

@@ -5,7 +5,8 @@ folder. One that does not says why in a comment above it: `<!-- not run: it need
 stands in a comment above the block, as a JSON list of turns:
 `<!-- model: ["It is 408.", {"call": "calculator", "arguments": {"expression": "0.17*2400"}}] -->`. A list inside the
 list is one turn with several calls. What the block prints is compared with an `<!-- output: … -->` comment above it
-or a text block right below it; `...` stands for anything.
+or a text block right below it; `...` stands for anything. A type checker reads each Python block, but those that say
+why not: `<!-- not typed: it is wrong on purpose -->`.
 """
 
 import doctest
@@ -48,6 +49,7 @@ class Block:
     code: str
     turns: list | None
     output: str | None
+    is_typed: bool = True
 
 
 def pieces_of(text):
@@ -81,7 +83,8 @@ def blocks_of(page, text):
                 place = f"{page}:{text.count(chr(10), 0, match.start()) + 1}"
                 turns = json.loads(notes["model"]) if "model" in notes else None
                 shown = following["code"] if following and following["language"] == "text" else None
-                yield Block(place, match["language"], match["code"], turns, notes.get("output", shown))
+                output, is_typed = notes.get("output", shown), "not typed" not in notes
+                yield Block(place, match["language"], match["code"], turns, output, is_typed)
 
 
 def turn_of(said):
@@ -134,6 +137,16 @@ def check(block, folder):
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page.relative_to(ROOT).as_posix(), page.read_text("utf-8"))]
+
+
+def test_blocks_are_typed(tmp_path):
+    """What the documentation shows passes a type check, but for what may be None and is not."""
+    typed = [block for block in BLOCKS if block.language == "python" and block.is_typed]
+    for block in typed:
+        (tmp_path / f"{re.sub(r'[^a-z0-9]+', '_', block.place.lower())}.py").write_text(block.code, "utf-8")
+    options = ("--config-file=", f"--cache-dir={ROOT / '.mypy_cache'}", "--disable-error-code=union-attr")
+    done = run_in(tmp_path, [sys.executable, "-m", "mypy", *options, "."], None)
+    assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, [])
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)

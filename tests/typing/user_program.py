@@ -137,6 +137,9 @@ def use_judged_tools() -> None:
     rule = Rule(Verdict.DENY, "write_file", {"path": {"matches": r".*\.sql"}}, match=[{"path": "a.sql"}])
     llm = ScriptedLLM(call("write_file", path="a.sql", content="x"), call("write_file", path="b", content="x"), "Done.")
     policy = Policy(SafetyLevel.NETWORK, [rule])
+    spelled = Policy("NETWORK", [Rule("deny", "write_file", rule.where, match=rule.match)])
+    assert_type(spelled.level, SafetyLevel)
+    assert spelled == policy
     writer = Agent("writer", system_tools, llm=llm, policy=policy, approve=lambda _: Approval.ONCE)
     result = writer.run("Write!")
     assert [decision.allowed for decision in result.decisions] == [False, True]
