@@ -12,6 +12,7 @@ from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.client import MCPServer, connect
 from agentkit.mcp.listed.notation import Places, entries, settings
+from agentkit.mcp.target import is_sealed
 from agentkit.slotted import dataclass
 from agentkit.tooling.toolset import Toolset
 from agentkit.wording import suggestion
@@ -112,13 +113,20 @@ def _made(name: str, entry: Mapping[str, Any], places: Places, level: _OfTools) 
         said = {key: places.filled(entry[key]) for key in _understood(entry) if key in entry}
         known_as = _UNNAMEABLE.sub("_", name)[:_MOST_NAME_CHARS].strip("_") or "mcp"
         if "command" not in said:
-            url = _of_type(said, next((key for key in _URLS if key in said), _URLS[0]), str)
+            url = _address(_of_type(said, next((key for key in _URLS if key in said), _URLS[0]), str))
             return MCPServer(url, known_as, level=level, headers=_of_type(said, "headers", dict) or None)
         words = [_of_type(said, "command", str), *_texts(said)]
         folder = _of_type(said, "cwd", str) or None
         return MCPServer(words, known_as, level=level, folder=folder, environment=_environment(said))
     except ConfigError as error:
         raise ConfigError(f"the server {name!r}: {error}") from None
+
+
+def _address(url: str) -> str:
+    """The address. Raises ConfigError for one in which a secret of ours would be read on the way."""
+    if not is_sealed(url) and any(secret in url for secret in config.secret_values()):
+        raise ConfigError("its address has a secret of yours in it, which would travel unencrypted; use https://.")
+    return url
 
 
 def _understood(entry: Mapping[str, Any]) -> frozenset[str]:

@@ -23,6 +23,7 @@ _SHOWABLE = re.compile(r"[!-~]{1,16000}")
 """What a header can bear, and what servers take of one."""
 
 _SECRETS = {OAuthToken: ("access_token", "refresh_token"), OAuthClientInformationFull: ("client_id", "client_secret")}
+_MOST_PAGE_CHARS = 8_000
 _MOST_SECONDS = 10**11
 """Some three thousand years: what ends later has no date."""
 
@@ -70,7 +71,8 @@ def page_of(url: str) -> str:
     page, _, asked = url.rpartition("?")
     query = "&".join((*page.split("?")[1:], asked))
     given = parse_qs(query, keep_blank_values=True)
-    if "#" in page or page.count("?") > 1 or any(len(values) > 1 for values in given.values()):
+    is_alien = "#" in page or page.count("?") > 1 or len(url) > _MOST_PAGE_CHARS
+    if is_alien or any(len(values) > 1 for values in given.values()):
         raise ToolError(
             f"The page where one logs in cannot be used: {page.partition('?')[0]} is asked for more than we ask."
         )

@@ -1,6 +1,8 @@
 """Are the servers of a file reached as it says, and is what nobody understands refused?"""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -108,6 +110,29 @@ def test_what_is_not_understood(file, entry, told):
         read_servers(path)
     assert str(caught.value).startswith(f"{path}: the server 'odd': ")
     assert "tulip" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_refused"),
+    [
+        ("http://a.com/mcp?key=${BELL_TOKEN}", True),
+        ("http://${BELL_TOKEN}.a.com/mcp", True),
+        ("https://a.com/mcp?key=${BELL_TOKEN}", False),
+        ("http://127.0.0.1:9/mcp?key=${BELL_TOKEN}", False),
+        ("http://${BELL_PLACE}/mcp", False),
+    ],
+)
+def test_a_secret_in_an_address(file, tmp_path, url, is_refused):
+    """A file can have no secret of ours sent where others read it, also not as part of an address."""
+    program = (
+        "import sys; from agentkit.errors import ConfigError; from agentkit.mcp import read_servers\n"
+        "try:\n    read_servers(sys.argv[1])\nexcept ConfigError as error:\n    print(error)"
+    )
+    own = {"BELL_TOKEN": "tulip-4711-rose", "BELL_PLACE": "bells.a.com", "AGENTKIT_STATE": str(tmp_path)}
+    command = [sys.executable, "-c", program, str(file(odd={"url": url}))]
+    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, timeout=60, check=True)
+    assert ("would travel unencrypted" in done.stdout) is is_refused
+    assert "tulip" not in done.stdout
 
 
 @pytest.mark.parametrize("options", [{"only": ["two"]}, {"level": {"two": "safe"}}])

@@ -80,6 +80,7 @@ def test_codes_are_protected(said, is_named, is_meant, told):
         ("https://a.example/in?STATE=theirs&state=theirs&redirect_uri=x?state=ours&redirect_uri=y", None),
         ("https://a.example/in?a?b?state=ours", None),
         ("https://a.example/in#?state=ours", None),
+        (f"https://a.example/in?scope={'x' * 9_000}", None),
     ],
 )
 def test_pages_with_a_query_of_their_own(page, opened):
