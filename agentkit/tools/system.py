@@ -14,6 +14,7 @@ from agentkit.config import state_folder
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.levels import SafetyLevel
+from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
 from agentkit.sandbox.supervision import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
@@ -31,9 +32,12 @@ _UNSEARCHED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__",
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
-def shell_tool_in(workspace: Workspace, confinement: Confinement = DEFAULT) -> Tool[..., dict[str, Any]]:
-    """The tool `run_shell` for one workspace. Who grants it the network makes its results untrusted text."""
-    shell = _Shell(workspace, confinement)
+def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = DEFAULT) -> Tool[..., dict[str, Any]]:
+    """The tool `run_shell` for one workspace, or the folder of one. Raises ConfigError for what is no folder.
+
+    Who grants it the network makes its results untrusted text.
+    """
+    shell = _Shell(workspace if isinstance(workspace, Workspace) else Workspace(workspace), confinement)
     tool = Tool(
         shell.run_shell,
         asynchronous=shell.arun_shell,
@@ -160,7 +164,8 @@ def _only_reads(decision: Decision) -> bool:
 
 
 def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> Tool[..., dict[str, Any]]:
-    """The tool `run_python` for one way of isolation (auto, required, off) and these limits."""
+    """The tool `run_python` for one way of isolation (auto, required, off) and these limits. Raises ConfigError."""
+    check_isolation(sandbox)
     python = _Python(sandbox, limits)
     tool = Tool(
         python.run_python,

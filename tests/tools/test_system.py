@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from agentkit.decisions import Label, Verdict
+from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.sandbox import guard
 from agentkit.sandbox.isolation import MECHANISMS
@@ -31,6 +32,21 @@ def shell(tmp_path):
     """The shell tool of a workspace with one file."""
     (tmp_path / "notes.txt").write_text("hello\n")
     return shell_tool_in(Workspace(tmp_path))
+
+
+def test_commands_run_in_a_folder_by_its_name(tmp_path):
+    """A folder's name stands for its workspace; what is no folder is refused when the tool is made."""
+    (tmp_path / "here.txt").touch()
+    for folder in (tmp_path, str(tmp_path)):
+        assert shell_tool_in(folder)(command="ls")["output"] == "here.txt\n"
+    with pytest.raises(ConfigError, match="is not a folder"):
+        shell_tool_in(tmp_path / "nosuch")
+
+
+def test_isolation_is_misspelt_when_the_tool_is_made():
+    """A word that is no isolation is the developer's mistake, and not told to a model at its first call."""
+    with pytest.raises(ConfigError, match="'requird' is no isolation"):
+        python_tool_with(sandbox="requird")
 
 
 def test_a_command_tells_what_it_printed(shell):

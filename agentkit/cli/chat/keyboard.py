@@ -65,13 +65,13 @@ class Keyboard:
         """A line, or several where `default` has several, that no history keeps.
 
         What was typed before it could be read is forgotten, also what the keyboard's own buffer holds. Raises
-        KeyboardInterrupt and EOFError.
+        KeyboardInterrupt, and EOFError for Ctrl-D, whatever stands there.
         """
         from prompt_toolkit import PromptSession
         from prompt_toolkit.input.typeahead import clear_typeahead
 
         session: PromptSession[str] = PromptSession(
-            multiline="\n" in default, key_bindings=_keys(), style=_style(), color_depth=self._colours
+            multiline="\n" in default, key_bindings=_answer_keys(), style=_style(), color_depth=self._colours
         )
         forget_typed(sys.stdin)
         clear_typeahead(session.input)
@@ -177,6 +177,17 @@ def _keys() -> KeyBindings:
             event.current_buffer.reset()
         else:
             event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    return keys
+
+
+def _answer_keys() -> KeyBindings:
+    """The same, and Ctrl-D, which else deletes a letter where something stands, refuses to answer."""
+    keys = _keys()
+
+    @keys.add("c-d")
+    def _refuse(event: KeyPressEvent) -> None:
+        event.app.exit(exception=EOFError, style="class:exiting")
 
     return keys
 

@@ -71,6 +71,21 @@ def test_what_was_typed_ahead_edits_nothing(at_terminal, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_edits_arguments_can_still_say_no(at_terminal, tmp_path):
+    """Ctrl-D is a no also while the arguments stand there to be edited, and the conversation goes on."""
+    with FakeServer(WRITE, "I see.") as server:
+        chat = at_terminal(server=server)
+        chat.say("Write it.")
+        chat.until("Allow it? [N]")
+        chat.type("e\r")
+        chat.until('"content": "hello"')
+        chat.type("\x04")
+        chat.until("I see.")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bytes_that_are_no_text_are_a_prompt(at_terminal):
     """Bytes that are no UTF-8 reach the model with a mark in their place, and stop nothing."""
     with FakeServer("ok") as server:
