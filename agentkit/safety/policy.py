@@ -35,6 +35,7 @@ class Policy:
             self,
             level: SafetyLevel | str = ...,
             rules: Iterable[Rule | Mapping[str, Any]] = ...,
+            *,
             flow: bool = ...,
         ) -> None: ...
 

@@ -176,7 +176,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         if decision.denied:
             return cast(R, _denied(arguments, decision, self._when_denied))
         arguments |= bound.others
-        return cast(R, self._parameters.call(self.function, arguments, args[: self.lacks_instance])())
+        return self._parameters.call(self.function, arguments, args[: self.lacks_instance])()
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
