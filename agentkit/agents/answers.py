@@ -118,6 +118,9 @@ class Growing:
         return (event,)
 
 
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 def _checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]:
     """Functions as checks. Raises ConfigError for one whose parameter does not say what it looks at."""
     if not isinstance(functions, Iterable):
@@ -127,10 +130,12 @@ def _checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]
 
 def _check(function: Callable[[Any], Any]) -> Check:
     try:
-        names = list(inspect.signature(function).parameters)
+        given = [each for each in inspect.signature(function).parameters.values() if each.kind not in _REST]
     except (TypeError, ValueError):  # it cannot be called, or is written in C without telling its parameters
-        names = []
-    if len(names) != 1 or names[0] not in _STAGES:
+        given = []
+    asked = [each.name for each in given if each.default is each.empty]  # others keep what they have
+    names = [each.name for each in given]
+    if not names or (asked or names) != names[:1] or names[0] not in _STAGES:
         raise ConfigError(
             "A check is a function of one parameter, named `prompt`, `output` or `result` after what it looks at. "
             f"It returns None to pass, another value to amend, and raises ValueError to refuse. Got {function!r:.200}."

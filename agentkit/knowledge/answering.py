@@ -48,7 +48,7 @@ def _told(passage: Passage) -> dict[str, Any]:
         "title": passage.title,
         "section": passage.section,
         "position": passage.position,
-        "score": round(passage.score, 4),
+        "score": float(f"{passage.score:.3g}"),  # of few documents all are small
         "text": enclosed(passage.text, "the source"),
     }
     return {key: value for key, value in told.items() if value != ""}

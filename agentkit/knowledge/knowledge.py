@@ -18,12 +18,12 @@ from agentkit.knowledge.answering import MOST_PASSAGES, KnowledgeTool, knowledge
 from agentkit.knowledge.collection import Collection, check_limit, checked_metadata
 from agentkit.knowledge.cutting import Cut, cut
 from agentkit.knowledge.finding import Found
-from agentkit.knowledge.passages import Document, Passage, Report, Scope, Wanted
+from agentkit.knowledge.passages import Document, Passage, Report, Scope, Wanted, checked_wanted
 from agentkit.knowledge.ranking import Rerank, Rewrite, reranked, wordings
 from agentkit.knowledge.reading.formats import KINDS, READING_VERSION, Content, read, read_text
 from agentkit.knowledge.stores.opening import Place
 from agentkit.knowledge.stores.store import Kept, embedded_text
-from agentkit.knowledge.vectors import Embedding
+from agentkit.knowledge.vectors import Embedding, refuse_awaiting
 from agentkit.naming import refuse_made
 from agentkit.safety.addresses import AddressRules
 from agentkit.tools.web.connection import Connection
@@ -33,6 +33,7 @@ _RERANKED = 20
 """How many passages are judged at most by `rerank=`."""
 
 _SPACE = "knowledge"
+_MEANT = "An address begins with https:// or http://; a text of your own is added by add_text()."
 
 
 class Knowledge(Collection):
@@ -69,6 +70,8 @@ class Knowledge(Collection):
         refuse_made(Knowledge, unknown)
         super().__init__(place, f"{_SPACE}/{without_controls(name)}", embed, embed_question)
         self.name = name
+        refuse_awaiting("rewrite", rewrite)
+        refuse_awaiting("rerank", rerank)
         self._rewrite, self._rerank = rewrite, rerank
         self._cut = Cut(passage_chars, overlap_chars)
         self._connection = connection or Connection(AddressRules())
@@ -108,8 +111,8 @@ class Knowledge(Collection):
         if kind not in KINDS or kind in ("html", "office", "pdf"):
             raise ConfigError(f"kind= takes markdown, text, python, code or data; not {kind!r}.")
         plain, name = without_controls(text), without_controls(source)
-        if not name or finding.is_url(name):
-            raise ConfigError("source= takes a name for the text. For a web page use add().")
+        if not name or finding.is_url(name) or "\n" in name:
+            raise ConfigError("source= takes a name for the text, of one line. For a web page use add().")
         known = checked_metadata(metadata)
         given = without_controls(title)
         fingerprint = self._fingerprint(plain.encode(), [kind, given, known])
@@ -158,7 +161,9 @@ class Knowledge(Collection):
         """
         refuse_made(Knowledge.search, unknown)
         check_limit(limit)
-        scope = Scope(self._space, dict(where or {}), without_controls(source) if source else None, kind)
+        if kind is not None and kind not in KINDS:
+            raise ConfigError(f"kind= takes one of {', '.join(KINDS)}; not {kind!r:.200}.")
+        scope = Scope(self._space, checked_wanted(where), without_controls(source) if source else None, kind)
         queries = wordings(question, self._rewrite)
         found = self._ranked(scope, queries, limit)
         found = found[: max(limit, _RERANKED) if self._rerank else limit]
@@ -197,7 +202,7 @@ class Knowledge(Collection):
             there.add(found.source)
             report += self._keep_found(found, metadata, before.get(found.source))
         if not there and not before and not Path(place).is_dir():
-            raise ConfigError(f"There is no file or folder {place}. An address begins with https:// or http://.")
+            raise ConfigError(f"There is no file or folder {place}. {_MEANT}")
         report += Report(removed=tuple(self.store.remove(self._space, sorted(before.keys() - there))))
         self.store.keep_place(self._space, place, metadata)
         if self._vectors is not None:

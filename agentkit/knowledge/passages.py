@@ -8,8 +8,10 @@ from typing import Any
 
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
+from agentkit.wording import visible
 
 _NUMBERS = int | float | None
+_MOST_TOLD = 10
 
 Scalar = str | int | float | bool | None
 
@@ -135,6 +137,13 @@ class Report:
         )
 
     def __str__(self) -> str:
+        """The counts, and below them a line for each source that was skipped, of very many the first."""
+        told = [visible(f"skipped {source}: {reason}").replace("\n", "\\n") for source, reason in self.skipped.items()]
+        more = [f"and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
+        return "\n".join([self.counts, *told[:_MOST_TOLD], *more])
+
+    @property
+    def counts(self) -> str:
         """One line: `3 added, 1 updated, 12 unchanged, 0 removed, 2 skipped; 48 passages made`."""
         names = ("added", "updated", "unchanged", "removed", "skipped")
         counts = ", ".join(f"{len(getattr(self, name))} {name}" for name in names)
@@ -156,6 +165,14 @@ class Scope:
             values = [] if isinstance(wanted, Between) else wanted_values(wanted)
             if not _is_text(key) or not all(_is_text(value) or isinstance(value, _NUMBERS) for value in values):
                 raise ConfigError(f"where= takes texts, numbers, lists of them, or Between(low, high); not {wanted!r}.")
+
+
+def checked_wanted(where: Wanted | None) -> Wanted:
+    """What `where=` says, as a dictionary. Raises ConfigError for what is none."""
+    given: object = where
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigError(f"where= takes a dictionary, as in where={{'year': 2024}}; not {given!r:.200}.")
+    return dict(where or {})
 
 
 def _is_text(value: object) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Never
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.knowledge.collection import Collection, check_limit, checked_metadata
-from agentkit.knowledge.passages import Document, Piece, Scope, Wanted
+from agentkit.knowledge.passages import Document, Piece, Scope, Wanted, checked_wanted
 from agentkit.knowledge.stores.opening import Place
 from agentkit.knowledge.stores.store import Kept
 from agentkit.knowledge.vectors import Embedding
@@ -66,6 +66,9 @@ class Memory(Collection):
 
     def remember(self, text: str, *, metadata: Mapping[str, Any] | None = None) -> Note:
         """Keep a note; one with the same words is not kept twice. Raises ConfigError for nothing and for too much."""
+        given: object = text
+        if not isinstance(given, str):
+            raise ConfigError(f"remember() takes a text; not {given!r:.200}.")
         plain = without_controls(text).strip()
         if not plain or len(plain) > MAX_NOTE_CHARS:
             raise ConfigError(f"A note has 1 to {MAX_NOTE_CHARS:,} characters; not {len(plain):,}.")
@@ -102,7 +105,7 @@ class Memory(Collection):
         return Toolset([_remembering(self), _recalling(self), _forgetting(self)])
 
     def _found(self, question: str, limit: int, where: Wanted | None = None) -> list[Note]:
-        scope = Scope(self._space, dict(where or {}))
+        scope = Scope(self._space, checked_wanted(where))
         found = dict(self._ranked(scope, [question], limit)[:limit])
         passages = self.store.passages(list(found))
         times = {document.source: document.added for document in self.store.documents(self._space)}

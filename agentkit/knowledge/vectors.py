@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from agentkit.errors import ConfigError
 from agentkit.knowledge.stores.store import Store, Vector
+from agentkit.tooling.functions.signature import is_asynchronous, name_of
 from agentkit.usage import NO_USAGE, Usage
 
 Embed = Callable[[list[str]], Iterable[Iterable[float]]]
@@ -135,12 +136,19 @@ def _function(argument: str, given: Embedding) -> tuple[Embed, str]:
     if callable(embed) and isinstance(model := getattr(given, "model", None), str):
         length = getattr(given, "settings", {}).get("dimensions")
         return embed, f"{model} with dimensions={length}" if length else model
+    refuse_awaiting(argument, given)
     if not callable(given):
         raise ConfigError(
             f"{argument}= takes an LLM, the name of a model that makes vectors, or a function from a list of texts to "
             f"a list of vectors; not {given!r}."
         )
     return given, _FUNCTION
+
+
+def refuse_awaiting(argument: str, function: object) -> None:
+    """Raise ConfigError for a function that is awaited: adding and searching do not await."""
+    if callable(function) and is_asynchronous(function):
+        raise ConfigError(f"{argument}= takes a plain function; {name_of(function)} is async, and nobody awaits it.")
 
 
 def _of_length_one(vector: list[float]) -> Vector:

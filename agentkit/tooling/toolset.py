@@ -21,6 +21,9 @@ _NO_TOOLS: tuple[tuple[Any, str], ...] = (
     (types.ModuleType, "got the module {0.__name__}; name the functions in it"),
 )
 
+_GIVING = ("as_tool", "as_tools")
+"""The methods by which an agent, knowledge or a memory gives the tools that it stands for."""
+
 _SEVERAL = (list, tuple)
 """What is gone through at a glance."""
 
@@ -190,8 +193,9 @@ def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
     for kind, complaint in _NO_TOOLS:
         if isinstance(item, kind):
             raise ConfigError(f"{_WANTED}; {complaint.format(item)}.")
-    if hasattr(item, "as_tool"):
-        return [item.as_tool()]
+    given = next((getattr(item, name) for name in _GIVING if hasattr(item, name)), None)
+    if given is not None:
+        return _flattened(given(), searchable)
     if isinstance(item, Iterable):
         return _flattened(tuple(item), searchable)
     if callable(item):

@@ -1,6 +1,7 @@
 """What do an agent's checks make of prompts and answers?"""
 
 import asyncio
+import functools
 from dataclasses import dataclass
 
 import pytest
@@ -238,6 +239,23 @@ def test_answers_of_tools_are_no_answers():
 
 def of_two(prompt, output):
     """Looks at two things."""
+
+
+def shorter(output, limit, *rest, **more):
+    """Takes no more than so many characters."""
+    assert len(output) <= limit, f"at most {limit}"
+
+
+def tiny(output, limit=3):
+    """The same, with a limit of its own."""
+    return shorter(output, limit)
+
+
+@pytest.mark.parametrize("check", [tiny, functools.partial(shorter, limit=3), lambda output=None: shorter(output, 3)])
+def test_further_arguments_of_a_check_have_their_values(check):
+    """A check may have further parameters that keep what they have: defaults, and those of a partial."""
+    result = Agent("helper", llm=ScriptedLLM("Hello", "Hi"), checks=[check]).run("Hello?")
+    assert (result.status, result.output) == ("done", "Hi")
 
 
 @pytest.mark.parametrize("check", [list, max, len, of_two, "brief", 5])

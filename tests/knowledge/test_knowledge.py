@@ -116,8 +116,48 @@ def test_what_cannot_be_added(knowledge, wrong):
 
 def test_a_file_that_is_not_there_is_told(knowledge, tmp_path):
     """A file that never was is a mistake of the caller."""
-    with pytest.raises(ConfigError, match="no file or folder"):
+    with pytest.raises(ConfigError, match=r"no file or folder .*; a text of your own is added by add_text\(\)"):
         knowledge.add(tmp_path / "nothing.md")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"where": "year"}, "where= takes a dictionary"),
+        ({"where": [("year", 2024)]}, "where= takes a dictionary"),
+        ({"kind": "markdwn"}, "kind= takes one of markdown, text, html"),
+    ],
+)
+def test_a_bound_that_cannot_be_is_told(knowledge, options, told):
+    """A wrong bound of a search is an error, and not a search that finds nothing."""
+    with pytest.raises(ConfigError, match=told):
+        knowledge.search("leave", **options)
+
+
+def test_a_name_has_one_line(knowledge):
+    """Who gives the text where the name belongs is told so."""
+    with pytest.raises(ConfigError, match="a name for the text, of one line"):
+        knowledge.add_text("leave.md", "# Leave\n\nThirty days.")
+
+
+async def awaited(*_given):
+    """What is awaited."""
+    return [[1.0]]
+
+
+@pytest.mark.parametrize("argument", ["embed", "embed_question", "rewrite", "rerank"])
+def test_functions_are_not_awaited(argument):
+    """A function that would have to be awaited is refused when it is given, and not when it is called."""
+    given = {"embed": lambda texts: [[1.0]] * len(texts), argument: awaited}
+    with pytest.raises(ConfigError, match=f"{argument}= takes a plain function; awaited is async"):
+        Knowledge(":memory:", **given)
+
+
+def test_scores_of_few_passages_are_not_nothing(knowledge):
+    """Where there is one passage, whose words tell it from no other, its score is small and not 0."""
+    knowledge.add_text("Apples are red.", "fruit")
+    (found,) = knowledge.as_tool()(query="apples")["passages"]
+    assert found["score"] > 0
 
 
 def test_what_cannot_be_read_stands_in_the_report(knowledge, folder, place):

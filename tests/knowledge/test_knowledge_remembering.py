@@ -16,6 +16,13 @@ def memory(place):
         yield memory
 
 
+def test_a_memory_stands_for_its_tools(memory):
+    """A memory that is put among tools is its three tools, and a note is a text."""
+    assert Agent("helper", tools=[memory]).tools.names == ("remember", "recall", "forget")
+    with pytest.raises(ConfigError, match=r"remember\(\) takes a text; not 3"):
+        memory.remember(3)
+
+
 def test_notes_are_recalled(memory):
     """A note is found by its words, and the newest notes without any."""
     tea = memory.remember("Ann drinks green tea.", metadata={"about": "food"})

@@ -23,5 +23,13 @@ def test_a_passage_says_where_it_stands(place, position, citation):
 def test_reports_are_added():
     """What came of several places is one report."""
     both = Report(added=("a",), skipped={"x": "why"}, passages=2) + Report(updated=("b",), passages=1)
-    assert str(both) == "1 added, 1 updated, 0 unchanged, 0 removed, 1 skipped; 3 passages made"
+    assert both.counts == "1 added, 1 updated, 0 unchanged, 0 removed, 1 skipped; 3 passages made"
     assert str(Report(passages=1)).endswith("; 1 passage made")
+
+
+def test_a_report_says_why_a_source_was_skipped():
+    """Who prints a report reads why something was left out, of very many the first, with nothing that could deceive."""
+    one = str(Report(skipped={"a\n.pdf": "it needs a package"}))
+    assert one.splitlines()[1:] == ["skipped a\\n.pdf: it needs a package"]
+    many = str(Report(skipped={f"{number}.png": "a picture" for number in range(30)}))
+    assert many.splitlines()[10:] == ["skipped 9.png: a picture", "and 20 more"]

@@ -55,7 +55,7 @@ def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_
     if as_json:
         click.echo(json_text(asdict(report)))
     else:
-        click.echo(str(report))
+        click.echo(report.counts)
         for source, reason in report.skipped.items():
             click.echo(clean(f"skipped {source}: {reason}"), err=True)
     return FAILED if _came_to_nothing(report) else ANSWERED
