@@ -159,4 +159,5 @@ class Suite:
         return iter(self.cases)
 
     def __repr__(self) -> str:
-        return f"Suite({self.name!r}, {len(self.cases)} cases, scorers={list(self.scorers)!r})"
+        cases = f"{len(self.cases)} case{'' if len(self.cases) == 1 else 's'}"
+        return f"Suite({self.name!r}, {cases}, scorers={list(self.scorers)!r})"

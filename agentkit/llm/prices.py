@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from agentkit.errors import ConfigError
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.providers.openai import SERVICES
 from agentkit.usage import Cost, Price, Tariff, Usage
@@ -80,8 +81,13 @@ def prices_under(tariffs: Iterable[Tariff]) -> tuple[Price | None, ...]:
 def cost_of(usage: Usage, unknown_price: Price | None = None, on: date | None = None) -> Cost | None:
     """What a usage cost; None when nothing of it can be told. `unknown_price` stands in for prices that nobody knows.
 
-    Requests without a price, or without figures, are counted in the cost; the sum is then a lower bound.
+    Requests without a price, or without figures, are counted in the cost; the sum is then a lower bound. Raises
+    ConfigError for what is no usage, such as a whole result.
     """
+    given: object = usage
+    if not isinstance(given, Usage):
+        kind = type(given).__name__
+        raise ConfigError(f"cost_of() takes a Usage, such as that of a result, an agent or a response: {kind}.usage.")
     dollars, unpriced, is_known, prices = 0.0, 0, not usage.by_tariff, []
     for part in usage.by_tariff:
         price = price_under(part.tariff, on, for_input_alone=not part.output_tokens) or unknown_price

@@ -9,6 +9,7 @@ import genai_prices
 import pytest
 from genai_prices import data_snapshot, types
 
+from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.prices import (
@@ -221,6 +222,13 @@ def test_the_user_s_own_price_comes_first():
 
 
 # --- what a usage cost
+
+
+@pytest.mark.parametrize("given", [LLM("offline"), "12 tokens", None])
+def test_what_is_no_usage_has_no_cost(given):
+    """Who gives a whole object in place of its usage is told whose usage is meant."""
+    with pytest.raises(ConfigError, match=rf"takes a Usage, .*: {type(given).__name__}\.usage"):
+        cost_of(given)
 
 
 def test_the_cost_of_one_model():
