@@ -91,6 +91,8 @@ def fail(
     """An error as OpenAI words it. `fail(429, headers={"Retry-After": "1"})`; status 200 hides it in a success."""
     import json
 
+    if not isinstance(status, int):
+        raise TypeError(f'fail() takes the status first, as in fail(429, "slow down"). Got {status!r:.200}')
     kind = _ERROR_TYPES.get(status, "invalid_request_error" if 400 <= status < 500 else "server_error")
     error = {"message": message, "type": kind, "param": parameter, "code": code}
     body = json.dumps({"error": error}).encode()

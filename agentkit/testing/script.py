@@ -39,6 +39,8 @@ def call(name: str, arguments: Mapping[str, Any] | str | None = None, /, **named
         if named:
             raise TypeError("Give the arguments as a text or by name, not both")
         return ToolCall("", name, arguments)
+    if not isinstance(arguments, Mapping | None):
+        raise TypeError(f'The arguments of a call have names: call("{name}", name=value). Got {arguments!r:.200}')
     return ToolCall("", name, json.dumps({**(arguments or {}), **named}, ensure_ascii=False))
 
 

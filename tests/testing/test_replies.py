@@ -77,3 +77,9 @@ def test_ways_of_delivery_combine():
 def test_a_reply_is_shown_in_a_few_words(reply, shown):
     """Errors show what was to be said and how."""
     assert repr(reply) == shown
+
+
+def test_failure_needs_its_status():
+    """Who gives the words of a failure alone is told where the status stands."""
+    with pytest.raises(TypeError, match="takes the status first"):
+        fail("slow down")

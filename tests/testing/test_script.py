@@ -44,6 +44,12 @@ def test_call_refuses_a_text_and_names_together():
         call("calculator", "{}", expression="2+2")
 
 
+def test_call_refuses_arguments_without_names():
+    """An argument of a tool has a name, and who leaves it out is shown how it is given."""
+    with pytest.raises(TypeError, match=r'call\("roll", name=value\). Got 3'):
+        call("roll", 3)
+
+
 def test_say_puts_all_that_a_model_says_into_a_response():
     """`say` takes text, calls, reasoning, usage, finish reason and model."""
     clock = call("clock")

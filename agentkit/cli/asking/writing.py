@@ -13,7 +13,7 @@ import click
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.cli.asking.status import StatusLine
 from agentkit.cli.display import call_line, clean, json_line, missed_line, started_line
-from agentkit.cli.terminal import tell
+from agentkit.cli.terminal import fitted, tell
 from agentkit.decisions import Verdict
 from agentkit.events import (
     Event,
@@ -89,7 +89,8 @@ class Screen:
             self.end_line()
             decision = used.result.decision
             is_denied = decision is not None and decision.verdict is Verdict.DENY
-            tell(f"  {call_line(used)}", "red" if is_denied else None, faint=not is_denied)
+            line = fitted(f"  {call_line(used)}", sys.stderr, 4)
+            tell(line, "red" if is_denied else None, faint=not is_denied)
 
 
 class Lines(Tape):

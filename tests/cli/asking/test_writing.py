@@ -1,8 +1,13 @@
 """How does a run reach a file, a pipe, a cassette?"""
 
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
 import sys
+import termios
 
 import pytest
 
@@ -10,6 +15,23 @@ from agentkit.memory.session import Session
 from agentkit.testing import FakeServer, call, fail, say
 
 SUM = call("calculator", expression="2+2")
+
+
+def test_a_call_is_told_in_whole_words_on_a_terminal(spawn):
+    """A line for a call that is wider than a person's terminal goes on below, between words; in a file it stays one."""
+    wide = call("string_length", text="words " * 20)
+    keyboard, screen = pty.openpty()
+    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    with FakeServer(wide, "Done.", wide, "Done.") as server, os.fdopen(keyboard, "rb", buffering=0) as eyes:
+        process = spawn("--no-session", "How long?", server=server, stdout=screen, stderr=screen)
+        os.close(screen)
+        assert process.wait(timeout=120) == 0
+        told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", eyes.read(9_999).decode()).split("\n")
+        lines = [line for line in told if "words" in line]
+        assert len(lines) > 1
+        assert max(map(len, lines)) <= 60
+        assert all(line.startswith("    ") for line in lines[1:])
+        assert len(spawn("--no-session", "How long?", server=server).communicate(timeout=120)[1].splitlines()) == 1
 
 
 def test_jsonl_is_an_export_of_the_session(typed_line, tmp_path):
