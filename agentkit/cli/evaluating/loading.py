@@ -12,6 +12,7 @@ from agentkit.agents.agent import Agent
 from agentkit.cli.loading.programs import SUFFIX, one_in, parted, run_file
 from agentkit.errors import ConfigError
 from agentkit.evals.variants import Tried, is_tried, name_of
+from agentkit.wording import suggestion
 
 if TYPE_CHECKING:
     from agentkit.cli.settings.layers import Settings
@@ -72,6 +73,13 @@ def called(agent: Tried) -> str:
     return agent.name if isinstance(agent, Agent) else name_of(agent)
 
 
+def _near(name: str, found: Mapping[str, Any]) -> str:
+    """Which agent or function of a file was probably meant, in a sentence; nothing where none is like it."""
+    return suggestion(
+        name, [each for each, value in found.items() if is_tried(value) and not each.startswith("_")], 0.7
+    )
+
+
 def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried:
     """One agent or function that is named. A text file that says no model is given the one of the settings."""
     from agentkit.agents.manifesto import read_manifesto
@@ -82,10 +90,13 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried
     path, name = parted(place)
     if path.suffix == SUFFIX:
         found = run_file(path)
+        if name and not is_tried(found.get(name)) and (near := _near(name, found)):
+            raise click.UsageError(f"There is no agent or function {name!r} in {path}.{near}")
         return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
     known = [each for each, value in beside.items() if isinstance(value, Agent)]
     if known and not path.exists():
-        raise click.UsageError(f"There is no file {place!r}, nor an agent of that name. Known: {', '.join(known)}.")
+        told = f"There is no file {place!r}, nor an agent of that name.{_near(place, beside)}"
+        raise click.UsageError(f"{told} Known: {', '.join(known)}.")
     return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
 
 

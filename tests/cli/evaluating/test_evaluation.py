@@ -332,6 +332,8 @@ def test_a_function_is_run(typed, tmp_path):
     assert code == FAILED
     assert typed("run", "suite.py", "--agent", "pipeline.py")[2] == USAGE
     assert "There is no Agent in pipeline.py" in typed("run", "suite.py", "--agent", "pipeline.py:none")[1]
+    assert "Did you mean 'answer'?" in typed("run", "suite.py", "--agent", "pipeline.py:answr")[1]
+    assert "Did you mean 'good'?" in typed("run", "suite.py", "--agent", "goood")[1]
 
 
 def test_a_conversation_in_a_file(typed, tmp_path):
