@@ -41,7 +41,7 @@ def test_arguments_of_an_agent(given, meant):
         ({"images": []}, "Did you mean a list as prompt, [text, Image.read('cat.png')]?"),
         ({"deps": 3}, "What tools need to know is given as context="),
         ({"limit": 3}, "Did you mean limits=?"),
-        ({"xyz": 3}, "limits, context."),
+        ({"xyz": 3}, "It takes: prompt, "),
     ],
 )
 def test_arguments_of_a_run(function, given, meant):
