@@ -1,8 +1,6 @@
 """Are the servers of a file reached as it says, and is what nobody understands refused?"""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -122,17 +120,17 @@ def test_what_is_not_understood(file, entry, told):
         ("http://${BELL_PLACE}/mcp", False),
     ],
 )
-def test_a_secret_in_an_address(file, tmp_path, url, is_refused):
+def test_a_secret_in_an_address(file, monkeypatch, url, is_refused):
     """A file can have no secret of ours sent where others read it, also not as part of an address."""
-    program = (
-        "import sys; from agentkit.errors import ConfigError; from agentkit.mcp import read_servers\n"
-        "try:\n    read_servers(sys.argv[1])\nexcept ConfigError as error:\n    print(error)"
-    )
-    own = {"BELL_TOKEN": "tulip-4711-rose", "BELL_PLACE": "bells.a.com", "AGENTKIT_STATE": str(tmp_path)}
-    command = [sys.executable, "-c", program, str(file(odd={"url": url}))]
-    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, timeout=60, check=True)
-    assert ("would travel unencrypted" in done.stdout) is is_refused
-    assert "tulip" not in done.stdout
+    monkeypatch.setenv("BELL_TOKEN", "tulip-4711-rose")
+    monkeypatch.setenv("BELL_PLACE", "bells.a.com")
+    path = file(odd={"url": url})
+    if not is_refused:
+        assert len(targets(path)) == 1
+        return
+    with pytest.raises(ConfigError, match="would travel unencrypted") as caught:
+        read_servers(path)
+    assert "tulip" not in str(caught.value)
 
 
 @pytest.mark.parametrize("options", [{"only": ["two"]}, {"level": {"two": "safe"}}])

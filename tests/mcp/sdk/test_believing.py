@@ -119,7 +119,17 @@ def test_nothing_is_said_back(request_, said):
     assert told.startswith("bad: ")
 
 
-@pytest.mark.parametrize("body", [b"", b"[", b"[" * 100_000, b"\xff", json.dumps(["tulip"]).encode()])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[",
+        b'{"error": 3, "error_description": ["tulip-code"]}',
+        b"[" * 100_000,
+        b"\xff",
+        json.dumps(["tulip"]).encode(),
+    ],
+)
 def test_what_says_nothing(body):
     """An answer that is no object says nothing."""
     assert told_of(REQUEST, httpx2.Response(400, content=body)) == "it does not say why"
