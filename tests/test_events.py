@@ -46,7 +46,9 @@ VALUES = {
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_event_is_plain_data(kind):
     """Every event is an unchangeable record that compares by value and can be sent to another process."""
-    values = {field.name: VALUES[field.name] for field in dataclasses.fields(kind)}
+    names = [field.name for field in dataclasses.fields(kind)]
+    assert VALUES.keys() >= set(names), "Give each field a value in VALUES, at the top of this file"
+    values = {name: VALUES[name] for name in names}
     event = kind(**values)
     assert event == kind(**values)
     here, there = Pipe()

@@ -55,7 +55,15 @@ def test_every_dependency_has_its_importers_named():
     """A contract names the only importers of each third-party package."""
     providers = packages_distributions()
     covered = {name.replace("_", "-") for module in protected_modules() for name in providers[module]}
-    assert required_distributions() <= covered
+    missing = sorted(required_distributions() - covered)
+    assert missing == [], "Write a protected contract in pyproject.toml that names the only importers of these"
+
+
+def test_developers_have_every_extra():
+    """The extra `dev` installs all others, so that no test is passed over for want of a package."""
+    extras = SETTINGS["project"]["optional-dependencies"]
+    taken = re.search(r"\[(.+)\]", extras["dev"][0])[1].split(",")
+    assert sorted({*extras} - {"dev", *taken}) == [], "Name these in the first line of dev in pyproject.toml"
 
 
 def test_every_folder_of_the_package_is_in_a_layer():
@@ -71,4 +79,7 @@ def test_guide_draws_the_layers_as_they_are():
     """The layers drawn in CONTRIBUTING.md are those of the contract."""
     contracts = SETTINGS["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    assert "```text\n" + "\n".join(layers) + "\n```" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    drawn = "```text\n" + "\n".join(layers) + "\n```"
+    assert drawn in (ROOT / "CONTRIBUTING.md").read_text("utf-8"), (
+        "Draw the layers of pyproject.toml in CONTRIBUTING.md"
+    )

@@ -33,20 +33,22 @@ def test_records_are_numbered_in_order():
     """Records are numbered from 1 without a gap, in their file names as in their titles."""
     numbers = [int(path.name[:4]) for path in RECORDS]
     titles = [int(re.match(r"# (\d+)\. ", path.read_text("utf-8"))[1]) for path in RECORDS]
-    assert numbers == titles == list(range(1, len(RECORDS) + 1))
+    assert numbers == titles == list(range(1, len(RECORDS) + 1)), "Number the newest record next after the last"
 
 
 def test_index_lists_every_record():
     """The index links to every record."""
     index = (FOLDER / "README.md").read_text("utf-8")
-    assert [path.name for path in RECORDS if f"]({path.name})" not in index] == []
+    missing = [path.name for path in RECORDS if f"]({path.name})" not in index]
+    assert missing == [], "List these in docs/decisions/README.md"
 
 
 @pytest.mark.parametrize("name", dependencies())
 def test_every_dependency_has_a_record(name):
     """Each dependency has a record that names it and its licence."""
     naming = [text for text in (path.read_text("utf-8") for path in RECORDS) if re.search(rf"\b{name}\b", text)]
-    assert any("icence" in text for text in naming)
+    told = f"Write a record in docs/decisions/ that says what {name} is for, and its licence"
+    assert any("icence" in text for text in naming), told
 
 
 @pytest.mark.parametrize("name", sorted(ASKED_FOR))

@@ -29,16 +29,17 @@ ROWS = [
 @pytest.mark.parametrize("path", sorted(set(PATHS)))
 def test_place_that_the_guide_names_exists(path):
     """Every file and folder that the table of changes names is there."""
-    assert (ROOT / path).exists()
+    assert (ROOT / path).exists(), f"CONTRIBUTING.md names {path}, which there is not"
 
 
 @pytest.mark.parametrize(("page", "names"), ROWS, ids=[page for page, _ in ROWS])
 def test_page_tells_all_there_is(page, names):
     """A command of the chat, a setting, a limit, a service, a test of rules and a tool each stand on their page."""
     text = (ROOT / "docs" / page).read_text("utf-8")
-    assert [name for name in names if name not in text] == []
+    assert [name for name in names if name not in text] == [], f"Tell of these in docs/{page}"
 
 
 def test_rule_tells_its_tests():
     """The docstring of Rule, from which the reference is made, names every test of an argument."""
-    assert [name for name in _TESTS if f"`{name}`" not in Rule.__doc__] == []
+    missing = [name for name in _TESTS if f"`{name}`" not in Rule.__doc__]
+    assert missing == [], "Tell of these in the docstring of Rule, in agentkit/safety/rules.py"

@@ -100,7 +100,8 @@ def test_page_of_dependencies_names_each():
     lines = project["dependencies"] + [line for name, lines in extras.items() if name != "dev" for line in lines]
     names = {re.match(r"[\w-]+", line)[0] for line in lines} | {f"`{name}`" for name in extras}
     rows = [row for row in (ROOT / "docs" / "dependencies.md").read_text("utf-8").splitlines() if row.startswith("| ")]
-    assert sorted(name for name in names if not any(name in row for row in rows)) == []
+    missing = sorted(name for name in names if not any(name in row for row in rows))
+    assert missing == [], "Give each of these a row in docs/dependencies.md"
 
 
 @pytest.mark.parametrize(

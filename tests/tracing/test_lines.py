@@ -51,7 +51,10 @@ def test_every_milestone_has_a_line():
     """A line is written for what a run has done and how it ended; not for the pieces of what is to come."""
     kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)}
     silent = {kind for kind in kinds if not issubclass(kind, Milestone)} - {events.RunLeft}
-    assert {type(event) for event in SAID} | silent | {Milestone, events.RunEnded} == kinds
+    missing = kinds - silent - {Milestone, events.RunEnded} - {type(event) for event in SAID}
+    assert missing == set(), (
+        "Say of these in _BODIES and _WORDS of agentkit/tracing/lines.py, and add them to SAID here"
+    )
     assert all(map(is_told, SAID))
     assert not is_told(events.TextDelta("a"))
 

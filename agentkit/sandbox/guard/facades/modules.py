@@ -143,11 +143,10 @@ LISTS = {
 TABLE = {module: tuple(names.split()) for module, names in LISTS.items()}
 # What the built-in functions of those modules may load by themselves.
 ROOTS = {module.partition(".")[0] for module in TABLE} | {"_strptime", "copyreg", "encodings", "locale", "warnings"}
-# Left out where the modules are named, so that the text stays short.
-LESS_USED = words(
-    """abc array ast asyncio bisect binascii bz2 cmath codecs colorsys contextvars difflib fnmatch graphlib gzip heapq
-    hmac html ipaddress keyword lzma numbers pprint queue reprlib secrets shlex struct tomllib traceback types
-    unicodedata uuid warnings weakref xml zlib"""
+# Named where a module is missing; the others are left out, so that the text stays short.
+OFTEN_USED = words(
+    """base64 calendar collections contextlib copy csv dataclasses datetime decimal enum fractions functools hashlib
+    io itertools json math operator random re statistics string sys textwrap time typing urllib zoneinfo"""
 )
 available_modules = tuple(sorted(module for module in TABLE if not module.startswith("_")))
 
@@ -196,8 +195,7 @@ class Facade:
 def missing(module: str) -> tuple[str, str]:
     """What to say of a module that is not offered: message and hint."""
     hint = HINTS.get(module) or HINTS.get(module.partition(".")[0]) or ""
-    names = ", ".join(name for name in available_modules if "." not in name and name not in LESS_USED)
-    offered = f"available: {names} and others"
+    offered = f"available: {', '.join(sorted(OFTEN_USED))} and others"
     return f"module {module!r} is not available here", f"{hint}; {offered}" if hint else offered
 
 
