@@ -53,7 +53,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "a Policy, as in Policy(rules=[...]); a level goes into safety=",
     ),
     "approve": (
-        callable,
+        lambda value: callable(value) and can_be_called(value, object()),
         "a function from an ApprovalRequest to True or False, e.g. approve=lambda request: True; "
         "what need not be asked says safety= or policy=",
     ),

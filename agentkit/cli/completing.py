@@ -44,10 +44,13 @@ def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete
 
 
 def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
-    """Raise BadParameter for the URL of what keeps no sessions, which would otherwise be taken for a file's name."""
-    scheme, parted, _ = (place or "").partition("://")
-    if parted and scheme not in {"postgres", "postgresql"}:
-        raise click.BadParameter(f"{scheme}:// keeps no sessions. Give a file, or postgresql://USER@HOST/DATABASE.")
+    """The place as it is. Raises BadParameter for the URL of what keeps no sessions."""
+    from agentkit.memory.stores.opening import refuse_foreign
+
+    try:
+        refuse_foreign(place or "")
+    except AgentKitError as error:
+        raise click.BadParameter(str(error)) from error
     return place
 
 

@@ -50,6 +50,8 @@ async def asynchronous(*arguments):
         ({"safety": 3}, "is not a safety level"),
         ({"approve": "yes"}, "approve= takes a function"),
         ({"approve": True}, "approve= takes a function"),
+        ({"approve": lambda: True}, "approve= takes a function"),
+        ({"approve": lambda _request, _more: True}, "approve= takes a function"),
         ({"listeners": print}, "listeners= takes a list"),
         ({"handoffs": None}, "handoffs= takes a list of agents"),
         ({"handoffs": ["expert"]}, "handoffs= takes a list of agents"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from os import PathLike
 
 from agentkit.config import state_folder
@@ -12,6 +11,15 @@ from agentkit.memory.store import Store
 Place = str | PathLike[str] | Store | None
 """A file, the URL of a PostgreSQL database, `:memory:`, a store, or None for `sessions.db` in the state folder."""
 
+_SCHEMES = ("postgres", "postgresql")
+
+
+def refuse_foreign(place: str) -> None:
+    """Raise SessionError for the URL of what keeps no sessions, which would otherwise be taken for a file's name."""
+    scheme, parted, _ = place.partition("://")
+    if parted and scheme not in _SCHEMES:
+        raise SessionError(f"{scheme}:// keeps no sessions. Give a file, or postgresql://USER@HOST/DATABASE.")
+
 
 def store_at(place: Place) -> Store:
     """The store that a place means; its module is imported now. Raises SessionError for what is no place."""
@@ -19,7 +27,8 @@ def store_at(place: Place) -> Store:
         from agentkit.memory.stores.volatile import MemoryStore
 
         return MemoryStore()
-    if isinstance(place, str) and re.match("postgres(ql)?://", place):
+    if isinstance(place, str) and "://" in place:
+        refuse_foreign(place)
         from agentkit.memory.stores.postgres import PostgresStore
 
         return PostgresStore(place)

@@ -51,3 +51,10 @@ def test_what_is_no_place_is_refused(place):
     """What can be no place is refused at once, and the error says what can."""
     with pytest.raises(SessionError, match="a file, a postgresql: URL, ':memory:' or a store"):
         store_at(place)
+
+
+@pytest.mark.parametrize("place", ["mysql://host/name", "sqlite:///sessions.db", "https://example.com/sessions"])
+def test_another_url_is_refused(place):
+    """The URL of what keeps no sessions is refused, and no file is made of its name."""
+    with pytest.raises(SessionError, match=r":// keeps no sessions\. Give a file, or postgresql://"):
+        store_at(place)
