@@ -123,6 +123,7 @@ def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
         match = meant and rule.when.search(text)
         if match and not (rule.unless and rule.unless.search(text)):
             yield _objection(rule, match, words, scope)
+            yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
 
 
 def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope) -> Decision:
@@ -188,6 +189,7 @@ def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> It
         yield runs(word.source, scope)
     if kind == "ask":
         yield ask("option", word.source, "This option makes it run programs or change other things.")
+        yield from launchers.carried(words)
     elif kind in _PATHS:
         yield from files.secrets(word, scope) if kind == "read" else ()
         yield from _PATHS[kind](word, scope)
@@ -210,16 +212,12 @@ def _effect(spec: Spec, source: str, scope: Scope) -> Decision:
     return reads(source)
 
 
-def _read(word: Word, scope: Scope) -> Iterator[Decision]:
-    return files.read(word, scope)
-
-
 def _list(word: Word, scope: Scope) -> Iterator[Decision]:
     return files.read(word, scope, listing=True)
 
 
 _PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
-    "read": _read,
+    "read": files.read,
     "list": _list,
     "write": files.write,
     "delete": files.delete,

@@ -35,7 +35,13 @@ _VALUED_TESTS = re.compile(
     r"-(i?(name|path|wholename|regex|lname)|newer\w*|[acm](time|min)|size|x?type|user|group|uid|gid|(max|min)depth|perm|links"
     r"|inum|samefile|printf|fstype|regextype|used|fprint(0|f)?|fls)"
 )
-_ORDER = re.compile(r"\s*(!|(shell|spawn|exec|run-shell)\s)\s*")
+_ORDER = re.compile(r"\s*(:?\+?:?(call\s+)?\\?!|([.:\\]|:?\+)?(shell|system|spawn|exec|execute|run-shell)\s)\s*")
+_STARTED = re.compile(
+    r"\b(?:system|exec\w*|spawn\w*|shell[\w-]*|cmd|popen|syscmd|write18|callCommand)\b\W{1,4}([^'\"`)}]+)"
+)
+_SETTING = re.compile(r"-\w(?=\w+\s)|[\w.:-]+=+['\"]?")
+CARRYING = {"option", "interactive", "database", "package", "git-destructive", "service", "persistence", "outside-code"}
+"""The rules about what may run other commands, by which a text among the arguments may be one."""
 _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
 _EACH = {"-x", "-X", "--exec", "--exec-batch"}
 _TRACES = re.compile(r"HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE")
@@ -76,6 +82,7 @@ def environment(name: str, value: Value, source: str, scope: Scope) -> Iterator[
         yield deny("traces", source, "it hides what is done.", "Run the command without it.")
     elif _DELICATE.fullmatch(name) and not _is_tame(name, value.text, scope):
         yield ask("environment", source, f"{name} changes what programs do or run.", "Run the command without it.")
+        yield from carried([Word("--", source), Word("--", source), Word(value.text, source)])
 
 
 def _is_tame(name: str, text: str, scope: Scope) -> bool:
@@ -282,18 +289,34 @@ def _tests(words: list[Word], start: int) -> Iterator[tuple[int, Word]]:
 
 def suspected(words: list[Word]) -> Iterator[Finding]:
     """What a command may start that is not judged by itself, by the first few words and texts that look like it."""
-    names, seen = tables().groups["suspects"], set[str]()
-    for before, (index, word) in zip(words, enumerate(words[1:], 1), strict=False):
-        text = _ORDER.sub("", word.text)
-        if (text.split(None, 1) or [""])[0].rpartition("/")[2] not in names or text in seen:
-            continue
-        seen.add(text)
-        if len(seen) > _SUSPICIONS:
-            return
-        if text == word.text and not re.search(r"\s", text):
+    seen = set[str]()
+    for index, word in enumerate(words[1:], 1):
+        plain = not re.search(r"\s", word.text) and word.text.rpartition("/")[2] in tables().groups["suspects"]
+        if plain and word.text not in seen and len(seen) < _SUSPICIONS:
+            seen.add(word.text)
             yield Command(words[index : index + _SUSPECTED_WORDS])
-        elif before.text.startswith("-") and not _MESSAGE.match(before.text):
-            yield Script(text, word.source)
+    yield from carried(words)
+
+
+def carried(words: list[Word]) -> Iterator[Script]:
+    """The first few texts among the arguments that look like commands: values of options, and behind a sign to run."""
+    names, seen = tables().groups["suspects"], set[str]()
+    for before, word in pairwise(words):
+        is_value = before.text.startswith("-") and not _MESSAGE.match(before.text)
+        told = [word.text] if is_value else []
+        told += [
+            word.text[match.end() :]
+            for match in [_SETTING.match(word.text)]
+            if match and not _MESSAGE.match(word.text.partition("=")[0])
+        ]
+        texts = [text for text in told for text in (text, _ORDER.sub("", text, count=1))]
+        texts += [_ORDER.sub("", word.text, count=1)] if _ORDER.match(word.text) else []
+        texts += _STARTED.findall(word.text) if is_value else []
+        for text in texts:
+            first = (text.split(None, 1) or [""])[0].rpartition("/")[2]
+            if first in names and text not in seen and re.search(r"\s", text) and len(seen) < _SUSPICIONS:
+                seen.add(text)
+                yield Script(text, word.source)
 
 
 def fd(words: list[Word]) -> Iterator[Finding]:

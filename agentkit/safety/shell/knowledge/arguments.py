@@ -114,7 +114,8 @@ def entry(name: str, words: list[Word]) -> tuple[Spec, list[Word]] | None:
     while rest and rest[0].text.startswith("-"):
         rest = rest[2:] if rest[0].text in general.valued else rest[1:]
     for count in (2, 1):
-        found = specs.get(" ".join([name, *(word.text for word in rest[:count])]))
+        two = " ".join([name, *(word.text for word in rest[:count])])
+        found = specs.get(two) or specs.get(two.partition(":")[0])  # a script of a project may be "test:unit"
         if found and len(rest) >= count:
             return found, rest[count:]
     return (Spec(), []) if all(word.text in _FULL_NAME for word in words[1:]) else None

@@ -17,13 +17,21 @@ _STRING = re.compile(
 )
 _STARTS = re.compile(
     r"system|popen|exec|spawn|subprocess|shell|backtick|`|%x|qx|Command|Deno\.run|ShellExecute|Kernel|proc_open|passthru"
+    r"|System\.cmd|os:cmd|Process|run-program"
 )
 _DELETES = re.compile(
     r"rmtree|rm_?rf|rmSync|removeSync|rmdirSync|unlink|remove|Deno\.remove|rm_r|delete_tree|deltree|rmdir|truncate|delete"
 )
+_WRITTEN = re.compile(
+    r"""['"]([/~][^'"]*)['"]\s*,\s*['"][wax]b?\+?['"]"""
+    r"""|(?:writeFile\w*|appendFile\w*|put_contents|File\.write)\s*\(\s*['"]([/~][^'"]*)"""
+    r"""|\bopen\b[^;'"]*['"]\s*>{1,2}\s*([/~][^'"]*)|\bprintf?\b[^;{}|(]*>{1,2}\s*"([/~][^"]*)\""""
+    r"""|(?:^|[\s/;{}\d$])[wW]\s+([/~][^\s;}]+)"""
+)
+_SED_RUNS = re.compile(r"^\s*(?:\d+|\$|/[^/]*/)?\s*e\s+(\S.*)")
 _REPLACING = re.compile(r"^\s*(s|tr|y)/[\w\s^.*+?\\\[\]-]*\$?/[\w\s.\\-]*/[gimsx]*\s*;?\s*$")
 _PATTERN = re.compile(r"(?:(?<=\sif\s)|(?<=\sunless\s))/[\w\s^$.*+?\\\[\]|#-]*/[imsx]*(?=\s*(;|\)|$|&&|and\b|or\b))")
-_LONGEST = 3_000
+_LONGEST, _LONGEST_PATH = 3_000, 300
 
 
 def judge(language: str, word: Word, scope: Scope) -> Iterator[Finding]:
@@ -51,6 +59,11 @@ def _objections(code: str, word: Word, scope: Scope) -> Iterator[Finding]:
             yield deny(pattern.id, word.source, pattern.reason)
     shell = _STARTS.search(code) or re.search(r'"\s*\|\s*(getline|&)|\|\s*"', code)
     literals = ["".join(groups) for groups in _STRING.findall(code)]
+    for written in _WRITTEN.findall(code):
+        yield from _written("".join(written), word, scope)
+    for script in _SED_RUNS.findall(code):
+        yield ask("inline-code", word.source, "It starts other programs.")
+        yield Script(script, word.source)
     for literal in literals:
         yield from _literal(literal, code, word, scope)
     if shell and literals:
@@ -60,7 +73,7 @@ def _objections(code: str, word: Word, scope: Scope) -> Iterator[Finding]:
 
 
 def _literal(literal: str, code: str, word: Word, scope: Scope) -> Iterator[Finding]:
-    if len(literal) > 300 or not re.match(r"[/~.]|\w+/", literal):
+    if len(literal) > _LONGEST_PATH or not re.match(r"[/~.]|\w+/", literal):
         return
     path = Word(literal, word.source)
     yield from files.secrets(path, scope)
@@ -68,6 +81,12 @@ def _literal(literal: str, code: str, word: Word, scope: Scope) -> Iterator[Find
         yield deny("device", word.source, "it reads or writes a device of the machine.")
     if _DELETES.search(code):
         yield from files.delete(path, scope)
+
+
+def _written(literal: str, word: Word, scope: Scope) -> Iterator[Finding]:
+    """What denies writing the file that a program names; what only asks is asked anyway."""
+    if len(literal) <= _LONGEST_PATH and re.match(r"[/~]", literal):
+        yield from (found for found in files.write(Word(literal, word.source), scope) if found.verdict == "deny")
 
 
 def _is_plain(code: str) -> bool:
