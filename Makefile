@@ -1,6 +1,12 @@
 # `make setup` once; then `make check test` says whether a change may go in.
 BIN ?= .venv/bin
 
+# What runs programs, and takes minutes, is `make test`'s; the checks themselves are not run a second time as a test.
+RUNS = --ignore-glob='*/test_examples.py' --ignore-glob='*/test_benchmarks.py' --ignore-glob='*/test_site.py' \
+	--deselect tests/project/test_docs.py::test_blocks_are_typed --deselect tests/project/test_docs.py::test_block_runs \
+	--deselect tests/project/test_docs.py::test_block_replays \
+	--deselect tests/project/test_architecture.py::test_check_passes
+
 .PHONY: setup check test coverage docs reference bench clean
 
 setup:
@@ -13,7 +19,7 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/deptry .
-	$(BIN)/pytest -q tests/project --deselect tests/project/test_architecture.py
+	$(BIN)/pytest -q tests/project $(RUNS)
 
 test:
 	$(BIN)/pytest -q

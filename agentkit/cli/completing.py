@@ -6,6 +6,9 @@ import click
 
 from agentkit.errors import AgentKitError
 
+COLLECTIONS = "core, web, system, files, default"
+"""The collections of the catalog, for texts of help, which are made before that is loaded."""
+
 
 def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The tools and collections that begin like this; behind a comma, the next name."""

@@ -4,6 +4,16 @@ import pytest
 
 from agentkit.memory.stores.opening import store_at
 
+PLACES = {
+    "memory": ":memory:",
+    "sqlite": "{folder}/sessions.db",
+    "postgres": "postgres_url",
+}
+"""A place for each kind of store; one that needs a server is the name of a fixture."""
+
+SHARED = [kind for kind in PLACES if kind != "memory"]
+"""The kinds of stores that several processes share; the others are one process's own."""
+
 
 @pytest.fixture
 def postgres_url(postgres_server):
@@ -16,18 +26,22 @@ def postgres_url(postgres_server):
     return postgres_server
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=PLACES)
 def place(request, tmp_path):
     """What `Session.open` takes, for each kind of store."""
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    return ":memory:" if request.param == "memory" else str(tmp_path / "sessions.db")
+    return place_of(request, tmp_path)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=SHARED)
 def shared_place(request, tmp_path):
     """What `Session.open` takes, for each kind of store that several processes share."""
-    return request.getfixturevalue("postgres_url") if request.param == "postgres" else str(tmp_path / "sessions.db")
+    return place_of(request, tmp_path)
+
+
+def place_of(request, folder):
+    """The empty place of the kind that a test is run with."""
+    place = PLACES[request.param]
+    return request.getfixturevalue(place) if place.endswith("_url") else place.format(folder=folder)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -91,17 +90,6 @@ def test_index_has_four_doors(site):
     headings = re.findall(r"<h2>([^<]+)<", text)
     assert headings[: len(DOORS)] == DOORS
     assert "docs/index.html" in (site / "index.html").read_text("utf-8")
-
-
-def test_page_of_dependencies_names_each():
-    """The page on dependencies has a row for each package that agentkit runs on, and for each extra."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    lines = project["dependencies"] + [line for name, lines in extras.items() if name != "dev" for line in lines]
-    names = {re.match(r"[\w-]+", line)[0] for line in lines} | {f"`{name}`" for name in extras}
-    rows = [row for row in (ROOT / "docs" / "dependencies.md").read_text("utf-8").splitlines() if row.startswith("| ")]
-    missing = sorted(name for name in names if not any(name in row for row in rows))
-    assert missing == [], "Give each of these a row in docs/dependencies.md"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agentkit.cli.completing import PLACE, limit_names, safety_levels, session_names, tool_names
+from agentkit.cli.completing import COLLECTIONS, PLACE, limit_names, safety_levels, session_names, tool_names
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
@@ -30,7 +30,7 @@ _ANSWERING = (
         multiple=True,
         metavar="NAME,...",
         shell_complete=tool_names,
-        help="Tools, collections (core, web, system, files, default), FILE.py, or a file of MCP servers, with "
+        help=f"Tools, collections ({COLLECTIONS}), FILE.py, or a file of MCP servers, with "
         "commas or repeated; the twelve by default.",
     ),
     click.option("--no-tools", is_flag=True, help="Give the model no tools."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.arguments import WholeNumber
-from agentkit.cli.completing import safety_levels, tool_names
+from agentkit.cli.completing import COLLECTIONS, safety_levels, tool_names
 from agentkit.cli.exit_codes import ANSWERED, REFUSED, USAGE
 from agentkit.cli.serving.logins import login, logout
 from agentkit.cli.terminal import tell_error
@@ -45,7 +45,7 @@ mcp.add_command(logout)
     required=True,
     metavar="NAME,...",
     shell_complete=tool_names,
-    help="Tools, collections (core, web, system, files, default), FILE.py, or a file of MCP servers. Repeatable.",
+    help=f"Tools, collections ({COLLECTIONS}), FILE.py, or a file of MCP servers. Repeatable.",
 )
 @click.option(
     "--safety",

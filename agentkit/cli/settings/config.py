@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentkit.cli.completing import COLLECTIONS
 from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ _EXAMPLE = """\
 # Settings of the agentkit command. A flag and a variable AGENTKIT_... come before what stands here.
 # Keys stay in the environment, e.g. OPENAI_API_KEY.
 {where}
-# tools = ["core", "web"]          # tools and collections: core, web, system, files, default
+# tools = ["core", "web"]          # tools and collections: {collections}
 # safety = "network"               # what runs unasked: safe, network{system}
 # session = "work"                 # always go on with this session; false keeps nothing
 # instruction = "Answer briefly."  # the standing order that the model is given
@@ -110,7 +111,7 @@ def init(*, project: bool) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(_EXAMPLE.format(where=where, system=system))
+            stream.write(_EXAMPLE.format(collections=COLLECTIONS, where=where, system=system))
     except FileExistsError:
         raise ConfigError(f"There is a file {path} already. Edit it, or move it away first.") from None
     except OSError as error:
