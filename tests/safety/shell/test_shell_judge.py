@@ -3,6 +3,8 @@
 import json
 import shlex
 import time
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from agentkit.decisions import Verdict
 from agentkit.levels import SafetyLevel
 from agentkit.safety.shell import check_examples, judge_command
+from agentkit.safety.shell.knowledge import tables
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
 ACCEPTED = {
@@ -55,6 +58,15 @@ def test_each_category_is_judged_as_expected(category):
 def test_every_rule_keeps_its_own_examples():
     """Each rule in rules.toml catches its examples and spares its counter-examples."""
     assert check_examples() == []
+
+
+def test_every_command_is_told_of_once():
+    """No command has two tables of one kind, of which the second would silently be in the place of the first."""
+    data = tomllib.loads((Path(tables.__file__).parent / "commands.toml").read_text("utf-8"))
+    for kind in ("commands", "launchers", "languages"):
+        named = Counter(name.strip() for row in data[kind] for name in row["names"].split(","))
+        twice = [name for name, count in named.items() if count > 1]
+        assert twice == [], f"Leave these out of one of their [[{kind}]] in commands.toml"
 
 
 def test_a_decision_explains_itself():
