@@ -17,8 +17,9 @@ def class_builder(guard: Guard) -> Callable[..., type]:
 
     def build_class(body: Any, name: str, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> type:
         for base in bases:
+            is_class = issubclass(type(base), type | TypeFunction)  # one of typing's among them, as a protocol is
             of_typing = type(base).__module__ == "typing" or type(base) in {GenericAlias, FunctionType}
-            if guard.is_own(base) if of_typing else not issubclass(type(base), type | TypeFunction):
+            if not is_class and (not of_typing or guard.is_own(base)):
                 raise Refused(f"class {name!r} cannot derive from this {type(base).__name__!r}")
         resolved = () if guard.type in bases else resolve_bases(bases)
         offered = metaclass is None or (
