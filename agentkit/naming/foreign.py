@@ -98,6 +98,12 @@ RUNNING: Mapping[str, str] = {
     **dict.fromkeys(("model", "temperature", "model_settings", "llm"), _ONE_RUN.format("llm")),
     **dict.fromkeys(("hooks", "callbacks", "callback_handler", "event_stream_handler"), "agent.on(kind, function)"),
     "run_config": "A run takes limits=; all else is said of the agent.",
+    **dict.fromkeys(
+        ("max_workers", "workers", "max_concurrency", "n_jobs", "max_parallel", "batch_size"), "concurrency="
+    ),
+    **dict.fromkeys(("inputs", "items", "tasks", "questions"), "the prompts, given first"),
+    **dict.fromkeys(("on_progress", "show_progress", "callback", "pbar"), "progress="),
+    **dict.fromkeys(("pool", "client", "cluster"), "executor="),
     "tool_name": "name=",
     "tool_description": "description=",
 }

@@ -58,6 +58,23 @@ def test_arguments_of_an_awaited_run():
         asyncio.run(Agent("helper", llm=ScriptedLLM()).arun("Hi!", max_steps=3))
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"max_workers": 3}, "Did you mean concurrency=?"),
+        ({"on_progress": print}, "Did you mean progress=?"),
+        ({"client": None}, "Did you mean executor=?"),
+        ({"limit": 3}, "Did you mean limits=?"),
+        ({"xyz": 3}, "It takes: prompts, concurrency, limits, progress, executor."),
+    ],
+)
+def test_arguments_of_a_map(given, meant):
+    """What is said elsewhere of many prompts is answered before any of them is asked."""
+    with pytest.raises(TypeError) as raised:
+        Agent("helper", llm=ScriptedLLM()).map(["Hi!"], **given)
+    assert f"Agent.map() takes no argument {next(iter(given))}=. {meant}" in str(raised.value)
+
+
 def test_arguments_of_an_agent_as_a_tool():
     """A tool of an agent has a name and a description, by these names."""
     with pytest.raises(TypeError, match=r"Agent.as_tool\(\) takes no argument tool_name=. Did you mean name=\?"):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Never, TypeVar
 
 from agentkit.agents.result import RunResult
 from agentkit.agents.runner import Runner
-from agentkit.agents.settings import Prompt
+from agentkit.agents.settings import Prompt, refuse_of_run
 from agentkit.usage import Limits
 
 if TYPE_CHECKING:
     from agentkit.agents.many.mapping import OnProgress
 
 T = TypeVar("T")
+_TAKES = ("prompts", "concurrency", "limits", "progress", "executor")
 
 
 class Mapped(Runner, Generic[T]):
@@ -28,6 +29,7 @@ class Mapped(Runner, Generic[T]):
         limits: Limits | None = None,
         progress: OnProgress | None = None,
         executor: Executor | None = None,
+        **unknown: Never,
     ) -> list[RunResult[T]]:
         """Run each prompt in a session of its own, so many at the same time; the results in the order of the prompts.
 
@@ -44,6 +46,7 @@ class Mapped(Runner, Generic[T]):
         `client.get_executor()`. Other processes get a copy of the agent; its listeners hear of a run, and `limits`
         count it, when its result comes back. Raises ConfigError and NoProvider before anything runs.
         """
+        refuse_of_run("map", unknown, _TAKES)
         from agentkit.agents.many.mapping import Many
 
         return Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).run()
@@ -56,8 +59,10 @@ class Mapped(Runner, Generic[T]):
         limits: Limits | None = None,
         progress: OnProgress | None = None,
         executor: Executor | None = None,
+        **unknown: Never,
     ) -> list[RunResult[T]]:
         """Like `map`, awaiting: without an executor the runs are tasks of this event loop, cancelled with this one."""
+        refuse_of_run("amap", unknown, _TAKES)
         from agentkit.agents.many.mapping import Many
 
         return await Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()

@@ -32,7 +32,7 @@ from agentkit.agents.many.travelling import Report, has_killed_workers, packed, 
 from agentkit.agents.result import RunFinished, RunResult, read_saved
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.budget import UNLIMITED, Budget, Known
-from agentkit.agents.running.plan import LINEAGE
+from agentkit.agents.running.plan import LINEAGE, can_be_called
 from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.events import Event, RunEnded
@@ -74,7 +74,7 @@ class Many:
         progress: OnProgress | None,
         executor: Executor | None,
     ) -> None:
-        _check(prompts, concurrency, limits, executor)
+        _check(prompts, concurrency, limits, progress, executor)
         self.agent, self.executor, self._price = agent, executor, self._price_teller(agent)
         self._threads = self._slots = concurrency
         self._progress = progress
@@ -283,7 +283,7 @@ def _budget(limits: Limits | None) -> Budget:
     return Budget(limits or UNLIMITED, LINEAGE.get().budget, tape.clock())
 
 
-def _check(prompts: object, concurrency: object, limits: object, executor: object) -> None:
+def _check(prompts: object, concurrency: object, limits: object, progress: object, executor: object) -> None:
     if isinstance(prompts, str | bytes | Image | File) or not isinstance(prompts, Iterable):
         raise ConfigError(f"map() takes a list of prompts, or what gives one after the other. Got {prompts!r:.200}.")
     if not is_whole(concurrency, 1):
@@ -292,6 +292,8 @@ def _check(prompts: object, concurrency: object, limits: object, executor: objec
         raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
     if limits is not None and limits.iterations is not None:
         raise ConfigError("Limits(iterations=) are those of one run: give them to the agent, or use max_iterations=.")
+    if progress is not None and not (callable(progress) and can_be_called(progress, 1, None, object())):
+        raise ConfigError(f"progress= takes a function (done, total, result). Got {progress!r:.200}.")
     _check_executor(executor)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunResult
+from agentkit.agents.running.plan import can_be_called
 from agentkit.errors import ConfigError
 from agentkit.evals.optimizing.failures import Failure, enclosed
 from agentkit.evals.optimizing.parts import most_chars, placeholders, tool_of
@@ -40,7 +41,7 @@ class Proposer:
     """Asks a model or a function. Raises ConfigError for what is neither, or cannot write."""
 
     def __init__(self, asked: LLM | Writer) -> None:
-        if not isinstance(asked, LLM) and not callable(asked):
+        if not isinstance(asked, LLM) and not (callable(asked) and can_be_called(asked, "", "", ())):
             raise ConfigError(
                 f"proposer= takes an LLM, or a function (part, text, failures) -> text. Got {asked!r:.200}."
             )

@@ -474,6 +474,8 @@ def test_cancelled_amap_leaves_no_task():
         ([], {"limits": 5}, "Limits"),
         ([], {"limits": Limits(iterations=3)}, "max_iterations="),
         ([], {"executor": "dask"}, "Executor"),
+        ([], {"progress": True}, "progress= takes a function"),
+        ([], {"progress": lambda _done: None}, "progress= takes a function"),
     ],
 )
 def test_wrong_arguments_are_said_at_once(prompts, options, words):

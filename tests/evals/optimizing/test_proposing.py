@@ -85,10 +85,15 @@ def test_a_function_may_have_nothing_to_propose():
     assert said == Proposal("", "The proposer gave no text.")
 
 
-def test_a_proposer_is_a_model_or_a_function():
-    """Anything else cannot propose, nor a function that gives no text, nor the offline model, which cannot write."""
+@pytest.mark.parametrize("asked", ["gpt", 5, lambda text: text, lambda: ""])
+def test_what_cannot_propose_is_said_at_once(asked):
+    """What is neither a model nor a function of part, text and failures is refused before anything is paid."""
     with pytest.raises(ConfigError, match="takes an LLM, or a function"):
-        Proposer("gpt")
+        Proposer(asked)
+
+
+def test_a_proposer_is_a_model_or_a_function():
+    """Nor can a function that gives no text, nor the offline model, which cannot write."""
     with pytest.raises(ConfigError, match="must return the new text"):
         Proposer(lambda *_: None).propose(QUESTION, Limits())
     with pytest.raises(ConfigError, match="offline model cannot write"):
