@@ -215,11 +215,6 @@ class AddressRules:
         return address is not None and any(address in network for network in fitting)
 
 
-def judge_url(url: str, *, allow_hosts: Iterable[str] = (), ports: Iterable[int] = DEFAULT_PORTS) -> Decision:
-    """The judgment of rules made for one URL."""
-    return AddressRules(allow_hosts, ports).judge(url)
-
-
 def objection(address: str) -> str | None:
     """What speaks against connecting to an IP address ("a private network"), or None for one of the public web.
 

@@ -19,7 +19,7 @@ from agentkit.sandbox import bubblewrap
 from agentkit.sandbox.isolation import COMMAND_NEEDS, MECHANISMS, Boundary, check_isolation
 from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.process_tree import process_count
-from agentkit.sandbox.supervision import Cancellation, Capture, ProcessLimits, attend, run_cancellable
+from agentkit.sandbox.supervision import Cancellation, Capture, ProcessLimits, attend
 from agentkit.sandbox.view import OWN_SETTINGS, PROTECTED, SCRATCH, View, command_view
 from agentkit.slotted import dataclass
 
@@ -134,11 +134,6 @@ def _appeared(folder: str, missing: list[str]) -> tuple[str, ...]:
             else:
                 os.unlink(path)
     return found
-
-
-async def arun_command(command: str, folder: str, confinement: Confinement = DEFAULT) -> ProcessOutcome:
-    """Like `run_command`, without blocking the event loop; when it is cancelled, the command is ended first."""
-    return await run_cancellable(lambda cancellation: run_command(command, folder, confinement, cancellation))
 
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:

@@ -26,7 +26,6 @@ from agentkit.sandbox.supervision import (
     ProcessLimits,
     attend,
     out_of_memory,
-    run_cancellable,
 )
 from agentkit.sandbox.view import SCRATCH, python_view
 from agentkit.sandbox.worker import FAILED, listed
@@ -108,24 +107,6 @@ def run_python(
     """
     spec = Spec(limits, frozenset() if sandbox == "off" else available, guard)
     return _run({"code": code}, spec, sandbox, cancellation)
-
-
-async def arun_python(
-    code: str,
-    *,
-    sandbox: str = "auto",
-    limits: ProcessLimits = PYTHON_LIMITS,
-    guard: bool = True,
-    available: frozenset[str] = MECHANISMS,
-) -> PythonOutcome:
-    """Like `run_python`, without blocking the event loop; when it is cancelled, the snippet is ended first."""
-
-    def run(cancellation: Cancellation) -> PythonOutcome:
-        return run_python(
-            code, sandbox=sandbox, limits=limits, guard=guard, available=available, cancellation=cancellation
-        )
-
-    return await run_cancellable(run)
 
 
 def run_program(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
-from agentkit.safety.addresses import MAX_URL_CHARS, AddressRules, judge_url, objection, read_url
+from agentkit.safety.addresses import MAX_URL_CHARS, AddressRules, objection, read_url
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "urls.jsonl").read_text("utf-8").splitlines()]
 V4 = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
@@ -20,7 +20,7 @@ V4 = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: repr(row["url"][:60]))
 def test_url_is_judged_by_its_rule(row):
     """Each URL is allowed or denied by the rule for its kind, on the evidence of a span of it."""
-    decision = judge_url(row["url"], allow_hosts=row.get("allow_hosts", ()))
+    decision = AddressRules(row.get("allow_hosts", ())).judge(row["url"])
     assert (decision.rule, decision.allowed) == (row["rule"], row["rule"] == "url.public"), decision
     assert decision.evidence in row["url"]
     assert decision.reason
@@ -29,7 +29,7 @@ def test_url_is_judged_by_its_rule(row):
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: repr(row["url"][:60]))
 def test_denial_names_what_would_be_allowed(row):
     """Every denial says what to do instead; every allowed URL is marked as a way out."""
-    decision = judge_url(row["url"], allow_hosts=row.get("allow_hosts", ()))
+    decision = AddressRules(row.get("allow_hosts", ())).judge(row["url"])
     assert bool(decision.remedy) == decision.denied
     assert decision.egress
 
@@ -113,7 +113,7 @@ def test_no_ipv6_address_is_public_that_python_calls_private(address):
 @given(st.text(max_size=80).map("http://{}".format) | st.text(max_size=80))
 def test_any_text_is_judged(text):
     """Any text at all gets a verdict, with evidence from the text."""
-    decision = judge_url(text)
+    decision = AddressRules().judge(text)
     assert decision.evidence in text
     assert decision.verdict in {Verdict.ALLOW, Verdict.DENY}
 
@@ -121,7 +121,7 @@ def test_any_text_is_judged(text):
 @given(st.from_regex(r"[0-9a-fx]{1,5}(\.[0-9a-fx]{1,5}){0,3}", fullmatch=True))
 def test_number_like_host_is_no_private_address(host):
     """However a number is written as host, it is refused unless it is a public address in four decimal numbers."""
-    decision = judge_url(f"http://{host}/")
+    decision = AddressRules().judge(f"http://{host}/")
     last = host.rpartition(".")[2]
     if decision.allowed and last.isdigit():
         assert ipaddress.IPv4Address(host).is_global
@@ -158,22 +158,22 @@ def test_unreadable_permission_is_a_mistake_of_the_developer(entry):
 
 def test_one_host_may_be_given_as_text():
     """A single host may be given without a list; ports can be chosen."""
-    assert judge_url("http://localhost:8000/", allow_hosts="localhost:8000").allowed
-    assert judge_url("http://xn--mnchen-3ya.de:3000/", allow_hosts=["MÜNCHEN.de:3000"]).allowed
-    assert judge_url("http://example.com:3000/", ports=[3000]).allowed
-    assert judge_url("http://example.com/", ports=[3000]).rule == "url.port"
+    assert AddressRules("localhost:8000").judge("http://localhost:8000/").allowed
+    assert AddressRules(["MÜNCHEN.de:3000"]).judge("http://xn--mnchen-3ya.de:3000/").allowed
+    assert AddressRules(ports=[3000]).judge("http://example.com:3000/").allowed
+    assert AddressRules(ports=[3000]).judge("http://example.com/").rule == "url.port"
 
 
 def test_denial_has_the_level_of_the_network():
     """Judging a URL never makes it more harmful than the network."""
-    decision = judge_url("http://localhost/")
+    decision = AddressRules().judge("http://localhost/")
     assert isinstance(decision, Decision)
     assert decision.level is SafetyLevel.NETWORK
 
 
 def test_long_urls_cost_nothing():
     """A URL of megabytes is refused for its length."""
-    decision = judge_url("http://" + "a" * 5_000_000)
+    decision = AddressRules().judge("http://" + "a" * 5_000_000)
     assert (decision.rule, len(decision.evidence) < MAX_URL_CHARS) == ("url.length", True)
 
 

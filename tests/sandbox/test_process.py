@@ -19,12 +19,11 @@ from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import (
     Confinement,
     ProcessLimits,
-    arun_command,
     bash_agrees,
     command_boundary,
     run_command,
 )
-from agentkit.sandbox.supervision import Cancellation
+from agentkit.sandbox.supervision import Cancellation, run_cancellable
 from agentkit.sandbox.view import command_view
 
 ROOT = Path(__file__).parents[2]
@@ -421,8 +420,10 @@ def test_a_command_can_be_awaited_and_cancelled(workspace):
     """Awaiting a command blocks nobody, and cancelling ends it with all it started."""
 
     async def main():
-        assert (await arun_command("echo x", workspace)).output == "x\n"
-        await asyncio.wait_for(arun_command("sleep 9512345", workspace), 0.5)
+        outcome = await run_cancellable(lambda wish: run_command("echo x", workspace, cancellation=wish))
+        assert outcome.output == "x\n"
+        sleeping = run_cancellable(lambda wish: run_command("sleep 9512345", workspace, cancellation=wish))
+        await asyncio.wait_for(sleeping, 0.5)
 
     with pytest.raises(TimeoutError):
         asyncio.run(main())

@@ -21,8 +21,8 @@ from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.kernel import landlock
-from agentkit.sandbox.python import PYTHON_LIMITS, Spec, WorkerPool, arun_python, python_boundary, run_python
-from agentkit.sandbox.supervision import MEGABYTE, ProcessLimits
+from agentkit.sandbox.python import PYTHON_LIMITS, Spec, WorkerPool, python_boundary, run_python
+from agentkit.sandbox.supervision import MEGABYTE, ProcessLimits, run_cancellable
 from agentkit.sandbox.view import python_view
 
 HERE = Path(__file__).parent
@@ -44,6 +44,11 @@ def rows(name):
 def plain(code, **options):
     """What comes of code without the language guard, so that the boundary alone must hold."""
     return run_python(code, guard=False, **options)
+
+
+async def awaited(code):
+    """The same, awaited."""
+    return await run_cancellable(lambda wish: plain(code, cancellation=wish))
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +246,7 @@ def test_code_can_be_awaited():
     """Awaiting a snippet lets others go on meanwhile."""
 
     async def main():
-        waiting = asyncio.create_task(arun_python("import time\ntime.sleep(0.3)\nprint('slept')", guard=False))
+        waiting = asyncio.create_task(awaited("import time\ntime.sleep(0.3)\nprint('slept')"))
         beats = 0
         while not waiting.done():
             beats += 1
@@ -257,7 +262,7 @@ def test_a_cancelled_snippet_is_ended():
     """Cancelling the one who awaits ends the snippet's process first."""
 
     async def main():
-        await asyncio.wait_for(arun_python("while True: pass", guard=False), 0.5)
+        await asyncio.wait_for(awaited("while True: pass"), 0.5)
 
     before = set(psutil.Process().children(recursive=True))
     with pytest.raises(TimeoutError):
