@@ -196,10 +196,10 @@ def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
     given = next((getattr(item, name) for name in _GIVING if hasattr(item, name)), None)
     if given is not None:
         return _flattened(given(), searchable)
+    if callable(item):  # also one that can be gone through, as a pydantic model's fields can
+        return [_wrapped(item)]
     if isinstance(item, Iterable):
         return _flattened(tuple(item), searchable)
-    if callable(item):
-        return [_wrapped(item)]
     raise ConfigError(f"{_WANTED}; got {item!r}.")
 
 

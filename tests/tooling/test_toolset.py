@@ -7,6 +7,7 @@ import json
 import operator
 import pickle
 import types
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,6 +66,17 @@ class Shelf:
         return count
 
 
+class Fielded:
+    """Say so."""
+
+    def __iter__(self) -> Iterator[str]:
+        yield "said"
+
+    def __call__(self) -> str:
+        """Say it."""
+        return "so"
+
+
 three = Toolset([add, fetch, remove])
 
 
@@ -83,6 +95,7 @@ three = Toolset([add, fetch, remove])
         ([Shelf().put, Shelf().take, Shelf.describe], ("put", "take", "describe")),
         (functools.partial(plain), ("plain",)),
         (SimpleNamespace(as_tool=lambda: add), ("add",)),
+        ([Fielded()], ("Fielded",)),
     ],
 )
 def test_a_toolset_is_made_of_anything_that_holds_tools(items: Any, names: tuple[str, ...]) -> None:

@@ -32,7 +32,7 @@ from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
 from agentkit.tape import is_replaying
 from agentkit.tooling.arguments import copied
-from agentkit.tooling.functions.signature import instance_of
+from agentkit.tooling.functions.sharing import shared_by
 from agentkit.tooling.result import failure
 from agentkit.tooling.tool import Tool
 
@@ -243,22 +243,26 @@ class Batch:
 
 
 def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
-    """Which calls run at the same time, round after round: of the methods of one object only one a round, as asked.
+    """Which calls run at the same time, round after round: of those that share an object only one a round, as asked.
 
     A model that asks for `cd` and `ls` in one response means them so, and two threads would change one object at once.
     """
     if len(calls) == 1:
         return [tuple(calls)]
     found: list[list[JudgedCall]] = []
-    earlier: dict[int, int] = {}
+    places: dict[int, int] = {}
     for judged in calls:
-        owner = None if judged.tool is None or judged.tool.is_async else instance_of(judged.tool.function)
-        place = 0 if owner is None else earlier.get(id(owner), 0)
-        if owner is not None:
-            earlier[id(owner)] = place + 1
+        shared = list(map(id, _shared(judged.tool)))
+        place = max((places.get(each, 0) for each in shared), default=0)
+        places.update(dict.fromkeys(shared, place + 1))
         found += [[]] if place == len(found) else []
         found[place].append(judged)
     return list(map(tuple, found))
+
+
+def _shared(tool: Tool[..., Any] | None) -> list[object]:
+    """What calls of a tool may find changed by others; nothing where they are awaited, and look after themselves."""
+    return [] if tool is None or tool.is_async else shared_by(tool.function)
 
 
 def unknown_lead(name: str, agent: str) -> ConfigError:

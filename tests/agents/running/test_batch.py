@@ -1,6 +1,7 @@
 """How are the calls of one response used, when some have been used already?"""
 
 import asyncio
+import functools
 import threading
 import time
 
@@ -215,11 +216,42 @@ def test_calls_on_one_object_run_in_the_order_asked(way):
 def test_rounds_of_calls():
     """Only plain methods wait for those of the same object; functions and what is awaited run in the first round."""
     one, other = Folder(), Folder()
-    tools = [one.enter, one.where, other.enter, one.awhere, lambda: 1, None, one.where]
+    tools = [one.enter, one.where, other.enter, one.awhere, len, None, one.where]
     made = [tool and Tool(tool, f"tool_{place}") for place, tool in enumerate(tools)]
     calls = [JudgedCall(ToolCall(str(place), "a", "{}"), ALLOWED, tool) for place, tool in enumerate(made)]
     assert ["".join(judged.call.id for judged in together) for together in rounds(calls)] == ["02345", "1", "6"]
     assert rounds([]) == []
+
+
+@pytest.mark.parametrize("way", ["closure", "partial", "wrapped"])
+def test_calls_on_what_functions_were_given_run_in_the_order_asked(way):
+    """Functions made around one object run one after the other, however long the first one takes."""
+    accounts = {"An": 10}
+
+    def pay_from(kept, amount: int) -> int:
+        before = kept["An"]
+        time.sleep(0.05 if amount == 1 else 0)
+        kept["An"] = before - amount
+        return kept["An"]
+
+    def pay(amount: int) -> int:
+        return pay_from(accounts, amount)
+
+    def balance() -> int:
+        return accounts["An"]
+
+    @functools.wraps(pay)
+    def wrapped(**arguments):
+        return pay(**arguments)
+
+    made = {"closure": pay, "partial": functools.partial(pay_from, accounts), "wrapped": wrapped}
+    agent = Agent("payer", [Tool(made[way], "pay"), balance], llm=ScriptedLLM(paying(1, 2, 3), "Done."))
+    assert [used.result.value for used in agent.run("go").tool_calls] == [9, 7, 4, 4]
+
+
+def paying(*amounts):
+    """Payments of these amounts in one response, and then the question for what is left."""
+    return [*(call("pay", amount=amount) for amount in amounts), call("balance")]
 
 
 def test_calls_in_turn_keep_to_the_time_of_the_run():
