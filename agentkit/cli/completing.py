@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
 from agentkit.errors import AgentKitError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 COLLECTIONS = "core, web, system, files, default"
 """The collections of the catalog, for texts of help, which are made before that is loaded."""
@@ -44,6 +49,13 @@ def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete
     from agentkit.usage import Limits
 
     return [f"{each.name}=" for each in fields(Limits) if each.name.startswith(incomplete)]
+
+
+def limits_option(help_text: str) -> Callable[[Command], Command]:
+    """The option `--limit NAME=NUMBER`, which is repeated for more than one."""
+    return click.option(
+        "--limit", "limits", multiple=True, metavar="NAME=NUMBER", shell_complete=limit_names, help=help_text
+    )
 
 
 def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:

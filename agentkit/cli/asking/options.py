@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agentkit.cli.completing import COLLECTIONS, PLACE, limit_names, safety_levels, session_names, tool_names
+from agentkit.cli.completing import COLLECTIONS, PLACE, limits_option, safety_levels, session_names, tool_names
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
@@ -40,14 +40,9 @@ _ANSWERING = (
         shell_complete=safety_levels,
         help="What runs unasked: safe, network (default), system.",
     ),
-    click.option(
-        "--limit",
-        "limits",
-        multiple=True,
-        metavar="NAME=NUMBER",
-        shell_complete=limit_names,
-        help="What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, input_tokens, "
-        "output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit.",
+    limits_option(
+        "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, input_tokens, "
+        "output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit."
     ),
 )
 

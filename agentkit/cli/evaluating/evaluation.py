@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agentkit.cli.arguments import Fraction, WholeNumber
-from agentkit.cli.completing import limit_names
+from agentkit.cli.completing import limits_option
 from agentkit.cli.exit_codes import ANSWERED, FAILED
 
 _EXAMPLES = """\b
@@ -52,14 +52,7 @@ def evaluation() -> None:
 @click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is asked.")
 @click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
 @click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=NUMBER",
-    shell_complete=limit_names,
-    help="What all trials together may take.",
-)
+@limits_option("What all trials together may take.")
 @click.option("--resume", type=_FILE, metavar="FILE", help="Keep each finished trial in FILE, and go on from there.")
 @click.option("--record", type=_FILE, metavar="FOLDER", help="Record the trials in cassettes.")
 @click.option("--replay", type=_FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")

@@ -11,7 +11,7 @@ import click
 
 from agentkit.agents.agent import Agent
 from agentkit.cli.arguments import Fraction, WholeNumber
-from agentkit.cli.completing import limit_names
+from agentkit.cli.completing import limits_option
 from agentkit.cli.evaluating.evaluation import scorers_of_a_file
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.slotted import dataclass
@@ -38,14 +38,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--budget", type=Fraction(0, min_open=True), metavar="DOLLARS", help="What all of it may cost.")
 @click.option("--tokens", type=WholeNumber(1), metavar="NUMBER", help="How many tokens all of it may take.")
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=NUMBER",
-    shell_complete=limit_names,
-    help="What else it may take. Repeatable.",
-)
+@limits_option("What else it may take. Repeatable.")
 @click.option("-m", "--model", metavar="NAME", help="The agent's model.")
 @click.option("--offline", is_flag=True, help="The agent's model is the one in the offline extra.")
 @click.option("--proposer", metavar="MODEL", help="The model that writes the texts; the agent's own by default.")
