@@ -134,7 +134,7 @@ def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimi
         (("--tokens", 9, "--offline", "-m", "x"), "Use --offline or --model, not both: "),
         (("--tokens", 9, "--lineage", "a", "--resume", "b"), "Use --lineage for a new search, or --resume for one"),
         (("--tokens", 9, "--resume", "nowhere.jsonl"), "There is no search 'nowhere.jsonl' to go on with."),
-        (("--tokens", 9, "--improve", "calculator"), "There is no tool named 'calculator'.\n"),
+        (("--tokens", 9, "--improve", "calculator"), "improve= names no text 'calculator'.\n"),
     ],
 )
 def test_what_cannot_be_meant_is_told(optimize, server, arguments, complaint):
