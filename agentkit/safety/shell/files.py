@@ -38,7 +38,7 @@ _LONGEST, _MOST_PARTS = 1_000, 20
 _DEVICE = re.compile(r"/dev/")
 _READABLE = re.compile(
     r"/(usr|bin|sbin|lib\w*|opt)(/|$)|/etc/(?!passwd|group|hosts|ssh|krb5|ldap|crontab|cron|fstab|exports)"
-    r"|/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|mounts|filesystems|self/(status|limits|stat))$"
+    r"|/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|mounts|filesystems|partitions|diskstats|swaps|sys/(kernel|vm|fs|net)/[\w./-]+|self/(status|limits|stat))$"
     r"|/sys/(class|devices|fs/cgroup)(/|$)"
 )
 _LISTABLE = re.compile(r"/(?!root|home)\w*/?$")

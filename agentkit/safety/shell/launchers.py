@@ -27,6 +27,8 @@ from agentkit.safety.shell.scope import (
 )
 
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
+_IN_PARTS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
+"""The options of xargs by which it starts a command several times, with a part of the arguments each."""
 _ITEMS = 20
 _SUSPICIONS = 3
 _SUSPECTED_WORDS = 16
@@ -204,14 +206,14 @@ def xargs(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Findi
     stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
     marks = [options[flag] for flag in ("-I", "-J", "-i", "--replace") if flag in options]
     marker = "" if not marks else "{}" if marks[0].startswith("--") else marks[0] or "{}"
-    given = _given(stdin, words[0].source, options, by_line=bool(marker))
+    given = list(_given(stdin, words[0].source, options, by_line=bool(marker)))
     for finding in launched(launcher, words, scope):
         if not isinstance(finding, Command):
             yield finding
         elif not marker:
-            yield Command([*finding.words, *given])
+            yield from (Command([*finding.words, *way]) for way in given)
         else:
-            yield from (Command(_filled(finding.words, marker, item)) for item in given)
+            yield from (Command(_filled(finding.words, marker, item)) for way in given for item in way)
 
 
 def parallel(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -226,18 +228,22 @@ def parallel(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield ask("parallel", words[0].source, "It starts many processes at once.", "Use a loop.")
 
 
-def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool) -> list[Word]:
-    """The arguments that xargs makes of its input; where they are not plain to tell, an unknown one is among them."""
-    if stdin.text == TAME:
-        return [Word(TAME, source, origins=stdin.origins)]
+def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool) -> Iterator[list[Word]]:
+    """The arguments that xargs makes of its input, in each way that it may, where they are not plain to tell."""
     if not stdin.known:
-        return [Word(stdin.text if stdin.text.startswith(("/", "..")) else UNKNOWN, source, origins=stdin.origins)]
+        plain = stdin.text == TAME or stdin.text.startswith(("/", ".."))
+        yield [Word(stdin.text if plain else UNKNOWN, source, origins=stdin.origins)]
+        return
     odd = bool(options.keys() & _SEPARATING or re.search(r"['\"\\]", stdin.text))
     mark = options.get("-d") or options.get("--delimiter") or ""
     text = re.sub(r"['\"\\\0]", "", stdin.text.replace(mark, "\n") if mark else stdin.text)
-    items = [line.strip() for line in text.splitlines()] if by_line else text.split()
-    known = [Word(item, source, origins=stdin.origins) for item in items[:_ITEMS]]
-    return [*known, Word(UNKNOWN, source, origins=stdin.origins)] if odd or len(items) > _ITEMS else known
+    lines = [line.strip() for line in text.splitlines()]
+    items = lines if by_line else text.split()
+    unknown = Word(UNKNOWN, source, origins=stdin.origins)
+    for way in (items, *([lines, [text.strip()]] if odd else [])):
+        known = [Word(item, source, origins=stdin.origins) for item in way[:_ITEMS]]
+        yield [*known, unknown] if odd or len(way) > _ITEMS else known
+        yield from ([word] for word in known if options.keys() & _IN_PARTS)
 
 
 def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:

@@ -30,6 +30,7 @@ _WRITTEN = re.compile(
 )
 _SED_RUNS = re.compile(r"^\s*(?:\d+|\$|/[^/]*/)?\s*e\s+(\S.*)")
 _REPLACING = re.compile(r"^\s*(s|tr|y)/[\w\s^.*+?\\\[\]-]*\$?/[\w\s.\\-]*/[gimsx]*\s*;?\s*$")
+_SETTINGS = re.compile(r"""\brequire\((['"])\./(?:package|tsconfig)\.json\1\)(?:\.\w+)*""")
 _PATTERN = re.compile(r"(?:(?<=\sif\s)|(?<=\sunless\s))/[\w\s^$.*+?\\\[\]|#-]*/[imsx]*(?=\s*(;|\)|$|&&|and\b|or\b))")
 _LONGEST, _LONGEST_PATH = 3_000, 300
 
@@ -91,7 +92,7 @@ def _written(literal: str, word: Word, scope: Scope) -> Iterator[Finding]:
 
 def _is_plain(code: str) -> bool:
     """Any other language: nothing but known words, strings, arithmetic and, after a word that expects one, patterns."""
-    code = _PATTERN.sub(" ", _REPLACING.sub(" ", code))
+    code = _SETTINGS.sub("1", _PATTERN.sub(" ", _REPLACING.sub(" ", code)))
     if re.search(r"(?<![$@%\w.])(s|y|tr|m|q[qwxr]?)\s*[/{(\[|!#~,]", code) or re.search(
         r"`|\$\{|#\{|@\{|<|\||%x|qx|\\x|\(\?\??\{", code
     ):
