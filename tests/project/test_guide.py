@@ -24,7 +24,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 PACKAGES = PROJECT["dependencies"] + [line for name, lines in EXTRAS.items() if name != "dev" for line in lines]
 SCORERS = [name for name in evals.__all__ if ".scoring." in getattr(evals, name).__module__ and name.islower()]
 ROWS = [
-    ("../README.md", [f"`{name}`" for name in EXTRAS]),
+    ("README.md", [f"`{name}`" for name in EXTRAS]),
     ("chat.md", [f"| `/{name}" for name in COMMANDS]),
     ("command-line.md", [f"`{name}`" for name in KEYS] + [f"agentkit {name}" for name in cli.commands]),
     ("dependencies.md", [re.match(r"[\w-]+", line)[0] for line in PACKAGES] + [f"`{name}`" for name in EXTRAS]),
@@ -58,8 +58,10 @@ def test_name_that_the_guide_gives_stands_in_its_file(found):
 @pytest.mark.parametrize(("page", "names"), ROWS, ids=[page for page, _ in ROWS])
 def test_page_tells_all_there_is(page, names):
     """Commands, settings, packages, scorers, limits, services, tests of rules, tools and pages stand on their page."""
-    text = (ROOT / "docs" / page).read_text("utf-8")
-    assert [name for name in names if name not in text] == [], f"Tell of these in docs/{page}"
+    path = ROOT / page if (ROOT / page).exists() else ROOT / "docs" / page
+    text = path.read_text("utf-8")
+    missing = [name for name in names if name not in text]
+    assert missing == [], f"Tell of these in {path.relative_to(ROOT)}"
 
 
 def test_rule_tells_its_tests():

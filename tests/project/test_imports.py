@@ -24,11 +24,33 @@ MODULES = sorted(
     if path.name != "__main__.py"
 )
 COMMAND_LINE = tuple(module for module in MODULES if module.startswith("agentkit.cli"))
+
+
+@cache
+def named_by(module):
+    """What a module imports at its top, and what these import at theirs; not what is for type checkers alone."""
+    path = ROOT / module.replace(".", "/")
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    body = ast.parse(path.read_text("utf-8")).body
+    named = {alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+    named |= {node.module for node in body if isinstance(node, ast.ImportFrom)}
+    return named.union(*map(named_by, named.intersection(MODULES)))
+
+
+def needs(module, package):
+    """Whether a module cannot be imported without a package."""
+    return any(name.partition(".")[0] == package for name in named_by(module))
+
+
+PROTOCOL = tuple(module for module in MODULES if module.startswith("agentkit.mcp.sdk.") and needs(module, "mcp"))
 CONNECTION = tuple(
-    module for module in MODULES if re.match(r"agentkit\.(llm\.(transport|http\.)|mcp\.sdk\.(bounding|judged))", module)
+    module
+    for module in MODULES
+    if re.match(r"agentkit\.(llm\.(transport|http\.)|mcp\.sdk\.)", module)
+    and needs(module, "httpx2")
+    and module not in PROTOCOL
 )
-LOGINS = tuple(f"agentkit.mcp.sdk.{name}" for name in ("authorizing", "persons", "programs"))
-ALONE = tuple(module for module in MODULES if module not in COMMAND_LINE + CONNECTION + LOGINS)
+ALONE = tuple(module for module in MODULES if module not in COMMAND_LINE + CONNECTION + PROTOCOL)
 IMPORT_EACH_AND_LIST = """
 import importlib, json, sys
 sys.path.insert(0, sys.argv[1])
@@ -129,10 +151,10 @@ def test_the_connection_needs_only_the_http_library(module):
     assert packages <= sys.stdlib_module_names | {"agentkit"}
 
 
-@pytest.mark.parametrize("module", LOGINS)
-def test_logins_need_only_the_protocols_package(module):
-    """What shows a login to a server, and is loaded when one on the web is reached, derives from the protocol's own."""
-    loaded = loaded_by_each(("mcp.client", *LOGINS), isolation="-I")
+@pytest.mark.parametrize("module", PROTOCOL)
+def test_the_protocol_needs_only_its_package(module):
+    """What is loaded when an MCP server on the web is reached may derive from the protocol's own, and needs no more."""
+    loaded = loaded_by_each(("mcp.client", *PROTOCOL), isolation="-I")
     packages = {name.partition(".")[0] for name in loaded[module]}
     assert packages <= sys.stdlib_module_names | {"agentkit", "mcp", "jwt", "cryptography"}
 
