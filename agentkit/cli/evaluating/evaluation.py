@@ -28,6 +28,9 @@ scorers_of_a_file = click.option(
 )
 _JSON = click.option("--json", "json_to", metavar="FILE", help="Write the report as JSON; - is stdout.")
 _JUNIT = click.option("--junit", "junit_to", type=_FILE, metavar="FILE", help="Write JUnit XML, for CI servers.")
+_MARKDOWN = click.option(
+    "--markdown", "markdown_to", type=_FILE, metavar="FILE", help="Write Markdown, for a pull request."
+)
 _HTML = click.option("--html", "html_to", type=_FILE, metavar="FILE", help="Write one HTML page with plots.")
 
 
@@ -59,6 +62,7 @@ def evaluation() -> None:
 @_JSON
 @_JUNIT
 @_HTML
+@_MARKDOWN
 @click.option(
     "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when less than this share passes: 0 to 1."
 )
@@ -75,16 +79,17 @@ def run_suite(**options: Any) -> int:
     return run(Wanted(**options))
 
 
-@evaluation.command("show", short_help="Show a report, also as a page or JUnit XML.")
+@evaluation.command("show", short_help="Show a report, also as a page, JUnit XML or Markdown.")
 @click.argument("report", type=_FILE, metavar="REPORT")
 @_JSON
 @_JUNIT
 @_HTML
-def show_report(*, report: Path, json_to: str | None, junit_to: Path | None, html_to: Path | None) -> None:
-    """Show the REPORT that `eval run --json` wrote, also as a page or as JUnit XML."""
-    from agentkit.cli.evaluating.telling import report_in, tell_report
+@_MARKDOWN
+def show_report(*, report: Path, **places: Any) -> None:
+    """Show the REPORT that `eval run --json` wrote, also as a page, JUnit XML or Markdown."""
+    from agentkit.cli.evaluating.telling import Places, report_in, tell_report
 
-    tell_report(report_in(report), json_to, junit_to, html_to)
+    tell_report(report_in(report), Places(**places))
 
 
 @evaluation.command("compare", short_help="Say what two reports differ in.")

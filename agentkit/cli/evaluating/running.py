@@ -11,7 +11,7 @@ import click
 
 from agentkit.agents.running.budget import UNLIMITED
 from agentkit.cli.evaluating.loading import agents_in, models_in, suite_in
-from agentkit.cli.evaluating.telling import STDOUT, Progress, compared, report_in, tell_report
+from agentkit.cli.evaluating.telling import STDOUT, Places, Progress, compared, report_in, tell_report
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.cli.settings.keys import limit_of
 from agentkit.cli.settings.layers import settings_here
@@ -24,7 +24,7 @@ from agentkit.usage import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Places):
     """The options of `eval run`, each as the command line gave it. Raises UsageError when two of them contradict."""
 
     suite: str
@@ -40,9 +40,6 @@ class Wanted:
     resume: Path | None = None
     record: Path | None = None
     replay: Path | None = None
-    json_to: str | None = None
-    junit_to: Path | None = None
-    html_to: Path | None = None
     threshold: float | None = None
     baseline: Path | None = None
     no_broken: bool = False
@@ -104,7 +101,7 @@ def run(wanted: Wanted) -> int:
     except SessionError as error:
         _, remedy = halves(f"{error}")
         raise SessionError(f"{error}" if remedy else f"{error}\nName another file.") from error
-    tell_report(report, wanted.json_to, wanted.junit_to, wanted.html_to)
+    tell_report(report, wanted)
     return max(
         _missed(report, wanted.threshold), _against(baseline, report, wanted), key=(ANSWERED, FAILED, LIMIT).index
     )

@@ -15,6 +15,7 @@ from agentkit.evals.reporting.comparing import Comparison
 from agentkit.evals.reporting.report import Report
 from agentkit.evals.trial import Trial
 from agentkit.llm.prices import cost_of
+from agentkit.slotted import dataclass
 from agentkit.usage import NO_USAGE
 
 STDOUT = "-"
@@ -30,10 +31,25 @@ def report_in(path: Path) -> Report:
         raise ConfigError(f"{what} Write one with: agentkit eval run SUITE --json {shown_word(free)}") from None
 
 
-def tell_report(report: Report, json_to: str | None, junit_to: Path | None, html_to: Path | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where a report is written, in each of its forms."""
+
+    json_to: str | None = None
+    junit_to: Path | None = None
+    html_to: Path | None = None
+    markdown_to: Path | None = None
+
+
+def tell_report(report: Report, to: Places) -> None:
     """Print the table, or the JSON where stdout is named for it, and write the files. Raises SessionError."""
-    click.echo(json_text(report.to_data()) if json_to == STDOUT else _shown(report))
-    forms = {json_to if json_to != STDOUT else None: report.to_json, junit_to: report.to_junit, html_to: report.to_html}
+    click.echo(json_text(report.to_data()) if to.json_to == STDOUT else _shown(report))
+    forms = {
+        to.json_to if to.json_to != STDOUT else None: report.to_json,
+        to.junit_to: report.to_junit,
+        to.html_to: report.to_html,
+        to.markdown_to: report.to_markdown,
+    }
     from agentkit.evals.keeping.writing import write_whole
 
     for place, make in forms.items():

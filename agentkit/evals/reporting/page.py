@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from agentkit.evals.case import plain
+from agentkit.evals.reporting.failed import facts_of
 from agentkit.evals.reporting.figures import OUTCOMES, Figures, Reported
 from agentkit.evals.reporting.lines import seconds_text, why
 from agentkit.evals.reporting.plots import latencies, rates
@@ -15,7 +13,7 @@ from agentkit.evals.trial import Trial
 from agentkit.safety import markup
 from agentkit.safety.markup import Markup, element
 from agentkit.usage import shown_cost
-from agentkit.wording import call_text, hidden, one_line
+from agentkit.wording import hidden, one_line
 
 _STYLE = Path(__file__).with_name("page.css")
 _MOST_TEXT_CHARS = 4_000
@@ -137,16 +135,7 @@ def _told(report: Reported) -> Iterator[Markup]:
 
 def _failure(trial: Trial) -> Markup:
     repeat = f", repeat {trial.repeat}" if trial.repeat > 1 else ""
-    fields: dict[str, Any] = {"Prompt": trial.case.text, "Answer": trial.answer, "Expected": _expected(trial)}
-    if trial.case.is_conversation:
-        fields["Conversation"] = trial.transcript
-    fields["Tool calls"] = "\n".join(call_text(used.call) for used in (trial.result.tool_calls if trial.result else ()))
-    fields["Why"] = "\n".join([*(f"{each.name} {each.value:.2f}: {each.reason}" for each in trial.scores), trial.error])
-    shown = [
-        [element("dt", term), element("dd", _cut(hidden(text.strip())))]
-        for term, text in fields.items()
-        if text.strip()
-    ]
+    shown = [[element("dt", head), element("dd", text)] for head, text in facts_of(trial, _MOST_TEXT_CHARS).items()]
     return element(
         "details",
         element(
@@ -157,18 +146,6 @@ def _failure(trial: Trial) -> Markup:
         ),
         element("dl", shown, class_="fields"),
     )
-
-
-def _expected(trial: Trial) -> str:
-    expected, calls = trial.case.expected, trial.case.expected_calls
-    told = [] if expected is None else [expected if isinstance(expected, str) else json.dumps(plain(expected))]
-    if calls is not None:
-        told.append("calls: " + (", ".join(json.dumps(call.to_data(), ensure_ascii=False) for call in calls) or "none"))
-    return "\n".join(told)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT_CHARS else f"{text[:_MOST_TEXT_CHARS]}…"
 
 
 def _section(title: str, *children: markup.Child) -> Markup:

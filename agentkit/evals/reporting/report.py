@@ -48,12 +48,12 @@ class Report:
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to a file, which only its owner can read, without what is or looks like a secret.
 
-        By its suffix it is a page (`.html`), JUnit XML (`.xml`), or else JSON. Raises SessionError.
+        By its suffix it is a page (`.html`), JUnit XML (`.xml`), Markdown (`.md`), or else JSON. Raises SessionError.
         """
         from agentkit.evals.keeping.writing import write_whole
 
         suffix = Path(path).suffix.lower()
-        make = {".html": self.to_html, ".xml": self.to_junit}.get(suffix, self.to_json)
+        make = {".html": self.to_html, ".xml": self.to_junit, ".md": self.to_markdown}.get(suffix, self.to_json)
         write_whole(path, make())
 
     @property
@@ -132,6 +132,12 @@ class Report:
         from agentkit.evals.reporting.junit import junit
 
         return junit(self)
+
+    def to_markdown(self) -> str:
+        """The report as Markdown, for a pull request or the summary of a job; what did not pass is folded."""
+        from agentkit.evals.reporting.markdown import markdown
+
+        return markdown(self)
 
     def to_html(self) -> str:
         """The report as one HTML page with plots that needs no script, no network and nothing beside it."""

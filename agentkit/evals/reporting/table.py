@@ -10,28 +10,30 @@ from agentkit.evals.trial import Trial
 from agentkit.usage import Usage, shown_cost
 from agentkit.wording import one_line
 
-_HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
+HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
 
 
 def report_text(report: Reported, most_columns: int | None = None) -> str:
     """The whole report; with a column for each agent, not a line, where the table would be wider than that."""
     figures = report.figures
-    notes = [line for each in figures for line in _notes(each, alone=len(figures) == 1)]
-    rows = [_HEADS, *map(_row, figures)]
+    notes = [line for each in figures for line in notes_of(each, alone=len(figures) == 1)]
+    rows = [HEADS, *map(row_of, figures)]
     table = _aligned(rows)
     if most_columns is not None and max(map(columns_of, table)) > most_columns:
         table = _aligned([*zip(*rows, strict=True)])
-    blocks = [[_title(report)], table, notes, _tags(report), _failures(report.failures)]
+    blocks = [[title_of(report)], table, notes, _aligned(tag_rows(report)), _failures(report.failures)]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _title(report: Reported) -> str:
+def title_of(report: Reported) -> str:
+    """What was tried: the suite, its cases and repeats."""
     cases, repeats = len(report.cases), max((trial.repeat for trial in report.trials), default=0)
     again = f", each {repeats} times" if repeats > 1 else ""
     return f"{one_line(report.suite)}: {cases} {'case' if cases == 1 else 'cases'}{again}"
 
 
-def _row(figures: Figures) -> tuple[str, ...]:
+def row_of(figures: Figures) -> tuple[str, ...]:
+    """The figures of an agent, as cells of a table."""
     rate = figures.rate
     return (
         short(figures.agent),
@@ -52,7 +54,7 @@ def _tokens(usage: Usage) -> str:
     return f"{usage.total_tokens:,}{'+' if usage.unreported else ''}"
 
 
-def _notes(figures: Figures, *, alone: bool) -> Iterator[str]:
+def notes_of(figures: Figures, *, alone: bool) -> Iterator[str]:
     """What else there is to say of an agent."""
     words = {
         "error": "errors",
@@ -95,7 +97,8 @@ def _verdicts(figures: Figures) -> str:
     return ", ".join(f"{times} {verdict}" for verdict, times in sorted(figures.verdicts.items()))
 
 
-def _tags(report: Reported) -> list[str]:
+def tag_rows(report: Reported) -> list[tuple[str, ...]]:
+    """The figures of each tag and agent, as rows of a table behind its head; none where there are no tags."""
     tags = list(dict.fromkeys(tag for case in report.cases for tag in case.tags))
     rows = [
         (
@@ -108,7 +111,7 @@ def _tags(report: Reported) -> list[str]:
         for each in report.only(tag=tag).figures
         if each.rate.trials
     ]
-    return _aligned([("tag", "agent", "passed", "rate (95 %)"), *rows]) if rows else []
+    return [("tag", "agent", "passed", "rate (95 %)"), *rows] if rows else []
 
 
 def _failures(trials: Sequence[Trial]) -> list[str]:
@@ -130,7 +133,7 @@ def _failure(some: Sequence[Trial]) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(columns_of(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
 
 

@@ -63,15 +63,15 @@ def test_a_suite_is_run(typed):
 
 
 def test_reports_are_written(typed, tmp_path):
-    """The report is written as JSON, JUnit XML and a page; with - the JSON is all of stdout."""
-    out, err, code = typed(
-        "run", "suite.py", "--agent", "good", "--json", "a.json", "--junit", "a.xml", "--html", "a.html"
-    )
+    """The report is written as JSON, JUnit XML, a page and Markdown; with - the JSON is all of stdout."""
+    files = ("--json", "a.json", "--junit", "a.xml", "--html", "a.html", "--markdown", "a.md")
+    out, err, code = typed("run", "suite.py", "--agent", "good", *files)
     assert ("good   2 of 2" in out, code) == (True, ANSWERED)
     assert "Written: a.json" in err
     assert Report.read(tmp_path / "a.json").success_rate == 1.0
     assert sum(suite.tests for suite in JUnitXml.fromfile(str(tmp_path / "a.xml"))) == 2
     assert "<svg" in (tmp_path / "a.html").read_text()
+    assert "| good | 2 of 2 |" in (tmp_path / "a.md").read_text()
     out, _, _ = typed("run", "suite.py", "--agent", "good", "--json", "-", "--baseline", "a.json")
     assert json.loads(out)["suite"] == "capitals"
 

@@ -1,0 +1,93 @@
+"""Is a report Markdown of ours, whatever stands in it?"""
+
+import re
+
+import pytest
+from markdown_it import MarkdownIt
+
+from agentkit import Agent
+from agentkit.evals import Case, Report, Suite, contains
+from agentkit.testing import ScriptedLLM
+
+READER = MarkdownIt("commonmark").enable("table").enable("strikethrough")
+OURS = re.compile(r"</?details>|<details><summary>\d+ did not pass</summary>")
+HOSTILE = [
+    "`| a | b |`\n```\n# Approved\n```",
+    "@everyone [approve](https://evil.example) ![](https://evil.example/a.png)",
+    "</details><img src=x onerror=alert(1)>\n~~~\n````",
+    "www.evil.example",
+    "- 1. - # done",
+    "|---|\n- [x] done\n> quoted `` ` ``",
+]
+
+
+def tokens_of(text):
+    """What a reader of Markdown finds, with what stands inside of paragraphs, headings and cells."""
+    for token in READER.parse(text):
+        yield token
+        yield from token.children or ()
+
+
+def reported(answer, prompt="Say yes.", name="one"):
+    """A report of one case that fails with this answer."""
+    agent = Agent(name, llm=ScriptedLLM(answer, repeat=True))
+    return Suite("greeting", [Case(prompt, "yes, indeed")], [contains()]).run({name: agent})
+
+
+def test_what_markdown_says(mixed):
+    """There is a table with a row for each agent, one for each tag, and what did not pass with the reasons."""
+    text = mixed.to_markdown()
+    kinds = [token.type for token in tokens_of(text)]
+    assert (kinds.count("table_open"), kinds.count("heading_open")) == (2, 1 + min(20, len(mixed.failures)))
+    assert "| agent | passed | rate (95 %) |" in text
+    assert f"{len(mixed.failures)} did not pass" in text
+    assert "4 of 12" in text
+    assert "Expected:\n\n```text\n2\n```" in text
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_what_others_wrote_is_code(said):
+    """No answer, prompt or name becomes a link, a picture, a tag, a list or the end of its block."""
+    found = list(tokens_of(reported(said, f"Say yes. {said}", f"one {said}").to_markdown()))
+    assert not {token.type for token in found} & {"link_open", "image", "blockquote_open", "ordered_list_open"}
+    html = [token.content for token in found if token.type.startswith("html")]
+    assert all(OURS.fullmatch(line) for text in html for line in text.strip().splitlines())
+    words = " ".join(token.content for token in found if token.type == "text")
+    assert "evil" not in words
+    assert "@" not in words
+    assert said in [token.content.rstrip("\n") for token in found if token.type == "fence"]
+    cells = [token for token in found if token.type == "td_open"]
+    assert len(cells) == 8
+
+
+def test_mixed_and_hostile_texts_are_code(mixed):
+    """What tries to be a tag is none in a whole report either."""
+    html = [token.content for token in tokens_of(mixed.to_markdown()) if token.type.startswith("html")]
+    assert all(OURS.fullmatch(line) for text in html for line in text.strip().splitlines())
+
+
+def test_a_report_that_passed_has_nothing_folded():
+    """Where all passed there is only the table."""
+    text = reported("yes, indeed").to_markdown()
+    assert "details" not in text
+    assert "1 of 1" in text
+
+
+def test_much_is_cut():
+    """Of many failures twenty are told, of a long text its beginning, and how many more there are."""
+    cases = [Case(f"{number} {'x' * 3_000}", "y") for number in range(25)]
+    text = Suite("many", cases, [contains()]).run(Agent(llm=ScriptedLLM("z" * 5_000, repeat=True))).to_markdown()
+    assert "5 more are in the JSON of the report." in text
+    assert len(text) < 20 * 4_000
+
+
+def test_secrets_are_left_out():
+    """What looks like a secret stands in no Markdown."""
+    assert "sk-proj" not in reported("The key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD").to_markdown()
+
+
+def test_a_report_is_saved_as_markdown(tmp_path):
+    """The suffix `.md` says that Markdown is wanted."""
+    report: Report = reported("no")
+    report.save(tmp_path / "report.md")
+    assert (tmp_path / "report.md").read_text("utf-8") == report.to_markdown()
