@@ -236,14 +236,19 @@ def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool)
         return
     odd = bool(options.keys() & _SEPARATING or re.search(r"['\"\\]", stdin.text))
     mark = options.get("-d") or options.get("--delimiter") or ""
-    text = re.sub(r"['\"\\\0]", "", stdin.text.replace(mark, "\n") if mark else stdin.text)
-    lines = [line.strip() for line in text.splitlines()]
-    items = lines if by_line else text.split()
+    whole = stdin.text.replace(mark, "\n") if mark else stdin.text.replace("\0", "\n")
+    text = re.sub(r"['\"\\]", "", whole)
+    ways = [_lines(text) if by_line else text.split()]
+    ways += [_lines(text), [text.strip()], _lines(whole), [whole.strip()]] if odd else []
     unknown = Word(UNKNOWN, source, origins=stdin.origins)
-    for way in (items, *([lines, [text.strip()]] if odd else [])):
+    for way in ways:
         known = [Word(item, source, origins=stdin.origins) for item in way[:_ITEMS]]
         yield [*known, unknown] if odd or len(way) > _ITEMS else known
         yield from ([word] for word in known if options.keys() & _IN_PARTS)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines()]
 
 
 def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:
