@@ -40,7 +40,7 @@ def required_distributions():
     lines = SETTINGS["project"]["dependencies"] + [
         line for name, lines in extras.items() if name not in {"dev", "docs"} for line in lines
     ]
-    return {re.match(r"[\w-]+", line)[0] for line in lines}
+    return {re.match(r"[\w-]+", line)[0].lower() for line in lines}
 
 
 def protected_modules():
@@ -54,7 +54,7 @@ def protected_modules():
 def test_every_dependency_has_its_importers_named():
     """A contract names the only importers of each third-party package."""
     providers = packages_distributions()
-    covered = {name.replace("_", "-") for module in protected_modules() for name in providers[module]}
+    covered = {name.replace("_", "-").lower() for module in protected_modules() for name in providers[module]}
     missing = sorted(required_distributions() - covered)
     assert missing == [], "Write a protected contract in pyproject.toml that names the only importers of these"
 
