@@ -14,7 +14,10 @@ from agentkit.redaction import redact, redact_value, redactor
 from agentkit.tooling.rendering import cut_text, naming_handle, rendered, text_of
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
-_GOOD = frozenset({"ok", "empty", "truncated"})
+_GOOD: frozenset[Status | None] = frozenset({"ok", "empty", "truncated"})
+_OF_A_RUN = frozenset({"waiting", "interrupted"})
+"""What only a run can say of a call."""
+
 BAD_ARGUMENTS, UNKNOWN_TOOL = "bad-arguments", "unknown-tool"
 """The rules of decisions on calls that could not be understood."""
 
@@ -39,9 +42,9 @@ def returned(
 ) -> ToolResult:
     """What a function returned after `seconds`, without secrets, told in at most `max_chars` characters.
 
-    Pictures and files are shown beside the text, whatever its length. A dictionary speaks for itself: its `status`,
-    when that is one of the status words, or its `error`. When something was left out, `whole` is the text in at most
-    1,000,000 characters, of at most 40,000 values, without secrets too.
+    Pictures and files are shown beside the text, whatever its length. A dictionary speaks for itself: by its
+    `error`, with a status word as its `status`, or by the status of something empty or truncated. When something was
+    left out, `whole` is the text in at most 1,000,000 characters, of at most 40,000 values, without secrets too.
     """
     clean = redactor()
     value = redact_value(value, clean)
@@ -127,13 +130,12 @@ def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | No
 
 
 def _standing(value: Any) -> tuple[Status, str | None]:
+    """The status and error that a dictionary tells of its call; a status without an error may be that of an order."""
     if not isinstance(value, dict):
         return "ok", None
     error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
-    if not isinstance(word, str) or word not in _STATUSES:
-        return ("failed" if error else "ok"), error
-    status = _STATUSES[word]
-    if error is None and status not in _GOOD:
-        error = f"The tool reported the status {status!r}."
-    return status, error
+    told = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
+    if error is None and told not in _GOOD:
+        return "ok", None
+    return told or "failed", error

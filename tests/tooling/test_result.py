@@ -30,7 +30,9 @@ DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use tras
         ({"error": {"code": 3}}, "failed", "{'code': 3}"),
         ({"status": "empty", "results": []}, "empty", None),
         ({"status": "blocked", "error": "refused by the service"}, "blocked", "refused by the service"),
-        ({"status": "failed"}, "failed", "The tool reported the status 'failed'."),
+        ({"order": 7, "status": "failed"}, "ok", None),
+        ({"ticket": 7, "status": "waiting"}, "ok", None),
+        ({"status": "waiting", "error": "late"}, "failed", "late"),
         ({"status": "truncated"}, "truncated", None),
         ({"status": 200, "content": "page"}, "ok", None),
         ({"status": "shipped"}, "ok", None),
@@ -48,8 +50,9 @@ def test_a_dictionary_speaks_for_itself(value: Any, status: Status, error: str |
 
 @pytest.mark.parametrize("status", get_args(Status))
 def test_every_status_word_is_understood(status: Status) -> None:
-    """Each of the status words can be reported by a tool."""
-    assert returned("demo", {"status": status}, 1_000).status == status
+    """Each of the status words can be reported by a tool with an error, but for those that only a run can say."""
+    told = returned("demo", {"status": status, "error": "broken"}, 1_000).status
+    assert told == ("failed" if status in ("waiting", "interrupted") else status)
 
 
 def test_output_that_was_cut_is_truncated() -> None:

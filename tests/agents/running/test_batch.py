@@ -254,6 +254,17 @@ def paying(*amounts):
     return [*(call("pay", amount=amount) for amount in amounts), call("balance")]
 
 
+@pytest.mark.parametrize("word", ["waiting", "interrupted", "denied", "failed", "offline"])
+def test_the_status_of_what_a_tool_tells_of_is_not_that_of_its_call(word):
+    """An order that waits does not pause the run, and one that failed is no call that failed."""
+    agent = Agent(
+        "clerk", [Tool(lambda: {"order": 7, "status": word}, "order")], llm=ScriptedLLM(call("order"), "It is.")
+    )
+    result = agent.run("How is it?")
+    assert (result.status, result.output) == ("done", "It is.")
+    assert [used.result.status for used in result.tool_calls] == ["ok"]
+
+
 def test_calls_in_turn_keep_to_the_time_of_the_run():
     """When the run's time is up after one call on an object, the next one on it does not begin."""
     begun = threading.Semaphore(0)
