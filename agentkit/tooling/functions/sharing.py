@@ -13,6 +13,9 @@ _MOST_LOOKED_AT = 100
 _CONCURRENT = ("_thread", "threading", "queue", "_queue", "concurrent", "asyncio", "multiprocessing")
 """The modules whose objects a function holds that reckons with calls at the same time."""
 
+_ATTRIBUTES = ("__dict__", "__pydantic_private__")
+"""Where an object keeps the functions that it calls."""
+
 _UNCHANGING = (type, types.NoneType, types.EllipsisType, types.ModuleType, types.MethodWrapperType)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
 
@@ -20,9 +23,9 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, f
 def shared_by(function: Callable[..., Any]) -> list[object]:
     """The objects that a function was given when it was made, and that may change.
 
-    Of a method it is its object; of others what partials give, the variables of the closure, and of functions in these
-    too. A function that holds a lock or the like looks after itself, as do those of this package: they share nothing.
-    What a module holds is not looked at.
+    Of a method it is its object; of others what partials give, the variables of the closure, an object that is called,
+    and what functions in all of these were given. A function that holds a lock or the like looks after itself, as do
+    those of this package: they share nothing. What a module holds is not looked at.
     """
     owner = instance_of(function)
     return _given_to(function) if owner is None else [owner]
@@ -48,7 +51,7 @@ def _is_our_own(value: object) -> bool:
 
 
 def _held(value: object) -> Iterator[object]:
-    """What a function, a method or a partial works with."""
+    """What a function, a method, a partial or an object that is called works with."""
     match value:
         case functools.partial():
             yield from (value.func, *value.args, *value.keywords.values())
@@ -60,6 +63,9 @@ def _held(value: object) -> Iterator[object]:
             yield value.__self__
         case tuple():
             yield from value
+        case _ if callable(value) and not isinstance(value, type):
+            kept = (getattr(value, place, None) or {} for place in _ATTRIBUTES)
+            yield from (inner for group in kept for inner in group.values() if isinstance(inner, _FUNCTIONS))
 
 
 def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, PrivateAttr
 
 from agentkit import calculator_tool
 from agentkit.tooling.functions.sharing import shared_by
@@ -71,6 +72,26 @@ def test_the_object_of_a_method_is_shared() -> None:
     for method, owner in ((SHOP.order, SHOP), (names.append, names)):
         for function in (method, functools.partial(method), around(method)):
             assert [each is owner for each in shared_by(function)] == [True]
+
+
+def test_objects_that_are_called_share_what_they_call() -> None:
+    """An object that is called shares itself, and the objects of the methods that it keeps."""
+
+    class Caller:
+        def __init__(self, method) -> None:
+            self.method = method
+
+        def __call__(self) -> None:
+            self.method()
+
+    class Private(BaseModel):
+        _method: object = PrivateAttr(default_factory=lambda: SHOP.order)
+
+        def __call__(self) -> None: ...
+
+    for caller in (Caller(SHOP.order), Private()):
+        shared = shared_by(caller)
+        assert [each is other for each, other in zip(shared, (caller, SHOP), strict=True)] == [True, True]
 
 
 @pytest.mark.parametrize(
