@@ -21,11 +21,12 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, f
 
 
 def shared_by(function: Callable[..., Any]) -> list[object]:
-    """The objects that a function was given when it was made, and that may change.
+    """The objects that a function is called on, and that may change.
 
-    Of a method it is its object; of others what partials give, the variables of the closure, an object that is called,
-    and what functions in all of these were given. A function that holds a lock or the like looks after itself, as do
-    those of this package: they share nothing. What a module holds is not looked at.
+    Of a method it is its object; of others what partials give, an object that is called, and what functions in these or
+    in the closure are called on. Other variables of a closure are not looked at, nor what a module holds: a client that
+    many functions use at the same time stands there. A function that holds a lock or the like looks after itself, as do
+    those of this package: they share nothing.
     """
     owner = instance_of(function)
     return _given_to(function) if owner is None else [owner]
@@ -38,11 +39,15 @@ def _given_to(function: Callable[..., Any]) -> list[object]:
         if looked_at == len(waiting):
             break
         value = waiting[looked_at]
-        if type(value).__module__.partition(".")[0] in _CONCURRENT or _is_our_own(value):
+        if _is_concurrent(value) or _is_our_own(value):
             return []
         waiting += [inner for inner in _held(value) if not any(inner is each for each in waiting)]
         found += [value] if _may_change(value) else []
     return found
+
+
+def _is_concurrent(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] in _CONCURRENT
 
 
 def _is_our_own(value: object) -> bool:
@@ -56,7 +61,8 @@ def _held(value: object) -> Iterator[object]:
         case functools.partial():
             yield from (value.func, *value.args, *value.keywords.values())
         case types.FunctionType():
-            yield from _in_cells(value.__closure__ or ())
+            cells = _in_cells(value.__closure__ or ())
+            yield from (inner for inner in cells if isinstance(inner, _FUNCTIONS) or _is_concurrent(inner))
         case types.MethodType():
             yield from (value.__func__, value.__self__)
         case types.BuiltinMethodType():

@@ -223,9 +223,9 @@ def test_rounds_of_calls():
     assert rounds([]) == []
 
 
-@pytest.mark.parametrize("way", ["closure", "partial", "wrapped"])
+@pytest.mark.parametrize("way", ["method", "partial", "wrapped"])
 def test_calls_on_what_functions_were_given_run_in_the_order_asked(way):
-    """Functions made around one object run one after the other, however long the first one takes."""
+    """Functions that are called on one object run one after the other, however long the first one takes."""
     accounts = {"An": 10}
 
     def pay_from(kept, amount: int) -> int:
@@ -234,24 +234,42 @@ def test_calls_on_what_functions_were_given_run_in_the_order_asked(way):
         kept["An"] = before - amount
         return kept["An"]
 
-    def pay(amount: int) -> int:
-        return pay_from(accounts, amount)
+    class Payer:
+        def pay(self, amount: int) -> int:
+            return pay_from(accounts, amount)
 
-    def balance() -> int:
-        return accounts["An"]
+    payer = Payer()
+    given = functools.partial(pay_from, accounts)
 
-    @functools.wraps(pay)
+    method = payer.pay
+
+    @functools.wraps(method)
     def wrapped(**arguments):
-        return pay(**arguments)
+        return method(**arguments)
 
-    made = {"closure": pay, "partial": functools.partial(pay_from, accounts), "wrapped": wrapped}
-    agent = Agent("payer", [Tool(made[way], "pay"), balance], llm=ScriptedLLM(paying(1, 2, 3), "Done."))
-    assert [used.result.value for used in agent.run("go").tool_calls] == [9, 7, 4, 4]
+    made = {"method": method, "partial": given, "wrapped": wrapped}
+    agent = Agent("payer", [Tool(made[way], "pay")], llm=ScriptedLLM([*paying(1, 2, 3)], "Done."))
+    assert [used.result.value for used in agent.run("go").tool_calls] == [9, 7, 4]
 
 
 def paying(*amounts):
-    """Payments of these amounts in one response, and then the question for what is left."""
-    return [*(call("pay", amount=amount) for amount in amounts), call("balance")]
+    """Payments of these amounts in one response."""
+    return [call("pay", amount=amount) for amount in amounts]
+
+
+def test_functions_that_note_their_calls_run_at_the_same_time():
+    """What a closure holds is no order: each of three calls waits until all of them have begun."""
+    noted, all_begun = [], threading.Barrier(3, timeout=10)
+    begun = {"all": all_begun.wait}
+
+    def note(name: str) -> str:
+        noted.append(name)
+        begun["all"]()
+        return name
+
+    llm = ScriptedLLM([call("note", name=name) for name in "abc"], "Done.")
+    assert [used.result.value for used in Agent("clerk", [note], llm=llm).run("go").tool_calls] == ["a", "b", "c"]
+    assert sorted(noted) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("word", ["waiting", "interrupted", "denied", "failed", "offline"])
