@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,13 +45,9 @@ def worker_of(tool: AnyTool) -> Agent[Any] | None:
 
 def tools_of(agent: Agent[Any]) -> Iterator[tuple[str, AnyTool]]:
     """The tools of an agent by name, and those that programs of a tool may call, as `run_program.fetch_url`."""
-    return _named("", agent.tools)
-
-
-def _named(above: str, tools: Iterable[AnyTool]) -> Iterator[tuple[str, AnyTool]]:
-    for tool in tools:
-        yield f"{above}{tool.name}", tool
-        yield from _named(f"{above}{tool.name}.", getattr(tool, "tools", ()))
+    for tool in agent.tools:
+        yield tool.name, tool
+        yield from ((f"{tool.name}.{inner.name}", inner) for inner in getattr(tool, "tools", ()))
 
 
 def tool_facts(tool: AnyTool, policy: Policy, made_by: str) -> Iterator[tuple[str, Any]]:
