@@ -118,7 +118,7 @@ def _can_be_pickled(value: object) -> bool:
 
     try:
         pickle.dumps(value)
-    except (pickle.PickleError, TypeError, AttributeError, ValueError, NotImplementedError, RecursionError):
+    except (pickle.PickleError, TypeError, AttributeError, ValueError, RuntimeError):
         return False
     return True
 

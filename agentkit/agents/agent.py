@@ -11,7 +11,7 @@ from agentkit.agents import settings, team
 from agentkit.agents.facing.conversing import Conversing
 from agentkit.agents.facing.mapped import Mapped
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.runner import Work, Worker
+from agentkit.agents.runner import RunOptions, Work, Worker
 from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.agents.running.room import Room
 from agentkit.agents.settings import Prompt
@@ -33,13 +33,6 @@ Streamed = Generator[Event | RunFinished[S], None, None]
 AStreamed = AsyncGenerator[Event | RunFinished[S], None]
 Saved = RunResult[Any] | str | None
 """A run to go on with: its result, the text of it, or its id in the session; None for the session's newest."""
-
-
-class RunOptions(TypedDict, total=False):
-    """What a run is given in the place of the agent's own, beside the type of its answer."""
-
-    limits: Limits | None
-    context: Any
 
 
 class AgentOptions(TypedDict, total=False):

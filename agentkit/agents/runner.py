@@ -48,12 +48,17 @@ Work = Prompt | Resumption
 _STOPPED = "The run was stopped. What was done is kept, and agent.resume() goes on with it."
 
 
-class Given(TypedDict, total=False):
-    """What a run is given beside its prompt: in the place of the agent's own."""
+class RunOptions(TypedDict, total=False):
+    """What a run is given in the place of the agent's own, beside the type of its answer."""
 
-    session: Session | None
     limits: Limits | None
     context: Any
+
+
+class Given(RunOptions, total=False):
+    """The same with that type, and with the conversation of the run."""
+
+    session: Session | None
     output_type: Any
 
 

@@ -98,16 +98,26 @@ RUNNING: Mapping[str, str] = {
     **dict.fromkeys(("model", "temperature", "model_settings", "llm"), _ONE_RUN.format("llm")),
     **dict.fromkeys(("hooks", "callbacks", "callback_handler", "event_stream_handler"), "agent.on(kind, function)"),
     "run_config": "A run takes limits=; all else is said of the agent.",
+    "tool_name": "name=",
+    "tool_description": "description=",
+}
+"""The same of the arguments of a run, and of `as_tool`."""
+
+MAPPING: Mapping[str, str] = {
+    **RUNNING,
+    **dict.fromkeys(("message", "input", "task", "user_prompt", "question", "messages"), "the prompts, given first"),
     **dict.fromkeys(
         ("max_workers", "workers", "max_concurrency", "n_jobs", "max_parallel", "batch_size"), "concurrency="
     ),
     **dict.fromkeys(("inputs", "items", "tasks", "questions"), "the prompts, given first"),
     **dict.fromkeys(("on_progress", "show_progress", "callback", "pbar"), "progress="),
     **dict.fromkeys(("pool", "client", "cluster"), "executor="),
-    "tool_name": "name=",
-    "tool_description": "description=",
+    **dict.fromkeys(("max_turns", "max_steps", "max_iterations"), "Agent(max_iterations=...)"),
+    **dict.fromkeys(
+        ("output_type", "output_schema", "response_model"), "Agent(output_type=...), the type of each answer"
+    ),
 }
-"""The same of the arguments of a run, and of `as_tool`."""
+"""The same of many prompts."""
 
 _ORDERED = "An LLM has no standing order: Agent(instruction=...), or a message of the role 'system'."
 

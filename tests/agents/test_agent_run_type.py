@@ -120,6 +120,14 @@ def test_a_run_that_waited_has_its_type(goes_on):
     assert done.output == Invoice("A1", 30)
 
 
+def test_text_of_a_run_that_goes_on_in_its_type_comes_once():
+    """The text of a paused run that asked for a type comes in one piece, as it was checked."""
+    llm = ScriptedLLM(call("pay", number="A1"), GOOD)
+    clerk = Agent("clerk", [pay], llm=llm, approve=lambda _: Approval.LATER)
+    paused = clerk.run("Pay A1.", output_type=Invoice)
+    assert list(clerk.stream_text(paused.resumption(True))) == ['{"number": "A1", "total": 30.0}']
+
+
 def test_a_limit_keeps_the_type():
     """A run that went on after a limit still answers in its type."""
     llm = ScriptedLLM(call("pay", number="A1"), "It was paid.", GOOD)

@@ -41,6 +41,7 @@ def test_arguments_of_an_agent(given, meant):
         ({"images": []}, "Did you mean a list as prompt, [text, Image.read('cat.png')]?"),
         ({"deps": 3}, "What tools need to know is given as context="),
         ({"limit": 3}, "Did you mean limits=?"),
+        ({"client": None}, "It takes: prompt, "),
         ({"xyz": 3}, "It takes: prompt, "),
     ],
 )
@@ -64,6 +65,9 @@ def test_arguments_of_an_awaited_run():
         ({"max_workers": 3}, "Did you mean concurrency=?"),
         ({"on_progress": print}, "Did you mean progress=?"),
         ({"client": None}, "Did you mean executor=?"),
+        ({"output_type": int}, "Did you mean Agent(output_type=...), the type of each answer?"),
+        ({"max_turns": 3}, "Did you mean Agent(max_iterations=...)?"),
+        ({"timeout": 3}, "Did you mean limits=Limits(seconds=...)?"),
         ({"limit": 3}, "Did you mean limits=?"),
         ({"xyz": 3}, "It takes: prompts, concurrency, limits, progress, executor."),
     ],

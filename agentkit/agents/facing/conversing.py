@@ -74,7 +74,7 @@ class Conversing(Runner):
 
         What is typed or checked comes in one piece, when it may. Raises, at its end, what a call of the agent raises.
         """
-        spoken = Spoken(self.holds_back)
+        spoken = self._spoken(prompt)
         with closing(self.events(prompt, streaming=True, limits=limits, context=context)) as events:
             for event in events:
                 if piece := self._said_by(event, spoken):
@@ -84,11 +84,15 @@ class Conversing(Runner):
         self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
     ) -> AsyncGenerator[str, None]:
         """Like `stream_text`, awaiting."""
-        spoken = Spoken(self.holds_back)
+        spoken = self._spoken(prompt)
         async with aclosing(self.aevents(prompt, streaming=True, limits=limits, context=context)) as events:
             async for event in events:
                 if piece := self._said_by(event, spoken):
                     yield piece
+
+    def _spoken(self, prompt: Prompt | Resumption) -> Spoken:
+        """What will be told of a run; one that goes on may have asked for a type of its own."""
+        return Spoken(self.holds_back or (isinstance(prompt, Resumption) and prompt.rules is not None))
 
     def _said_by(self, event: Event, spoken: Spoken) -> str:
         """What an event adds to the text. Raises the error of a run that got to no answer."""

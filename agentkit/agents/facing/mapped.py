@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Generic, Never, TypeVar
 
 from agentkit.agents.result import RunResult
 from agentkit.agents.runner import Runner
-from agentkit.agents.settings import Prompt, refuse_of_run
+from agentkit.agents.settings import Prompt
 from agentkit.usage import Limits
 
 if TYPE_CHECKING:
     from agentkit.agents.many.mapping import OnProgress
 
 T = TypeVar("T")
-_TAKES = ("prompts", "concurrency", "limits", "progress", "executor")
 
 
 class Mapped(Runner, Generic[T]):
@@ -46,7 +45,7 @@ class Mapped(Runner, Generic[T]):
         `client.get_executor()`. Other processes get a copy of the agent; its listeners hear of a run, and `limits`
         count it, when its result comes back. Raises ConfigError and NoProvider before anything runs.
         """
-        refuse_of_run("map", unknown, _TAKES)
+        _refuse("map", unknown)
         from agentkit.agents.many.mapping import Many
 
         return Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).run()
@@ -62,7 +61,16 @@ class Mapped(Runner, Generic[T]):
         **unknown: Never,
     ) -> list[RunResult[T]]:
         """Like `map`, awaiting: without an executor the runs are tasks of this event loop, cancelled with this one."""
-        refuse_of_run("amap", unknown, _TAKES)
+        _refuse("amap", unknown)
         from agentkit.agents.many.mapping import Many
 
         return await Many(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()
+
+
+def _refuse(function: str, given: Iterable[str]) -> None:
+    """Raise TypeError for an argument that is not taken, with what was probably meant."""
+    if given:
+        from agentkit.naming import arguments_of, refuse
+        from agentkit.naming.foreign import MAPPING
+
+        refuse(f"Agent.{function}", given, arguments_of(Mapped.map), MAPPING)

@@ -15,8 +15,8 @@ from agentkit.evals.reporting.table import HEADS, notes_of, row_of, tag_rows, ti
 from agentkit.evals.trial import Trial
 from agentkit.wording import one_line, visible
 
-_WORDS = re.compile(r"(?:[A-Za-z0-9 ,:;%()'+-]|\.(?![A-Za-z]))*")
-"""What is a text wherever it stands: no mark of Markdown's, and no address that would be made a link."""
+_WORDS = re.compile(r"(?!\d+[.)](?: |$)|[-+ ])(?:[A-Za-z0-9 ,:;%()'+-]|\.(?![A-Za-z]))*")
+"""What is a text wherever it stands: no mark of Markdown's, no list, and no address that would be made a link."""
 
 _MOST_TOLD = 20
 _MOST_FACT_CHARS = 1_000
@@ -55,7 +55,7 @@ def _cell(text: str) -> str:
 
 def _told(text: str) -> str:
     """A text that is no more than words and figures as it is, anything else as code."""
-    return text if _WORDS.fullmatch(text) and not text.startswith(("-", "+", " ")) else _code(text)
+    return text if _WORDS.fullmatch(text) else _code(text)
 
 
 def _code(text: str) -> str:

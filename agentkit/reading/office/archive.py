@@ -22,7 +22,6 @@ DAMAGED = (
     expat.ExpatError,
     EOFError,
     KeyError,
-    NotImplementedError,
     RuntimeError,
     ValueError,
 )

@@ -60,6 +60,15 @@ def test_what_others_wrote_is_code(said):
     assert len(cells) == 8
 
 
+@pytest.mark.parametrize("name", ["1. bot", "- bot", "+ bot", "7) bot", "2.", "www.bot.example", "bot | a"])
+def test_a_name_is_no_list(name):
+    """No name of an agent begins a list, is a link or ends its cell."""
+    found = list(tokens_of(reported("no", name=name).to_markdown()))
+    assert not {token.type for token in found} & {"ordered_list_open", "bullet_list_open", "link_open"}
+    assert len([token for token in found if token.type == "td_open"]) == 8
+    assert name in [token.content for token in found if token.type == "code_inline"]
+
+
 def test_mixed_and_hostile_texts_are_code(mixed):
     """What tries to be a tag is none in a whole report either."""
     html = [token.content for token in tokens_of(mixed.to_markdown()) if token.type.startswith("html")]
