@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import socket
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -37,7 +36,6 @@ CLIENT: Literal["client"] = "client"
 """The approver that is the person at the client."""
 
 _WHO = "An MCP client"
-_MOST_REMEMBERED = 1_000
 _PUT_OFF = Answer(Approval.NO, "It was put off, and a call over MCP cannot wait for it.")
 _REFUSED = Answer(Approval.NO, "The person at the client said no.")
 
@@ -106,7 +104,7 @@ class ToolServer:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
         self._name, self._approve = name, approve
         self._room = asyncio.Semaphore(most_calls)
-        self._read: deque[Message] = deque(maxlen=_MOST_REMEMBERED)
+        self._read: list[Message] = []  # of each label the first call; nothing that clients do makes it forgotten
         self._numbers = itertools.count(1)
 
     def protocol_server(self) -> Any:
@@ -117,14 +115,15 @@ class ToolServer:
 
     async def answer(self, name: str, arguments: Mapping[str, Any], ask: Ask | None = None) -> ToolResult:
         """Judge and run a call. Whatever goes wrong is told in the result; `ask` puts a question to the client."""
-        async with self._room:
-            call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
-            judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
+        call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
+        judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
+        async with self._room:  # what waits for an answer is not at work: it must not keep others waiting
             with hearing(**self._above(judged)) as found:
                 result = await judged.arun()
-            result = replace(result, labels=result.labels | found)
+        result = replace(result, labels=result.labels | found)
+        if not result.labels <= labels_of(self._read):
             self._read.append(ToolMessage(call.id, name, "", result.labels))
-            return result
+        return result
 
     def _above(self, judged: JudgedCall) -> dict[str, Any]:
         """How what a program calls within a call is judged: as the server judges its own."""

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from agentkit.workspace.opening import shown
 from agentkit.workspace.recording.history import History, history_in, kind_of
 from agentkit.workspace.recording.store import Contents, FileStore, MemoryStore, Note, Store, forget_oldest
 from agentkit.workspace.root import Root
-from agentkit.workspace.states import Change, net, unified
+from agentkit.workspace.states import Change, State, net, unified
 from agentkit.workspace.undoing import Roots, Undone, stands, undo
 
 _SUFFIX, _SPOOL = ".journal", ".before"
@@ -72,7 +73,8 @@ class Record:
             first = self._write(changes)
             yield
             modes = [change.after.mode or self._mode(change) for change in changes]
-            self._add([({"done": first, "count": len(changes), "modes": modes}, ())])
+            with contextlib.suppress(ToolError):  # on a full disk, what stands there tells that they were made
+                self._add([({"done": first, "count": len(changes), "modes": modes}, ())])
 
     @contextlib.contextmanager
     def observing(self, root: Root, tool: str) -> Iterator[None]:
@@ -87,14 +89,17 @@ class Record:
         try:
             yield
         finally:
-            changes, left_out = differences(snapshot, root, tool)
-            with self.making(changes):
-                pass
-            if left_out:
-                self.note(f"Not all that {tool} changed can be undone: {left_out}")
-            if kept is not None:
-                self._add([({"watched": str(kept.path)}, ())])
-                kept.remove()
+            with contextlib.suppress(ToolError):  # on a full disk, the snapshot stays to tell what was changed
+                self._observed(*differences(snapshot, root, tool), tool, kept)
+
+    def _observed(self, changes: Sequence[Change], left_out: str, tool: str, kept: FileStore | None) -> None:
+        with self.making(changes):
+            pass
+        if left_out:
+            self.note(f"Not all that {tool} changed can be undone: {left_out}")
+        if kept is not None:
+            self._add([({"watched": str(kept.path)}, ())])
+            kept.remove()
 
     def note(self, text: str) -> None:
         """Keep a remark for whoever undoes the run."""
@@ -142,7 +147,10 @@ class Record:
             pending = [index for index in range(len(history.changes)) if index not in seen | history.undone]
             outstanding = [change for index, change in made if index not in history.undone]
             undone = undo(outstanding, self._opened, self.notes)
-            self._add([({"undone": time.time(), "count": len(history.changes), "pending": pending}, ())])
+            try:
+                self._add([({"undone": time.time(), "count": len(history.changes), "pending": pending}, ())])
+            except ToolError:
+                return replace(undone, notes=(*undone.notes, "The journal cannot be written, and does not know of it"))
             return undone
 
     def _mode(self, change: Change) -> int:
@@ -191,14 +199,17 @@ class Record:
     def _made(self, history: History) -> list[tuple[int, Change]]:
         """The changes that were made, in order, with their indices; -1 for what a command did whose end nobody saw.
 
-        Of a change that nobody saw done, the disk must say whether it was.
+        Of a change that nobody saw done, the next change of the path must say whether it was, or else the disk.
         """
-        made = [
-            (index, change)
-            for index, change in enumerate(history.changes)
-            if index in history.done or self._happened(change)
-        ]
-        return made + [(-1, change) for watch in history.watches.values() for change in self._unwatched(watch)]
+        made: list[tuple[int, Change]] = []
+        found: dict[tuple[str, str], State] = {}
+        for index, change in reversed([*enumerate(history.changes)]):
+            place = change.root, change.path
+            was_next = found[place].is_like(change.after) if place in found else self._happened(change)
+            if index in history.done or was_next:
+                made.append((index, change))
+                found[place] = change.before
+        return made[::-1] + [(-1, change) for watch in history.watches.values() for change in self._unwatched(watch)]
 
     def _happened(self, change: Change) -> bool:
         with contextlib.suppress(AgentKitError):

@@ -190,6 +190,41 @@ def test_what_was_read_counts():
     assert result.is_error
 
 
+def test_what_was_read_is_never_forgotten():
+    """No number of calls, by whatever names, makes a server forget that private data and strangers' text were read."""
+
+    async def ask():
+        server = ToolServer([read_all, core_tools, web_tools])
+        await server.answer("read_all", {})
+        for number in range(1_200):
+            await server.answer("string_length" if number % 2 else f"no_tool_{number}", {"text": "a"})
+        return await server.answer("fetch_url", {"url": "https://example.com"})
+
+    assert asyncio.run(ask()).decision.rule == "flow"
+
+
+def test_question_keeps_nobody_waiting():
+    """While a person is asked about a call, other calls are made."""
+
+    async def ask():
+        is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def approve(request):
+            is_asked.set()
+            await may_answer.wait()
+            return True
+
+        server = ToolServer([strike, core_tools], approve=approve, most_calls=1)
+        waiting = asyncio.create_task(server.answer("strike", {"what": "him"}))
+        await is_asked.wait()
+        other = await server.answer("calculator", {"expression": "6 * 7"})
+        may_answer.set()
+        return other, await waiting
+
+    other, struck = asyncio.run(ask())
+    assert (other.value["result"], struck.value) == (42, "struck him")
+
+
 def test_what_no_approver_is():
     """An approver is a function, or the client."""
     with pytest.raises(ConfigError, match='or "client"'):

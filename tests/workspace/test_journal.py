@@ -3,11 +3,13 @@
 import copy
 import os
 import pickle
+import resource
 import signal
 import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -261,6 +263,86 @@ with run.record.making([change]):
     assert ("n.txt" in [change.path for change in record.changes]) is was_made
     record.undo()
     assert contents(folder) == before
+
+
+def test_what_followed_tells_whether_a_change_was_made(tmp_path, folder):
+    """A change that nobody saw done is undone with the one that followed it at its place, when the run went on."""
+    before = contents(folder)
+    rest = """
+from agentkit.workspace.states import Change, State
+change = Change(run.folder, "a.txt", run._root().inspect("a.txt"), State.of("file", b"half way"), "write_file", 1.0)
+with run.record.making([change]):
+    open(f"{run.folder}/a.txt", "w").write("half way")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run_until_killed(folder, tmp_path / "j", rest)
+    run = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
+    run.write("a.txt", "the end")
+    run.undo()
+    assert contents(folder) == before
+
+
+@pytest.fixture
+def room_for(tmp_path):
+    """Lets no file grow beyond so many bytes from now on, or, with none, as far as it likes."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def leave(size=None):
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits if size is None else (size, limits[1]))
+
+    yield leave
+    leave()
+
+
+def journal_size(folder):
+    """How long the only journal in a folder is."""
+    return next(folder.glob("*.journal")).stat().st_size
+
+
+def by_tool(workspace):
+    """A change by a file tool."""
+    workspace.write("a.txt", "changed")
+
+
+def by_command(workspace):
+    """A change by a command."""
+    with workspace.observing("run_shell"):
+        Path(workspace.folder, "a.txt").write_text("changed")
+
+
+@pytest.mark.parametrize("change", [by_tool, by_command])
+def test_full_disk_never_belies_what_was_done(change, tmp_path, folder, room_for):
+    """Wherever the disk is full, a change is refused and not made, or made and not refused, and can be undone."""
+    before = contents(folder)
+    first = Workspace(folder, journal=Journal(tmp_path / "whole")).for_run("r")
+    change(first)
+    whole, after = journal_size(tmp_path / "whole"), contents(folder)
+    first.undo()
+    for size in range(whole - 400, whole, 25):
+        run = Workspace(folder, journal=Journal(tmp_path / str(size))).for_run("r")
+        room_for(size)
+        try:
+            change(run)
+        except ToolError:
+            made = before
+        else:
+            made = after
+        room_for()
+        assert contents(folder) == made
+        run.undo()
+        assert contents(folder) == before
+
+
+def test_undo_on_a_full_disk_is_no_failure(tmp_path, folder, room_for):
+    """An undo that was done is told as done, also where the journal cannot be told of it."""
+    before = contents(folder)
+    run = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
+    by_tool(run)
+    room_for(journal_size(tmp_path / "j"))
+    undone = run.undo()
+    room_for()
+    assert (contents(folder), undone.restored) == (before, ("a.txt",))
+    assert "does not know of it" in str(undone)
 
 
 def test_torn_note_of_a_killed_process_does_no_harm(tmp_path, folder):

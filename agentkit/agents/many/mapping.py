@@ -37,6 +37,7 @@ from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.events import Event, RunEnded
 from agentkit.parts import File, Image
+from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
 from agentkit.tracing.listening import Origin
 from agentkit.usage import Limits, is_whole
@@ -195,6 +196,7 @@ class Many:
             outcome = future.result()  # raises what must end the whole map, such as SystemExit
             result = self._ended(job, outcome) if part is None else self._arrived(job, outcome, part)
         if result is not None:
+            LINEAGE.get().note(labels_of(result.messages))  # also of what was read when an earlier map got the answer
             self._results[job.index] = result
             if self._progress is not None:
                 self._progress(len(self._results), self._total, result)

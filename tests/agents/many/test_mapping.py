@@ -10,9 +10,10 @@ from multiprocessing import get_context
 
 import pytest
 
-from agentkit import LLM, Agent, ConfigError, Limits, NoProvider, Session, Tool
+from agentkit import LLM, Agent, ConfigError, Limits, NoProvider, Session, Tool, Toolset
 from agentkit.agents.many.mapping import Many
 from agentkit.agents.result import RunFinished
+from agentkit.decisions import Label
 from agentkit.errors import RunError, SessionError, Unreachable
 from agentkit.events import ResponseReceived
 from agentkit.safety.approval import Approval
@@ -575,3 +576,24 @@ def test_other_processes_are_not_recorded(way, tmp_path):
     refused = pytest.raises(ConfigError, match="does not hear other processes")
     with block, ProcessPoolExecutor(1, get_context("spawn")) as pool, refused:
         echoing().map(["1"], executor=pool)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_answers_of_earlier_maps_bear_labels(way, tmp_path):
+    """What a tool gets from answers that were kept by an earlier map bears the labels of what was read for them."""
+
+    def read() -> str:
+        """Read."""
+        return "tulip"
+
+    inner = using(read, session=Session.open(tmp_path / "s.db", "trip"))
+    inner.tools = Toolset([Tool(read, level="SAFE", labels=["private", "untrusted"])])
+
+    def ask() -> str:
+        """Ask the inner agent."""
+        return mapped(inner, way, ["go"])[0].output
+
+    for _ in range(2):
+        outer = Agent("outer", [Tool(ask, level="SAFE")], llm=ScriptedLLM(call("ask"), "Done."))
+        assert outer.run("go").tool_calls[0].result.labels == {Label.PRIVATE, Label.UNTRUSTED}
+    assert len(inner.llm.requests) == 2
