@@ -42,6 +42,11 @@ def json_text(document: object) -> str:
     return _escaped(json.dumps(document, ensure_ascii=False, indent=2))
 
 
+def document_text(**fields: object) -> str:
+    """What `--json` prints: an object that says by which version of our schema it is read."""
+    return json_text({"schema_version": SCHEMA_VERSION, **fields})
+
+
 def _escaped(text: str) -> str:
     return re.sub(f"[{_UNSEEN}]", lambda found: json.dumps(found[0])[1:-1], text)
 
@@ -111,18 +116,13 @@ def run_document(result: RunResult[Any], plain: Callable[[Any], Any] = str) -> d
             "unreported": result.usage.unreported,
         },
         "tool_calls": [
-            {"arguments": arguments_of(used.call.arguments), **_result_fields(used.result)}
-            for used in result.tool_calls
+            {"arguments": arguments_of(used.call.arguments), **result_fields(used.result)} for used in result.tool_calls
         ],
     }
 
 
-def result_document(result: ToolResult) -> dict[str, Any]:
-    """A tool's result as one JSON document."""
-    return {"schema_version": SCHEMA_VERSION, **_result_fields(result)}
-
-
-def _result_fields(result: ToolResult) -> dict[str, Any]:
+def result_fields(result: ToolResult) -> dict[str, Any]:
+    """A tool's result, as JSON has it."""
     return {
         "tool": result.tool,
         "status": result.status,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from agentkit.cli.exit_codes import ANSWERED, FAILED
+from agentkit.cli.terminal import fitted
 from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
@@ -42,14 +43,12 @@ class Finding:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(*, as_json: bool) -> int:
     """Look at provider, isolation and packages, and say what to do about what is missing."""
-    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
-    from agentkit.cli.terminal import fitted
+    from agentkit.cli.display import clean, document_text
 
     findings = [finding for look in _LOOKS for finding in look()]
     failed = any(finding.state == "failed" for finding in findings)
     if as_json:
-        document = {"schema_version": SCHEMA_VERSION, "ok": not failed, "findings": [asdict(each) for each in findings]}
-        click.echo(json_text(document))
+        click.echo(document_text(ok=not failed, findings=[asdict(each) for each in findings]))
     else:
         width = max(len(finding.name) for finding in findings)
         for each in findings:

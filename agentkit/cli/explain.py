@@ -27,7 +27,7 @@ Examples:
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""
     from agentkit.cli.arguments import named_arguments
-    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.display import clean, document_text
     from agentkit.cli.loading.tools import tool_named
     from agentkit.cli.settings.layers import settings_here
     from agentkit.levels import SafetyLevel
@@ -38,8 +38,7 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
     level = SafetyLevel.of(safety) if safety is not None else settings_here().of("safety")
     decision = Policy(level).judge(tool.name, tool.level, own, checked, tool.canonical(checked) if checked else None)
     if as_json:
-        document = {"schema_version": SCHEMA_VERSION, "tool": tool.name, "arguments": checked, **decision.to_dict()}
-        click.echo(json_text(document))
+        click.echo(document_text(tool=tool.name, arguments=checked, **decision.to_dict()))
     else:
         lines = [("", f"{decision.verdict}: {decision.reason}"), ("rule", decision.rule)]
         lines += [("evidence", decision.evidence), ("instead", decision.remedy)]

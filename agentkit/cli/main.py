@@ -28,6 +28,7 @@ from agentkit.cli.runs.undo import undo
 from agentkit.cli.serving.mcp import mcp
 from agentkit.cli.serving.serve import serve
 from agentkit.cli.settings.config import config, init
+from agentkit.cli.terminal import halves, tell_error
 from agentkit.cli.tools import tools
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
@@ -155,10 +156,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # What could not be written is still buffered, and would fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _tell(error)
+        tell_error(error)
         return FAILED
     except AgentKitError as error:
-        _tell(error)
+        tell_error(error)
         return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
@@ -170,16 +171,8 @@ def _narrow() -> int | None:
     return columns - 1 if columns <= _LEAST_COLUMNS else None
 
 
-def _tell(error: Exception) -> None:
-    from agentkit.cli.terminal import tell_error
-
-    tell_error(error)
-
-
 def _tell_usage(error: click.ClickException) -> None:
     """Tell what is wrong with the command line, and where it is said how it should be."""
-    from agentkit.cli.terminal import halves, tell_error
-
     context = error.ctx if isinstance(error, click.UsageError) else None
     told = error.format_message()
     if isinstance(error, click.NoSuchOption):

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentkit.cli.terminal import fitted
+from agentkit.config import environment
+
 if TYPE_CHECKING:
     from agentkit.llm.configured import Configured
     from agentkit.usage import Price
@@ -29,9 +32,8 @@ _MARKS = {True: "✓", False: "-", None: "?"}
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def models(*, names: tuple[str, ...], as_json: bool) -> None:
     """Say which model is asked, or what is known of the models NAME: place, price, window. Nothing is sent."""
-    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.display import clean, document_text
     from agentkit.cli.settings.layers import settings_here
-    from agentkit.cli.terminal import fitted
     from agentkit.errors import NoProvider
 
     settings, told, problem = settings_here(), [], None
@@ -44,7 +46,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
             problem = error
     if as_json:
         providers = [{"name": name, "ready": ready, "why": why} for name, ready, why in _providers()]
-        click.echo(json_text({"schema_version": SCHEMA_VERSION, "models": told, "providers": providers}))
+        click.echo(document_text(models=told, providers=providers))
         return
     lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in told]
     lines += [f"{problem}"] if problem else []
@@ -108,7 +110,6 @@ def _price_text(price: dict[str, Any] | None) -> str:
 
 def _providers() -> list[tuple[str, bool | None, str]]:
     """Each provider, whether it could be asked (None where only a request would tell), and why."""
-    from agentkit.config import environment
     from agentkit.llm.providers.openai import SERVICES
 
     variables = environment()

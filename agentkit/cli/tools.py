@@ -9,6 +9,7 @@ import click
 
 from agentkit.cli.completing import tool_names
 from agentkit.cli.exit_codes import ANSWERED, FAILED, REFUSED, USAGE
+from agentkit.cli.terminal import fitted, tell_error
 
 if TYPE_CHECKING:
     from agentkit.messages import ToolResult
@@ -35,10 +36,10 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
     """List every tool with its safety level, or those of the collections and files NAME: core, web, FILE.py."""
     from agentkit.cli.display import clean, json_text
     from agentkit.cli.loading.tools import tools_named
-    from agentkit.cli.terminal import fitted
+    from agentkit.cli.settings.keys import split_names
     from agentkit.tools.catalog import all_tools
 
-    known = tools_named(name for given in names for name in given.split(",") if name) if names else all_tools
+    known = tools_named(split_names(names)) if names else all_tools
     if as_json:
         entries = [
             {
@@ -81,14 +82,13 @@ def _described(tool: AnyTool) -> str:
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
     """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
     from agentkit.cli.arguments import named_arguments
-    from agentkit.cli.display import json_text, result_document, value_text
-    from agentkit.cli.terminal import tell_error
+    from agentkit.cli.display import document_text, result_fields, value_text
     from agentkit.errors import AgentKitError
 
     tool = _ready(name)
     result = tool.invoke(named_arguments(tool, arguments))
     if as_json:
-        click.echo(json_text(result_document(result)))
+        click.echo(document_text(**result_fields(result)))
     elif result.ok:
         click.echo(value_text(result))
     else:

@@ -5,7 +5,16 @@ import json
 import pytest
 
 from agentkit.agents.result import RunResult
-from agentkit.cli.display import call_line, clean, json_text, result_document, run_document, value_text, was_refused
+from agentkit.cli.display import (
+    call_line,
+    clean,
+    document_text,
+    json_text,
+    result_fields,
+    run_document,
+    value_text,
+    was_refused,
+)
 from agentkit.decisions import Decision
 from agentkit.errors import LimitExceeded
 from agentkit.events import ToolCallFinished
@@ -154,7 +163,7 @@ def test_a_run_is_one_document():
 
 def test_a_result_is_one_document():
     """A tool's result as JSON has a schema version of its own; a content that is no JSON is text."""
-    document = result_document(ToolResult("t", "ok", "plain", "plain"))
+    document = json.loads(document_text(**result_fields(ToolResult("t", "ok", "plain", "plain"))))
     assert (document["schema_version"], document["result"], document["decision"]) == (1, "plain", None)
 
 

@@ -131,6 +131,12 @@ def test_an_agent_loads_no_tools_that_it_was_not_given():
     assert not any(name.startswith("agentkit.sandbox") for name in loaded)
 
 
+def test_the_command_line_loads_no_organ():
+    """Which command was meant is known before an agent, a model, a tool or a suite is loaded."""
+    parts = {name.split(".")[1] for name in modules_loaded_by("import agentkit.cli.main", "-I") if "agentkit." in name}
+    assert parts == {"cli", "config", "errors", "slotted"}
+
+
 @pytest.mark.parametrize("module", ALONE)
 def test_module_needs_only_the_standard_library(module):
     """Every module can be imported where no other package is installed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agentkit.cli.settings.keys import limit_of
+from agentkit.cli.settings.keys import limit_of, split_names
 from agentkit.cli.settings.layers import Settings, settings_here
 from agentkit.levels import SafetyLevel
 from agentkit.slotted import dataclass
@@ -58,14 +58,10 @@ class Order:
             if getattr(self, one) and getattr(self, other):
                 raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
 
-        if self.tools and not self._tool_names:
+        if self.tools and not split_names(self.tools):
             raise click.UsageError("--tools names no tool. For none, say --no-tools.")
         if self.session is not None and not self.session.strip():
             raise click.UsageError("--session takes a name. To keep nothing, use --no-session.")
-
-    @property
-    def _tool_names(self) -> tuple[str, ...]:
-        return tuple(name.strip() for given in self.tools for name in given.split(",") if name.strip())
 
     @property
     def settings(self) -> Settings:
@@ -79,7 +75,7 @@ class Order:
             "provider": "offline" if self.offline else None,
             "model": self.model,
             "instruction": self.system,
-            "tools": () if self.no_tools else self._tool_names or None,
+            "tools": () if self.no_tools else split_names(self.tools) or None,
             "safety": None if self.safety is None else SafetyLevel.of(self.safety),
             "session": "" if self.no_session else self.session,
             "limits": dict(map(limit_of, self.limits)) or None,

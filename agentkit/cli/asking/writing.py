@@ -14,6 +14,7 @@ from agentkit.agents.result import RunFinished, RunResult
 from agentkit.cli.asking.status import StatusLine
 from agentkit.cli.display import call_line, clean, json_line, missed_line, started_line
 from agentkit.cli.terminal import fitted, tell
+from agentkit.config import is_terminal
 from agentkit.decisions import Verdict
 from agentkit.events import (
     Event,
@@ -161,6 +162,4 @@ def _who_answered(result: RunResult[str], llm: LLM) -> str:
 
 def error_stream() -> StatusLine:
     """The status line of this process: on stderr, when that is a terminal."""
-    from agentkit.config import is_terminal
-
     return StatusLine(sys.stderr if is_terminal(sys.stderr) else None)

@@ -10,6 +10,7 @@ import click
 
 from agentkit.agents.agent import Agent
 from agentkit.cli.loading.programs import SUFFIX, one_in, parted, run_file
+from agentkit.cli.terminal import halves
 from agentkit.errors import ConfigError
 from agentkit.evals.variants import Tried, is_tried, name_of
 from agentkit.wording import suggestion
@@ -39,7 +40,6 @@ def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[st
 
 def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
     """The suite in a file of cases. Raises ConfigError, with what to do."""
-    from agentkit.cli.terminal import halves
     from agentkit.evals.keeping.reading import FIELDS
     from agentkit.evals.suite import Suite
 

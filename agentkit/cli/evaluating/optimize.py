@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit.agents.agent import Agent
 from agentkit.cli.arguments import Fraction, WholeNumber
 from agentkit.cli.completing import limits_option
 from agentkit.cli.evaluating.evaluation import scorers_of_a_file
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
+from agentkit.cli.terminal import shown_word, tell
 from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
+    from agentkit.agents.agent import Agent
     from agentkit.evals import Improvement
     from agentkit.evals.optimizing.search import Tried
     from agentkit.usage import Limits
@@ -143,7 +144,6 @@ def _run(wanted: _Wanted) -> int:
     from agentkit.cli.display import clean
     from agentkit.cli.evaluating.loading import agents_in, suite_in
     from agentkit.cli.settings.layers import settings_here
-    from agentkit.cli.terminal import shown_word, tell
     from agentkit.evals import optimize as improved
 
     settings = settings_here({"provider": "offline" if wanted.offline else None, "model": wanted.model})
@@ -179,6 +179,8 @@ def _run(wanted: _Wanted) -> int:
 
 def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
     """The agent that is meant. Raises UsageError when there are several, or it is a function."""
+    from agentkit.agents.agent import Agent
+
     if len(agents) > 1:
         raise click.UsageError(f"Which agent is meant: {', '.join(agents)}? Name one: --agent NAME")
     ((name, agent),) = agents.items()
@@ -188,8 +190,6 @@ def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
 
 
 def _tell_progress(tried: Tried) -> None:
-    from agentkit.cli.terminal import tell
-
     score = "" if tried.score is None else f", score {tried.score:.2f}"
     what = f"round {tried.candidate.round}" if tried.candidate.round else "the original"
     tell(f"{what}: {tried.verdict}{score}", faint=True)
@@ -197,7 +197,6 @@ def _tell_progress(tried: Tried) -> None:
 
 def _write(wanted: _Wanted, found: Improvement[Any]) -> None:
     """Write the improved agent where that was wanted, and say what must be done by hand."""
-    from agentkit.cli.terminal import tell
     from agentkit.evals.keeping.writing import write_whole
 
     if not found.is_better:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from agentkit.agents.agent import Agent
-from agentkit.cli.loading.programs import names_in, parted
+from agentkit.cli.loading.programs import SUFFIX, names_in, one_in, parted
 from agentkit.errors import ConfigError, ReplayError
 from agentkit.tape import Account, Tape, active
 
 
 def agent_in(named: str) -> tuple[Agent[Any], Path]:
-    """The agent in `bot.py`, `bot.py:name` or `bot.txt`, and the folder of the file. Raises ConfigError."""
+    """The agent in `bot.py`, `bot.py:name` or `bot.txt`, and its folder. Raises ConfigError and UsageError."""
     file, name = parted(named)
     if not file.is_file():
         raise ConfigError(
@@ -25,10 +24,11 @@ def agent_in(named: str) -> tuple[Agent[Any], Path]:
             f"Was this meant? agentkit manifest bot.py --check {file}"
         )
     with active(_Silence(file)):
-        if file.suffix != ".py":
+        if file.suffix != SUFFIX:
             return Agent.from_file(file), file.parent
         found = names_in(file)
-    return _named(found, name, file) if name else _only(found, file), file.parent
+    leading = [] if name else _leading([each for each in found.values() if isinstance(each, Agent)])
+    return leading[0] if len(leading) == 1 else one_in(found, name, Agent, file), file.parent
 
 
 class _Silence(Tape):
@@ -46,27 +46,10 @@ class _Silence(Tape):
         )
 
 
-def _named(found: Mapping[str, Any], name: str, file: Path) -> Agent[Any]:
-    agent = found.get(name)
-    if isinstance(agent, Agent):
-        return agent
-    what = "is no agent" if name in found else "is not there"
-    raise ConfigError(f"{file}: {name} {what}. {_choice(_agents(found), file)}")
-
-
-def _only(found: Mapping[str, Any], file: Path) -> Agent[Any]:
-    """The agent of a program that has one; of several, the one that sets the others to work."""
-    agents = _agents(found)
-    below = [each for agent in agents.values() for each in _below(agent)]
-    leading = {id(each): each for each in agents.values() if not any(each is other for other in below)}
-    if len(leading) == 1:
-        return next(iter(leading.values()))
-    what = "more than one agent" if agents else "no agent at the top of the program"
-    raise ConfigError(f"{file}: there is {what}. {_choice(agents, file)}")
-
-
-def _agents(found: Mapping[str, Any]) -> dict[str, Agent[Any]]:
-    return {name: value for name, value in found.items() if isinstance(value, Agent)}
+def _leading(agents: list[Agent[Any]]) -> list[Agent[Any]]:
+    """The agents that no other one sets to work, each once."""
+    below = {id(each) for agent in agents for each in _below(agent)}
+    return list({id(each): each for each in agents if id(each) not in below}.values())
 
 
 def _below(agent: Agent[Any]) -> list[Any]:
@@ -74,9 +57,3 @@ def _below(agent: Agent[Any]) -> list[Any]:
     from agentkit.capabilities.offers import tools_of, worker_of
 
     return [*agent.handoffs, *(worker_of(tool) for _, tool in tools_of(agent))]
-
-
-def _choice(agents: Mapping[str, Any], file: Path) -> str:
-    if not agents:
-        return "Make it one, as in: bot = Agent(...)"
-    return f"Say which one is meant: {', '.join(f'{file}:{name}' for name in agents)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentkit.cli.exit_codes import ANSWERED, REFUSED
+from agentkit.cli.terminal import tell, tell_error
 from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,8 +57,6 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
 
 def _warn(derived: Manifest) -> None:
     """Tell of rules that say nothing: one that denies a tool by a misspelt name denies none."""
-    from agentkit.cli.terminal import tell
-
     for text in derived.idle_rules():
         tell(f"Warning: {text}", "yellow")
 
@@ -78,8 +77,6 @@ def _read(file: Path, program: str) -> Manifest:
 
 def _write(text: str, file: Path) -> None:
     """Write a file as a whole or not at all. Raises ConfigError."""
-    from agentkit.cli.terminal import tell
-
     draft = file.with_name(f"{file.name}.draft")
     try:
         draft.write_text(text, "utf-8", newline="\n")
@@ -94,7 +91,6 @@ def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bo
     """Tell what is different, a line each, and whether that counts; the exit code."""
     from agentkit.capabilities import Way
     from agentkit.cli.display import clean
-    from agentkit.cli.terminal import tell, tell_error
 
     for each in found:
         click.echo(clean(f"{each.way:<8}  {each}"))

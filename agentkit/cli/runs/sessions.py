@@ -12,6 +12,7 @@ import click
 from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.completing import PLACE, session_names
 from agentkit.cli.exit_codes import ANSWERED, INTERRUPTED
+from agentkit.cli.terminal import shown_word, tell
 
 if TYPE_CHECKING:
     from agentkit.memory.session import Session
@@ -36,14 +37,13 @@ def sessions() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_sessions(*, place: str | None, as_json: bool) -> None:
     """List the sessions, the newest change first."""
-    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.display import clean, document_text
     from agentkit.cli.runs.words import summary_line
     from agentkit.memory.session import Session
 
     summaries = Session.summaries(place)
     if as_json:
-        document = {"schema_version": SCHEMA_VERSION, "sessions": [asdict(each) for each in summaries]}
-        click.echo(json_text(document))
+        click.echo(document_text(sessions=[asdict(each) for each in summaries]))
         return
     width = max((len(each.name) for each in summaries), default=0)
     for each in summaries:
@@ -58,13 +58,12 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every entry.")
 def show_session(*, name: str, place: str | None, as_json: bool) -> None:
     """Show what was said and done in the session NAME."""
-    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.display import clean, document_text
     from agentkit.memory.codec import encode_entry
 
     session = _session(name, place)
     if as_json:
-        entries = [encode_entry(entry) for entry in session.entries]
-        click.echo(json_text({"schema_version": SCHEMA_VERSION, "name": name, "entries": entries}))
+        click.echo(document_text(name=name, entries=list(map(encode_entry, session.entries))))
     else:
         click.echo(clean(session.show()))
 
@@ -76,7 +75,7 @@ def show_session(*, name: str, place: str | None, as_json: bool) -> None:
 def rename_session(*, old: str, new: str, place: str | None) -> None:
     """Call the session OLD NEW."""
     _session(old, place).rename(new)
-    _told(f"The session {old!r} is now {new!r}.")
+    tell(f"The session {old!r} is now {new!r}.")
 
 
 @sessions.command("fork")
@@ -89,7 +88,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
     from agentkit.wording import count_text
 
     fork = _session(name, place).fork(new, at)
-    _told(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
+    tell(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
 
 
 @sessions.command("export", short_help="Write the session NAME to the new FILE.")
@@ -99,7 +98,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
 def export_session(*, name: str, file: Path, place: str | None) -> None:
     """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
     _session(name, place).export(file)
-    _told(f"Written: {file}")
+    tell(f"Written: {file}")
 
 
 @sessions.command("import", short_help="Keep what was exported to FILE as a session.")
@@ -111,7 +110,7 @@ def import_session(*, file: Path, name: str | None, place: str | None) -> None:
     from agentkit.memory.session import Session
 
     session = Session.restore(file, place, name or "")
-    _told(f'Imported. Go on with: agentkit --session {_quoted(session.name)} "..."')
+    tell(f'Imported. Go on with: agentkit --session {shown_word(session.name)} "..."')
 
 
 @sessions.command("delete")
@@ -122,10 +121,10 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     """Delete the session NAME, for good. At a terminal you are asked first."""
     session = _session(name, place)
     if not yes and not _confirmed(session):
-        _told("Nothing was deleted.")
+        tell("Nothing was deleted.")
         return INTERRUPTED
     session.delete()
-    _told(f"The session {name!r} is deleted.")
+    tell(f"The session {name!r} is deleted.")
     return ANSWERED
 
 
@@ -141,15 +140,3 @@ def _confirmed(session: Session) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError("There is nobody to ask whether to delete it. To delete it unasked, add -y.")
     return click.confirm(f"Delete {session.name!r} with its {len(session.messages)} messages?", err=True)
-
-
-def _told(text: str) -> None:
-    from agentkit.cli.terminal import tell
-
-    tell(text)
-
-
-def _quoted(name: str) -> str:
-    from agentkit.cli.terminal import shown_word
-
-    return shown_word(name)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentkit.cli.terminal import halves
+
 if TYPE_CHECKING:
     from agentkit.memory.cassettes.entries import Entry
     from agentkit.memory.codec import Data
@@ -41,7 +43,6 @@ def show(*, file: Path, html: Path | None) -> None:
 
 def recorded(file: Path) -> tuple[Data, list[Entry]]:
     """The header and the entries of a file, for people. Raises SessionError, which says which files can be read."""
-    from agentkit.cli.terminal import halves
     from agentkit.errors import SessionError
     from agentkit.memory.cassettes.file import read_cassette
 

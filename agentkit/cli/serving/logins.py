@@ -9,6 +9,8 @@ import click
 
 from agentkit.cli.arguments import WholeNumber
 from agentkit.cli.exit_codes import ANSWERED
+from agentkit.cli.terminal import tell
+from agentkit.config import environment
 
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 """The variables of which one is set where a browser can be opened."""
@@ -28,8 +30,6 @@ def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int
     It holds for that address, for you on this machine, in all programs, until `agentkit mcp logout`. A secret that goes
     with --client-id is read from AGENTKIT_MCP_CLIENT_SECRET.
     """
-    from agentkit.cli.terminal import tell
-    from agentkit.config import environment
     from agentkit.mcp import Login, MCPServer
 
     secret = environment().get("AGENTKIT_MCP_CLIENT_SECRET") if terms["client_id"] else None
@@ -44,7 +44,6 @@ def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int
 @click.argument("url")
 def logout(*, url: str) -> int:
     """Forget the login at the server at URL, and have it taken back where it was given, if that is offered there."""
-    from agentkit.cli.terminal import tell
     from agentkit.mcp import MCPServer
 
     with MCPServer(url) as server:
@@ -59,8 +58,6 @@ def logout(*, url: str) -> int:
 def _opened(address: str) -> None:
     """Show the address, and open it where there is a browser for that."""
     import webbrowser
-
-    from agentkit.config import environment
 
     _show(address)
     if sys.platform == "darwin" or not environment().keys().isdisjoint(_DISPLAYS):

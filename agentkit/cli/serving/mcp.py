@@ -12,6 +12,7 @@ from agentkit.cli.completing import COLLECTIONS, safety_levels, tool_names
 from agentkit.cli.exit_codes import ANSWERED, REFUSED, USAGE
 from agentkit.cli.serving.logins import login, logout
 from agentkit.cli.terminal import tell_error
+from agentkit.config import environment
 from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -72,11 +73,12 @@ def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: 
     undone with `agentkit undo`.
     """
     from agentkit.cli.loading.tools import tools_named
+    from agentkit.cli.settings.keys import split_names
     from agentkit.mcp import serve
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
-    chosen = tools_named(name.strip() for word in tools for name in word.split(",") if name.strip())
+    chosen = tools_named(split_names(tools))
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
     approve: Any = "client" if ask_client else None
     try:
@@ -87,7 +89,6 @@ def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: 
 
 
 def _address(*, token: str | None, **where: Any) -> Any:
-    from agentkit.config import environment
     from agentkit.mcp import Address
 
     token = token or environment().get("AGENTKIT_TOKEN")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.completing import COLLECTIONS
+from agentkit.cli.terminal import tell
+from agentkit.config import settings_file
 from agentkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,7 +51,6 @@ def show_paths() -> None:
     """Show where the files of settings are."""
     from agentkit.cli.display import clean
     from agentkit.cli.settings.files import current_folder, project_file
-    from agentkit.config import settings_file
 
     own = settings_file()
     click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (not there; agentkit init writes it)'}"))
@@ -62,16 +63,14 @@ def show_paths() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show_settings(*, as_json: bool) -> None:
     """Show each setting, and where its value came from. Nothing secret is shown."""
-    from agentkit.cli.display import SCHEMA_VERSION, clean, json_text
+    from agentkit.cli.display import clean, document_text
     from agentkit.cli.settings.layers import settings_here
-    from agentkit.cli.terminal import tell
 
     settings = settings_here()
     shown = [(each.key, _shown(each.key, each.value), each.source) for each in settings.values.values()]
     if as_json:
         values = {key: {"value": value, "source": source} for key, value, source in shown}
-        document = {"schema_version": SCHEMA_VERSION, "settings": values, "notes": settings.notes}
-        click.echo(json_text(document))
+        click.echo(document_text(settings=values, notes=settings.notes))
         return
     texts = [(key, _text(value), source) for key, value, source in shown]
     widths = [max(len(row[column]) for row in texts) for column in (0, 1)]
@@ -89,7 +88,6 @@ def trust_project() -> None:
     """
     from agentkit.cli.settings.files import current_folder, project_file
     from agentkit.cli.settings.trust import trust
-    from agentkit.cli.terminal import tell
 
     project = project_file(current_folder())
     if project is None:
@@ -103,8 +101,6 @@ def trust_project() -> None:
 def init(*, project: bool) -> None:
     """Write a commented file of settings: your own, or this project's. One that is there stays as it is."""
     from agentkit.cli.settings.files import PROJECT_FILE, current_folder
-    from agentkit.cli.terminal import tell
-    from agentkit.config import settings_file
 
     path = current_folder() / PROJECT_FILE if project else settings_file()
     where, system = (_OF_PROJECT, "") if project else (_OWN, ", system")

@@ -27,7 +27,7 @@ def _tools(value: object) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         raise ConfigError(f'takes names, such as ["core", "web"]. Got {value!r:.200}.')
-    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
+    return split_names(given)
 
 
 def _session(value: object) -> str:
@@ -73,6 +73,11 @@ def limit_of(word: str) -> tuple[str, Any]:
     if not equals or not value:
         raise ConfigError(f"The limit {name} has no value. Write it as {name}=NUMBER, or {name}=none for no limit.")
     return name, _number(name, value)
+
+
+def split_names(words: Iterable[str]) -> tuple[str, ...]:
+    """The names that stand in words, with commas between them."""
+    return tuple(name.strip() for word in words for name in word.split(",") if name.strip())
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 
+import click
 import pytest
 
 from agentkit import Agent
@@ -28,7 +29,7 @@ def write(tmp_path):
 
 def refused(named):
     """What is said of a file without an agent."""
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises((ConfigError, click.UsageError)) as caught:
         agent_in(named)
     return str(caught.value)
 
@@ -49,15 +50,15 @@ def test_the_named_agent(write):
     """Of several agents one can be named."""
     path = write(TWO.format(""))
     assert agent_in(f"{path}:clerk")[0].name == "clerk"
-    assert refused(path) == f"{path}: there is more than one agent. Say which one is meant: {path}:clerk, {path}:bot"
-    assert refused(f"{path}:nobody") == f"{path}: nobody is not there. Say which one is meant: {path}:clerk, {path}:bot"
-    assert f"{path}: Agent is no agent. Say which" in refused(f"{path}:Agent")
+    assert refused(path) == f"Which Agent is meant? The file {path} has clerk, bot. Name one: {path}:NAME."
+    for other in ("nobody", "Agent"):
+        assert f"There is no Agent {other!r} in {path}; it has clerk, bot." in refused(f"{path}:{other}")
 
 
 def test_no_agent(write):
     """A program without an agent at its top is told so."""
     path = write("x = 1\n")
-    assert refused(path) == f"{path}: there is no agent at the top of the program. Make it one, as in: bot = Agent(...)"
+    assert refused(path) == f"There is no Agent in {path}. Make one at its top, as in: it = Agent(...)"
 
 
 def test_a_text_file(write, tmp_path):
