@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import field, replace
 from typing import Any
@@ -26,7 +26,7 @@ from agentkit.errors import (
 )
 from agentkit.events import Event, ResponseReceived
 from agentkit.memory.session import Session
-from agentkit.serve.endpoint.remembering import Answers
+from agentkit.serve.endpoint.remembering import Answers, Telling
 from agentkit.serve.endpoint.wishes import Wishes, wishes_of
 from agentkit.serve.exchange import Asked, Refusal, Reply, json_bytes, reply_of
 from agentkit.serve.slots import Slots
@@ -99,13 +99,15 @@ class _Work:
         self._session = Session()
         self._agent = endpoint.agent.within(self._session)
         self._agent.limits = limits_under(self._agent.limits, wishes.max_tokens)
+        self._read: set[Label] = set()
+        self._telling = Telling(endpoint.answers, self._read)
 
     async def whole(self) -> dict[str, Any]:
         """The document of a whole answer. Raises Refusal when there is none."""
-        read = self._enter()
+        self._enter()
         try:
             result = await self._agent.arun(self._wishes.prompt)
-            self._end(result, read)
+            self._end(result)
         except AgentKitError as error:
             raise refusal_of(error) from error
         message = {"role": "assistant", "content": self._text(result), "refusal": None}
@@ -129,42 +131,46 @@ class _Work:
         async with aclosing(self._events()) as events:
             async for event in events:
                 if text := spoken.piece(event):
-                    yield self._chunk({"content": text})
+                    yield self._said(text)
                 if isinstance(event, RunFinished):
                     result = event.result
         if text := spoken.rest(self._text(result)):
-            yield self._chunk({"content": text})
+            yield self._said(text)
         yield self._chunk({}, self._reason(result), _told(result))
         if self._wishes.include_usage:
             yield _event({**self._shared("chat.completion.chunk"), "choices": [], **usage_of(result.usage)})
 
-    def _enter(self) -> set[Label]:
-        """Put the conversation before the prompt in place; what was read for it, and takes what is read from now on."""
+    def _enter(self) -> None:
+        """Put the conversation before the prompt in place, with what was read for it; what is read now is noted."""
         before = self._wishes.history
         if before:
             self._session.append(before)
-        read = set(self._endpoint.answers.labels(before))
+        self._read |= self._endpoint.answers.labels(before)
         lineage = LINEAGE.get()
-        LINEAGE.set(replace(lineage, read=lineage.read | read, found=read))
-        return read
+        LINEAGE.set(replace(lineage, read=lineage.read | self._read, found=self._read))
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         """The events of the run. Raises Refusal when it comes to nothing."""
-        read = self._enter()
+        self._enter()
         try:
             async with aclosing(self._agent.astream(self._wishes.prompt)) as run:
                 async for event in run:
                     if isinstance(event, RunFinished):
-                        self._end(event.result, read)
+                        self._end(event.result)
                     yield event
         except AgentKitError as error:
             raise refusal_of(error) from error
 
-    def _end(self, result: RunResult[Any], read: Iterable[Label]) -> None:
+    def _said(self, text: str) -> bytes:
+        """A piece of the answer, remembered before the client has it."""
+        self._telling.tell(text)
+        return self._chunk({"content": text})
+
+    def _end(self, result: RunResult[Any]) -> None:
         """Remember what the answer was made of. Raises the error of a run that failed."""
         if result.status == "failed" and result.error is not None:
             raise result.error
-        self._endpoint.answers.note(self._text(result), read)
+        self._endpoint.answers.note(self._text(result), self._read)
 
     def _text(self, result: RunResult[Any]) -> str:
         """What the client is told: the answer, and what a run that waits for a person asks."""
