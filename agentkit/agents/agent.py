@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Never, TypedDict, TypeVar, Unpack, overload
 
 from agentkit.agents import settings, team
+from agentkit.agents.answers import CheckFunction
 from agentkit.agents.facing.conversing import Conversing
 from agentkit.agents.facing.mapped import Mapped
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
@@ -48,7 +49,7 @@ class AgentOptions(TypedDict, total=False):
     window: Window | int | None
     handoffs: Iterable[Lead]
     workspace: str | Path | Workspace | None
-    checks: Iterable[Callable[[Any], Any]]
+    checks: Iterable[CheckFunction]
     dry_run: bool
     context: Any
     listeners: Iterable[Listener]
@@ -82,8 +83,9 @@ class Agent(Conversing, Mapped[T], Generic[T]):
             it can.
         handoffs: Agents that the conversation may be handed to.
         workspace: The folder that file tools, shell and journal work in; the current folder by default.
-        checks: Functions of one parameter, called `prompt`, `output` or `result` (of a tool) after what they look at.
-            They return None to pass, another value to amend, and raise ValueError to refuse with a reason.
+        checks: Functions of one parameter, called `prompt`, `output` or `result` (of a tool) after what they look at,
+            and of a RunContext if they want to know of the run. They return None to pass, another value to amend, and
+            raise ValueError to refuse with a reason.
         dry_run: Show in `RunResult.changes` what would be changed, and change nothing.
         context: What tools need to know that no model tells them: they get it in a RunContext.
         listeners: Functions called with every event of every run. One that raises ends its run.
@@ -143,7 +145,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         window: Window | int | None = None,
         handoffs: Iterable[Lead] = (),
         workspace: str | Path | Workspace | None = None,
-        checks: Iterable[Callable[[Any], Any]] = (),
+        checks: Iterable[CheckFunction] = (),
         dry_run: bool = False,
         context: Any = None,
         listeners: Iterable[Listener] = (),

@@ -6,12 +6,15 @@ import inspect
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.events import Event, PartialOutput, RequestStarted, TextDelta
 from agentkit.messages import OutputSchema
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.context import RunContext, check_value, parameter_of_run
+from agentkit.tooling.functions.signature import Parameter, innermost
 
 if TYPE_CHECKING:
     from agentkit.tooling.output import GrowingAnswer, OutputType
@@ -23,17 +26,34 @@ REFUSALS = (ValueError, AssertionError)
 """What a check raises to refuse, its text being the reason. Anything else is a fault of the check."""
 
 
+CheckFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
+"""What looks at a prompt, an output or a result, and may want to know of the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A function that looks at each prompt, output or tool result; the name of its parameter says which."""
+    """A function that looks at each prompt, output or tool result; the name of its parameter says which.
 
-    function: Callable[[Any], Any]
+    `of_run` is the parameter that the run gives, if there is one; `is_run_first` says that it stands before the other.
+    """
+
+    function: Callable[..., Any]
     stage: str
+    of_run: Parameter | None = None
+    is_run_first: bool = False
 
     @property
     def name(self) -> str:
         """What the check is called in errors."""
-        return getattr(self.function, "__name__", repr(self.function))
+        return getattr(innermost(self.function), "__name__", repr(self.function))
+
+    def within(self, context: RunContext[Any]) -> Check:
+        """The check as that run calls it, with what it looks at alone."""
+        if self.of_run is None:
+            return self
+        if self.is_run_first:
+            return replace(self, function=partial(self.function, context))
+        return replace(self, function=partial(self.function, **{self.of_run.name: context}))
 
     def refusal(self, error: BaseException) -> str:
         """Why it refuses what it has looked at."""
@@ -53,7 +73,7 @@ class AnswerRules:
     is_of_run: bool = False
 
     @classmethod
-    def of_agent(cls, output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
+    def of_agent(cls, output_type: Any, checks: Iterable[CheckFunction]) -> AnswerRules:
         """The rules of an agent's arguments. Raises ConfigError for what is no type, or no check."""
         if output_type in (None, str):
             return cls(None, _checks_from(checks))
@@ -76,6 +96,18 @@ class AnswerRules:
         if self.output is not None and not other.is_of_run:
             return self
         return replace(self, output=other.output, is_of_run=other.is_of_run)
+
+    def within(self, context: RunContext[Any]) -> AnswerRules:
+        """The same rules in that run, of which checks may want to know."""
+        if all(check.of_run is None for check in self.checks):
+            return self
+        return replace(self, checks=tuple(check.within(context) for check in self.checks))
+
+    def check_context(self, value: Any) -> None:
+        """Raise ConfigError when the context of a run is not what a check gets from it."""
+        for check in self.checks:
+            if check.of_run is not None:
+                check_value(value, [check.of_run], f"The check {check.name}")
 
     def of(self, stage: str) -> tuple[Check, ...]:
         """The checks of prompts, of outputs, or of results."""
@@ -121,23 +153,27 @@ class Growing:
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def _checks_from(functions: Iterable[Callable[[Any], Any]]) -> tuple[Check, ...]:
+def _checks_from(functions: Iterable[CheckFunction]) -> tuple[Check, ...]:
     """Functions as checks. Raises ConfigError for one whose parameter does not say what it looks at."""
     if not isinstance(functions, Iterable):
         raise ConfigError(f"checks= takes a list of functions. Got {functions!r:.200}.")
     return tuple(_check(function) for function in functions)
 
 
-def _check(function: Callable[[Any], Any]) -> Check:
+def _check(function: CheckFunction) -> Check:
     try:
         given = [each for each in inspect.signature(function).parameters.values() if each.kind not in _REST]
     except (TypeError, ValueError):  # it cannot be called, or is written in C without telling its parameters
         given = []
-    asked = [each.name for each in given if each.default is each.empty]  # others keep what they have
-    names = [each.name for each in given]
+    of_runs = (parameter_of_run(function, each) for each in given if each.name not in _STAGES)
+    of_run = next(filter(None, of_runs), None)
+    others = [each for each in given if of_run is None or each.name != of_run.name]
+    asked = [each.name for each in others if each.default is each.empty]  # the rest keep what they have
+    names = [each.name for each in others]
     if not names or (asked or names) != names[:1] or names[0] not in _STAGES:
         raise ConfigError(
-            "A check is a function of one parameter, named `prompt`, `output` or `result` after what it looks at. "
-            f"It returns None to pass, another value to amend, and raises ValueError to refuse. Got {function!r:.200}."
+            "A check is a function of one parameter, named `prompt`, `output` or `result` after what it looks at, and "
+            "maybe of a RunContext. It returns None to pass, another value to amend, and raises ValueError to refuse. "
+            f"Got {function!r:.200}."
         )
-    return Check(function, names[0])
+    return Check(function, names[0], of_run, of_run is not None and given[0].name == of_run.name)

@@ -180,7 +180,7 @@ class Runner(Lead):
         bench = Bench(tools, (self.policy, *above.policies), self._grants.for_run(), workspace, above.read)
         approve = above.approve if self.approve is None else self.approve
         approve = without_waiting(approve) if above.depth else approve
-        order, rules, room = text_of(self.instruction, context), self._answers, self._room
+        order, rules, room = text_of(self.instruction, context), self._answers.within(context), self._room
         return Plan(self, context, order, specs, bench, lambda: self.llm, rules, room, approve)
 
     def events(self, prompt: Work, *, streaming: bool = False, **given: Unpack[Given]) -> Generator[Event, None, None]:
@@ -215,6 +215,9 @@ class Runner(Lead):
             rules if output_type is None else AnswerRules.of_run(output_type),
         )
         team.check_context(task.context, self)
+        for each in (self, *team.reachable(self.leads)):
+            if isinstance(each, Runner):
+                each.answer_rules.check_context(task.context)
         _ = self.llm
         return task
 

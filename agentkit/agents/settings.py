@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentkit.agents.answers import AnswerRules
+from agentkit.agents.answers import AnswerRules, CheckFunction
 from agentkit.agents.running.plan import Instruction, Lead, can_be_called
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
@@ -157,7 +157,7 @@ def limits_from(given: Limits | None) -> Limits:
     return _LIMITS if given is None else checked("limits", given)
 
 
-def rules_from(output_type: Any, checks: Iterable[Callable[[Any], Any]]) -> AnswerRules:
+def rules_from(output_type: Any, checks: Iterable[CheckFunction]) -> AnswerRules:
     """What an answer must be. Raises ConfigError for what is no type, or no check."""
     return _RULES if output_type is None and checks == () else AnswerRules.of_agent(output_type, checks)
 

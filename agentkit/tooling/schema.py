@@ -165,7 +165,7 @@ class FunctionParameters:
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError when the context of a run is not what the function gets from it."""
-        check_value(value, self._of_run, self._tool_name)
+        check_value(value, self._of_run, f"Tool {self._tool_name!r}")
 
 
 class GivenParameters:

@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -194,3 +195,85 @@ def test_a_recording_does_not_hold_it(tmp_path):
     with replay(cassette):
         result = clerk(tools=[pay], safety="system").run("Pay!", context=Customer("hidden-2"))
     assert told(result) == ["hidden-1 pays 3"]
+
+
+def after_output(output, run: RunContext[Customer]):
+    """Takes answers to whose run it is."""
+    if run.value.name not in output:
+        raise ValueError(f"{run.agent} serves {run.value.name}.")
+
+
+def before_output(run: "RunContext[Customer]", output):
+    """The same, with the parameters the other way round."""
+    after_output(output, run)
+
+
+async def awaited(output, *, run: RunContext[Customer] | None = None):
+    """The same, awaited, with a value of its own."""
+    after_output(output, run)
+
+
+@pytest.mark.parametrize("check", [after_output, before_output, awaited], ids=lambda each: each.__name__)
+def test_a_check_gets_it(check):
+    """A check with a parameter of the run knows whose run it is, wherever that parameter stands."""
+    agent = clerk("Hello, An.", "Hello.", "Hello, Bo.", checks=[check], context=AN)
+    assert agent.run("Who am I?").output == "Hello, An."
+    assert asyncio.run(agent.arun("Who am I?", context=BO)).output == "Hello, Bo."
+    assert "clerk serves Bo." in agent.messages[-2].content
+
+
+def test_checks_of_prompts_and_results_get_it():
+    """Each kind of check may want to know of the run, and that of the agent that leads it by then."""
+
+    def greeted(prompt, run: RunContext[Customer]):
+        return f"{run.value.name}: {prompt}"
+
+    def for_whom(result, run: RunContext[Customer]):
+        return f"{result.content}, says {run.agent}"
+
+    desk = Agent("desk", tools=[who], checks=[for_whom])
+    agent = clerk(call("hand_off_to_desk"), call("who"), "Hello.", checks=[greeted], handoffs=[desk])
+    desk.llm = agent.llm
+    result = agent.run("Who am I?", context=AN)
+    assert (result.messages[0].content, result.tool_calls[-1].result.content) == ("An: Who am I?", "An, says desk")
+
+
+def test_a_run_that_lacks_what_a_check_needs_does_not_begin():
+    """What a check needs is asked for before a model is, also of an agent that may take over."""
+    desk = Agent("desk", checks=[after_output])
+    for agent in (clerk(checks=[after_output], tools=()), clerk(handoffs=[desk], tools=())):
+        with pytest.raises(
+            ConfigError, match="The check after_output needs a Customer from its run, which was given no"
+        ):
+            agent.run("Who am I?")
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda output, other: output == other,
+        lambda run, output: run == output,
+        partial(lambda output, run, other: (output, run, other), run=3),
+    ],
+)
+def test_what_a_run_does_not_give_must_have_a_value(check):
+    """A further parameter that is no RunContext, and has no value, makes a function no check."""
+    with pytest.raises(ConfigError, match="and maybe of a RunContext"):
+        Agent("clerk", checks=[check])
+
+
+def test_a_check_keeps_the_context_that_it_was_bound_to():
+    """A partial that has its RunContext already is called with that one."""
+
+    def bound(output, run: RunContext[Customer], limit: int = 3):
+        return f"{output} {run.value.name} {limit}"
+
+    agent = clerk("Hello,", checks=[partial(bound, run=RunContext(BO))], context=AN)
+    assert agent.run("Who am I?").output == "Hello, Bo 3"
+
+
+def test_an_agent_with_such_a_check_travels():
+    """A check that wants to know of the run is pickled with its agent."""
+    agent = pickle.loads(pickle.dumps(Agent("clerk", checks=[after_output], llm=LLM(model="m", api_key="k"))))
+    agent.llm = ScriptedLLM("Hello, An.")
+    assert agent.run("Who am I?", context=AN).output == "Hello, An."

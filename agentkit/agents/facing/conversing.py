@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import aclosing, closing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentkit.agents import settings, team
 from agentkit.agents.facing.spoken import Spoken
@@ -18,6 +18,7 @@ from agentkit.llm.prices import cost_of
 from agentkit.llm.wire.chat.protocol import encode_message
 from agentkit.memory.session import Session
 from agentkit.messages import Message, without_extra
+from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Cost, Limits, Usage
 
 _Kind = TypeVar("_Kind", bound=Event)
@@ -26,6 +27,15 @@ _Kind = TypeVar("_Kind", bound=Event)
 @explained("AGENT")
 class Conversing(Runner):
     """What an agent has said, spent, and tells to whom. What is set is checked as if the agent was made with it."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def tools(self) -> Toolset:
+            """What a model may use. Set it to a list or a toolset."""
+
+        @tools.setter
+        def tools(self, tools: Iterable[Any] | Callable[..., Any] | None) -> None: ...
 
     @property
     def history(self) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from agentkit.errors import ConfigError
 from agentkit.messages import Message
 from agentkit.slotted import dataclass
-from agentkit.tooling.functions.signature import Parameter
+from agentkit.tooling.functions.signature import REQUIRED, Parameter, parameters_of
 
 T = TypeVar("T")
 
@@ -80,14 +81,25 @@ def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], 
     return arguments
 
 
-def check_value(value: Any, parameters: Sequence[Parameter], tool: str) -> None:
-    """Raise ConfigError when what a run was given is not what these parameters say that they get."""
+def parameter_of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Parameter | None:
+    """A parameter that the run gives, as it has no other value; None for any other, and where it cannot be read."""
+    if parameter.annotation is REQUIRED or parameter.default not in (REQUIRED, None):
+        return None
+    try:
+        (read,) = parameters_of(inspect.Signature([parameter]), function, "")
+    except ConfigError:
+        return None
+    return read if is_of_run(read) else None
+
+
+def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None:
+    """Raise ConfigError when what a run was given is not what these parameters of `Tool 'x'` say that they get."""
     for parameter in parameters:
         (kind,) = get_args(_kind_in(parameter.hint)) or (Any,)
         if parameter.required and not _fits(value, kind):
             given = "no context" if value is None else f"a context of type {type(value).__name__}"
             raise ConfigError(
-                f"Tool {tool!r} needs a {kind.__name__} from its run, which was given {given}. "
+                f"{whose} needs a {kind.__name__} from its run, which was given {given}. "
                 "Give it with each run: agent.run(prompt, context=...)."
             )
 
