@@ -34,55 +34,16 @@ _READERS: Mapping[str, Reader] = {
 KINDS = ("markdown", "text", "html", "pdf", "office", "python", "code", "data")
 """The formats that are read."""
 
-_SUFFIXES: Mapping[str, str] = {
-    **dict.fromkeys(("md", "markdown", "mdx", "rst", "adoc"), "markdown"),
-    **dict.fromkeys(("html", "htm", "xhtml"), "html"),
+_KINDS_OF_SUFFIXES: Mapping[str, str] = {
+    "markdown": "md markdown mdx rst adoc",
+    "html": "html htm xhtml",
     "pdf": "pdf",
-    **dict.fromkeys(("py", "pyi"), "python"),
-    **dict.fromkeys(
-        (
-            *(
-                "c",
-                "h",
-                "cc",
-                "cpp",
-                "hpp",
-                "cs",
-                "go",
-                "java",
-                "js",
-                "jsx",
-                "kt",
-                "lua",
-                "m",
-                "php",
-                "pl",
-                "proto",
-                "r",
-            ),
-            *(
-                "proto",
-                "r",
-                "rb",
-                "rs",
-                "scala",
-                "sh",
-                "sql",
-                "swift",
-                "ts",
-                "tsx",
-                "vue",
-                "zig",
-                "css",
-                "scss",
-                "bash",
-                "mjs",
-            ),
-        ),
-        "code",
-    ),
-    **dict.fromkeys(("json", "jsonl", "csv", "tsv", "yaml", "yml", "toml", "ini", "cfg", "xml", "log"), "data"),
+    "python": "py pyi",
+    "code": "c h cc cpp hpp cs go java js jsx mjs kt lua m php pl proto r rb rs scala sh bash sql swift ts tsx vue zig "
+    "css scss",
+    "data": "json jsonl csv tsv yaml yml toml ini cfg xml log",
 }
+_SUFFIXES = {suffix: kind for kind, suffixes in _KINDS_OF_SUFFIXES.items() for suffix in suffixes.split()}
 
 
 @dataclass(frozen=True, slots=True)
