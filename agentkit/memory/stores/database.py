@@ -1,12 +1,14 @@
-"""How is a SQLite file of ours made, recognised and written to?"""
+"""How is a SQLite file of ours made, recognised, written to, and shared by threads and processes?"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import stat
+import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,16 +28,114 @@ _REMEDIES = (
 """By the beginning of SQLite's name for an error: what happened and what to do."""
 
 _COMPUTED = ("trigger", "view")
+IN_MEMORY = ":memory:"
+WAIT_SECONDS = 30.0
+"""How long we wait for other processes that are just writing."""
+
+
+_NO_FILE = (0, 0, 0)
+
+
+def _nothing() -> None:
+    return
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a database of ours holds: a word for it, the number that marks it, its version and its tables."""
+    """What a database of ours holds: a word for it, the number that marks it, its version and its tables.
+
+    `settings` are made anew for each connection.
+    """
 
     holds: str
     application: int
     version: int
     tables: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+
+
+class DatabaseFile:
+    """A database in one file, opened when it is first used. One connection serves all threads of a process.
+
+    `on_removed` is called when the file was removed, or another put in its place: what follows is in the one that is
+    there then. `:memory:` is a database that is in no file.
+    """
+
+    def __init__(
+        self, place: str, kind: Kind, wait_seconds: float, on_removed: Callable[[], object] = _nothing
+    ) -> None:
+        self.place, self._kind, self._wait_seconds, self._on_removed = place, kind, wait_seconds, on_removed
+        self.lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._opened = _NO_FILE
+        self._inherited: list[sqlite3.Connection] = []
+
+    @contextmanager
+    def using(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone. Raises SessionError for what goes wrong with the file.
+
+        `check` may refuse it, when it is known whether the file is still the one that it was, and before one is made.
+        """
+        with self.lock:
+            try:
+                self._notice()
+                check()
+                yield self._connected()
+            except sqlite3.Error as error:
+                what = f"The {self._kind.holds} in {self.place} cannot be read or written"
+                raise SessionError(f"{what}: {_told(error)}.") from None
+            except OSError as error:
+                raise SessionError(
+                    f"The {self._kind.holds} in {self.place} cannot be kept: {error.strerror}. "
+                    "Name a file in a folder that you may write in."
+                ) from None
+
+    @contextmanager
+    def writing(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing."""
+        with self.using(check) as connection, transaction(connection):
+            yield connection
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again, except that what was in memory is lost."""
+        with self.lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                _close(connection, self._opened[0])
+
+    def _notice(self) -> None:
+        """Let go of a connection to a file that is not there any more, and of one that is a parent's."""
+        connection, found = self._connection, self._found()
+        if connection is None or self._opened == found:
+            return
+        if self._opened[0] != os.getpid():
+            self._inherited.append(connection)  # closing it here would harm the parent
+            self._connection = None
+            return
+        self._on_removed()
+        if found == _NO_FILE:  # a file that was moved takes along what is in its log, which SQLite leaves behind
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection of this process to the file that is there now."""
+        if self._connection is None:
+            if self.place != IN_MEMORY:
+                _make_file(Path(self.place))
+            connection = connect(self.place, self._kind, self._wait_seconds)
+            self._connection, self._opened = connection, self._found()
+            weakref.finalize(self, _close, connection, os.getpid())
+        return self._connection
+
+    def _found(self) -> tuple[int, int, int]:
+        """Which process, and which file."""
+        if self.place == IN_MEMORY:
+            return os.getpid(), 0, 0
+        try:
+            found = os.lstat(self.place)  # before each use: a third of what Path.lstat() takes
+        except FileNotFoundError:
+            return _NO_FILE
+        return os.getpid(), found.st_dev, found.st_ino
 
 
 def connect(place: str, kind: Kind, wait_seconds: float) -> sqlite3.Connection:
@@ -46,7 +146,8 @@ def connect(place: str, kind: Kind, wait_seconds: float) -> sqlite3.Connection:
             _adopt(connection, place, kind, wait_seconds)
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         # With a write-ahead log, NORMAL loses nothing when a process dies. Not every network drive can have one.
-        connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+        for setting in (f"synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}", *kind.settings):
+            connection.execute(f"PRAGMA {setting}").fetchall()
     except BaseException:
         connection.close()
         raise
@@ -115,7 +216,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def make_file(path: Path) -> None:
+def _make_file(path: Path) -> None:
     """Make the file, and its folder, for the owner only. Raises SessionError for a link, and for a file of others."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     try:
@@ -128,22 +229,13 @@ def make_file(path: Path) -> None:
         path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
 
 
-def identity(path: str) -> tuple[int, int, int] | None:
-    """Which process, and which file; None when there is none."""
-    try:
-        found = os.lstat(path)  # before each use: a third of what path.lstat() takes
-    except FileNotFoundError:
-        return None
-    return os.getpid(), found.st_dev, found.st_ino
-
-
-def close_in(connection: sqlite3.Connection, process: int) -> None:
+def _close(connection: sqlite3.Connection, process: int) -> None:
     """Close a connection in the process that opened it: elsewhere that would harm the one who did."""
     if process == os.getpid():
         connection.close()
 
 
-def told(error: sqlite3.Error) -> str:
+def _told(error: sqlite3.Error) -> str:
     """What happened and what to do about it."""
     name = getattr(error, "sqlite_errorname", "")
     return next((remedy for start, remedy in _REMEDIES if name.startswith(start)), f"SQLite says: {error}")

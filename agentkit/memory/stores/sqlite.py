@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import threading
-import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 from agentkit.errors import SessionError
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, no_session, taken
-from agentkit.memory.stores.database import Kind, close_in, connect, identity, make_file, told, transaction
+from agentkit.memory.stores.database import WAIT_SECONDS, DatabaseFile, Kind
 from agentkit.memory.stores.locks import Holds, locks_beside
 from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
 
@@ -53,17 +49,14 @@ class SQLiteStore:
     file that is there then.
     """
 
-    def __init__(self, path: str | PathLike[str], wait_seconds: float = 30.0) -> None:
+    def __init__(self, path: str | PathLike[str], wait_seconds: float = WAIT_SECONDS) -> None:
         self.path = Path(path).absolute()
-        self._text = str(self.path)
         self._wait_seconds = wait_seconds
         self._holds = Holds(locks_beside(self.path))
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int, int] | None = None
-        self._inherited: list[sqlite3.Connection] = []
         self._held: set[tuple[str, str]] = set()
         self._lost: set[tuple[str, str]] = set()
+        on_removed = partial(self._lost.update, self._held)
+        self._file = DatabaseFile(str(self.path), _SESSIONS, wait_seconds, on_removed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self._wait_seconds)
@@ -74,7 +67,7 @@ class SQLiteStore:
     def create(self, session: str, entries: Sequence[Entry]) -> None:
         """Make a session of entries."""
         rows = rows_of(entries)
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             if _find(connection, session) is not None:
                 raise taken(session)
             _add(connection, _make(connection, session), rows)
@@ -85,18 +78,18 @@ class SQLiteStore:
         if len(rows) == 1 and self._append_one(session, rows[0]):
             return
         if rows:
-            with self._writing(session, rows) as connection:
+            with self._file.writing(partial(self._refuse_lost, session, rows)) as connection:
                 found = _find(connection, session)
                 _add(connection, _make(connection, session) if found is None else found, rows)
 
     def _append_one(self, session: str, row: Row) -> bool:
         """Add an entry to a session that is there, by the one statement that is most often needed."""
-        with self._using(session, [row]) as connection:
+        with self._file.using(partial(self._refuse_lost, session, [row])) as connection:
             return connection.execute(_ADD_BY_NAME, (*row, session)).rowcount == 1
 
     def read(self, session: str, after: Position = START) -> tuple[list[Entry], Position]:
         """The entries behind `after`, and the position behind the last."""
-        with self._using() as connection:
+        with self._file.using() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
         return entries_found(rows, after)
 
@@ -105,12 +98,12 @@ class SQLiteStore:
         release = self._holds.hold(session, run)
         if release is None:
             return None
-        with self._lock:
+        with self._file.lock:
             self._held.add((session, run))
         return partial(self._let_go, (session, run), release)
 
     def _let_go(self, key: tuple[str, str], release: Release) -> None:
-        with self._lock:
+        with self._file.lock:
             self._held.discard(key)
             self._lost.discard(key)
         release()
@@ -123,12 +116,12 @@ class SQLiteStore:
         """All sessions, the newest change first; none where there is no file, which is not made for that."""
         if not self.path.exists():
             return []
-        with self._using() as connection:
+        with self._file.using() as connection:
             return [SessionSummary(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
         """Give a session another name."""
-        with self._holds.alone(old), self._writing() as connection:
+        with self._holds.alone(old), self._file.writing() as connection:
             found = _find(connection, old)
             if found is None:
                 raise no_session(old)
@@ -138,7 +131,7 @@ class SQLiteStore:
 
     def delete(self, session: str) -> None:
         """Forget a session."""
-        with self._holds.alone(session), self._writing() as connection:
+        with self._holds.alone(session), self._file.writing() as connection:
             found = _find(connection, session)
             if found is None:
                 raise no_session(session)
@@ -147,77 +140,28 @@ class SQLiteStore:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None and self._opened is not None and self._opened[0] == os.getpid():
-                connection.close()
+        self._file.close()
 
-    @contextmanager
-    def _using(self, session: str = "", rows: Sequence[Row] = ()) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone; its errors as ours. `rows` are those that are about to be added.
-
-        Raises SessionError when they are of a run whose beginning is in another file.
-        """
-        with self._lock:
-            try:
-                self._notice()
-                if self._lost and not self._lost.isdisjoint((session, run) for run, _, _ in rows):
-                    raise _removed(self.path)
-                yield self._connected()
-            except sqlite3.Error as error:
-                raise SessionError(f"The sessions in {self.path} cannot be read or written: {told(error)}.") from None
-            except OSError as error:
-                raise SessionError(f"The sessions in {self.path} cannot be kept: {error.strerror}.") from None
-
-    @contextmanager
-    def _writing(self, session: str = "", rows: Sequence[Row] = ()) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it or nothing."""
-        with self._using(session, rows) as connection, transaction(connection):
-            yield connection
-
-    def _notice(self) -> None:
-        """Let go of a connection to a file that is not there any more, and of one that is a parent's."""
-        opened, found = self._opened, identity(self._text)
-        if self._connection is None or opened is None or opened == found:
-            return
-        if opened[0] == os.getpid():
-            self._lost.update(self._held)  # the file was removed, or another put in its place
-            if found is None:  # a file that was moved takes along what is in its log, which SQLite leaves behind
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self.close()
-        else:
-            self._inherited.append(self._connection)  # closing it here would harm the parent
-            self._connection = None
-
-    def _connected(self) -> sqlite3.Connection:
-        """The connection of this process to the file that is there now."""
-        if self._connection is not None:
-            return self._connection
-        make_file(self.path)
-        connection = connect(self._text, _SESSIONS, self._wait_seconds)
-        self._connection, self._opened = connection, identity(self._text)
-        weakref.finalize(self, close_in, connection, os.getpid())
-        return connection
+    def _refuse_lost(self, session: str, rows: Sequence[Row]) -> None:
+        """Raise SessionError for entries of a run whose beginning is in another file."""
+        if self._lost and not self._lost.isdisjoint((session, run) for run, _, _ in rows):
+            raise SessionError(
+                f"The file {self.path} was removed or replaced while this run was going on, so that the run cannot be"
+                " kept. What it had done until then is in the file that was there; put that back to go on, or ask anew."
+            )
 
 
-def _find(connection: sqlite3.Connection, session: str) -> int | None:
+def _find(connection: Connection, session: str) -> int | None:
     row = connection.execute("SELECT id FROM sessions WHERE name = ?", (session,)).fetchone()
     return None if row is None else int(row[0])
 
 
-def _make(connection: sqlite3.Connection, session: str) -> int:
+def _make(connection: Connection, session: str) -> int:
     """A new session."""
     made = new_id()
     connection.execute("INSERT INTO sessions (id, name) VALUES (?, ?)", (made, session))
     return made
 
 
-def _add(connection: sqlite3.Connection, session: int, rows: Sequence[Row]) -> None:
+def _add(connection: Connection, session: int, rows: Sequence[Row]) -> None:
     connection.executemany(_ADD, [(session, *row) for row in rows])
-
-
-def _removed(path: Path) -> SessionError:
-    return SessionError(
-        f"The file {path} was removed or replaced while this run was going on, so that the run cannot be kept. What it"
-        " had done until then is in the file that was there; put that back to go on, or ask anew."
-    )

@@ -210,7 +210,7 @@ def test_a_folder_that_may_only_be_read_is_an_error():
     assert done.returncode == 0, done.stderr
     old, new = done.stdout.splitlines()
     assert "it may only be read; check the permissions" in old or "it cannot be opened; check the permissions" in old
-    assert new.endswith("cannot be kept: Permission denied.")
+    assert new.endswith("cannot be kept: Permission denied. Name a file in a folder that you may write in.")
 
 
 def test_a_place_that_cannot_be_is_an_error(tmp_path):
