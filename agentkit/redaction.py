@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -164,12 +164,52 @@ def redact(text: str) -> str:
 
 def redactor() -> Callable[[str], str]:
     """A `redact` for many texts: it looks up the environment's secrets once, now."""
-    return partial(_redacted_text, secrets=secret_values())
+    return partial(_redacted_text, secrets=spellings(secret_values()))
 
 
 def written_redactor() -> Callable[[str], str]:
     """A `redactor` for what is written down, which hides also what a name within the text calls a secret."""
-    return partial(_redacted_writing, secrets=secret_values())
+    return partial(_redacted_writing, secrets=spellings(secret_values()))
+
+
+@lru_cache(16)
+def spellings(secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """How secrets stand in texts, the longest first: as they are, and as others write them down.
+
+    As JSON, programs, addresses and pages quote them, in base64 behind and before anything, in hexadecimal digits.
+    """
+    found = {
+        spelling for secret in secrets for spelling in (*_quoted(secret), *_encoded(secret.encode("utf-8", "replace")))
+    }
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _quoted(secret: str) -> Iterator[str]:
+    from html import escape
+    from urllib.parse import quote, quote_plus
+
+    plain, ascii_only = (json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True))
+    yield from (secret, plain, ascii_only, json.dumps(plain, ensure_ascii=False)[1:-1], json.dumps(ascii_only)[1:-1])
+    if not secret.isalnum() or not secret.isascii():
+        yield from (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode("utf-8", "replace"))[2:-1])
+        yield from (escape(secret), escape(secret, quote=False))
+        for address in (
+            quote(secret, errors="replace"),
+            quote(secret, "", errors="replace"),
+            quote_plus(secret, errors="replace"),
+        ):
+            yield from (address, re.sub("%..", lambda sign: sign[0].lower(), address))
+
+
+def _encoded(secret: bytes) -> Iterator[str]:
+    """The digits, and the characters of base64 that only the secret decides, whatever stands before and behind it."""
+    from base64 import b64encode
+
+    yield from (secret.hex(), secret.hex().upper())
+    for before in range(3):
+        first, last = -(-before * 8 // 6), (before + len(secret)) * 8 // 6
+        characters = b64encode(bytes(before) + secret)[first:last].decode()
+        yield from (characters, characters.replace("+", "-").replace("/", "_"))
 
 
 def redact_data(value: Any, clean: Callable[[str], str]) -> Any:

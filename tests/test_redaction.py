@@ -1,7 +1,11 @@
 """Which texts are hidden, and which are left alone?"""
 
+import html
 import json
+import re
 import time
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -99,6 +103,51 @@ def test_values_of_secret_variables_are_hidden(monkeypatch):
     assert redact("log in with swordfish-77 by Jane-Doe-77 from /run/shop/token-77") == (
         f"log in with {MARK}value of a secret variable] by Jane-Doe-77 from /run/shop/token-77"
     )
+
+
+WRITTEN = {
+    "json": json.dumps,
+    "json, not only in ASCII": lambda text: json.dumps(text, ensure_ascii=False),
+    "json within json": lambda text: json.dumps({"body": json.dumps({"text": text})}),
+    "a program": repr,
+    "a program's bytes": lambda text: repr(text.encode()),
+    "an address": lambda text: f"https://example.com/?at={quote(text, safe='')}",
+    "an address in small letters": lambda text: re.sub("%..", lambda sign: sign[0].lower(), quote(text)),
+    "a form": lambda text: f"at={quote_plus(text)}&other=1",
+    "a page": html.escape,
+    "digits": lambda text: text.encode().hex(),
+    "large digits": lambda text: f"0x{text.encode().hex().upper()}",
+    "base64": lambda text: b64encode(text.encode()).decode(),
+    "base64 of an address": lambda text: urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    **{
+        f"base64 behind {before!r}": lambda text, before=before: b64encode(f"{before}:{text}:end".encode()).decode()
+        for before in ("", "a", "us", "user")
+    },
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+@pytest.mark.parametrize(
+    "secret",
+    [
+        *("swordfish-77", "pa\"ss\\w0rd's", "tülip-äöü-9876", "abc/def+ghi=98?&x"),
+        *("line1abc9\nline2def8", "<b>&'9876abcd", "s3cr3t~~~???>>>"),
+    ],
+)
+def test_values_are_hidden_as_others_write_them(secret, way, monkeypatch):
+    """The value of a secret variable is hidden where it is quoted or encoded, be it with other text."""
+    monkeypatch.setenv("SHOP_PASSWORD", secret)
+    text = WRITTEN[way](secret)
+    assert text not in redact(f"It is {text} indeed.")
+    assert MARK in redact(f"It is {text} indeed.")
+
+
+@pytest.mark.parametrize("other", ["swordfish-97", "Swordfish-77", "sword-fish77"])
+def test_other_values_are_left_alone_however_they_are_written(other, monkeypatch):
+    """What is no secret is told as it is, quoted or encoded."""
+    monkeypatch.setenv("SHOP_PASSWORD", "swordfish-77")
+    texts = [write(other) for write in WRITTEN.values()]
+    assert [redact(text) for text in texts] == texts
 
 
 @pytest.mark.parametrize("name", ["DB_PASS", "DB_PWD", "MYSQL_PWD", "PASS"])

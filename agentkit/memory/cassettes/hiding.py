@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from agentkit.config import secret_values
 from agentkit.memory.codec import Data, to_line
-from agentkit.redaction import may_be_named, redact_data, redactor, written_redactor
+from agentkit.redaction import may_be_named, redact_data, redactor, spellings, written_redactor
 
 _ESCAPE = "\\u"
 """What JSON text within JSON text can spell anything with."""
@@ -29,7 +28,7 @@ class Hiding:
         secrets = secret_values()
         if secrets is not self._secrets:
             self._secrets, self._clean, self._shapes = secrets, written_redactor(), redactor()
-            self._spelled = tuple({spelled for secret in secrets for spelled in _spelled(secret)})
+            self._spelled = spellings(secrets)
 
     def line(self, data: Data) -> str:
         """The entry as a line, without what is or looks like a secret. Raises SessionError."""
@@ -46,9 +45,3 @@ class Hiding:
         if _ESCAPE in line or may_be_named(line) or any(secret in line for secret in self._spelled):
             return True
         return self._shapes(line) != line
-
-
-def _spelled(secret: str) -> tuple[str, ...]:
-    """A secret as it stands in text, in JSON text, and in JSON text within that."""
-    once = json.dumps(secret, ensure_ascii=False)[1:-1]
-    return secret, once, json.dumps(once, ensure_ascii=False)[1:-1]
