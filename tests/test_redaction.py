@@ -142,7 +142,7 @@ def test_values_are_hidden_as_others_write_them(secret, way, monkeypatch):
     assert MARK in redact(f"It is {text} indeed.")
 
 
-@pytest.mark.parametrize("other", ["swordfish-97", "Swordfish-77", "sword-fish77"])
+@pytest.mark.parametrize("other", ["swordfish-97", "swordFish-77", "sword-fish77"])
 def test_other_values_are_left_alone_however_they_are_written(other, monkeypatch):
     """What is no secret is told as it is, quoted or encoded."""
     monkeypatch.setenv("SHOP_PASSWORD", "swordfish-77")
