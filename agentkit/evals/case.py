@@ -16,6 +16,7 @@ from agentkit.messages import Content, ToolCall
 from agentkit.naming import refuse_made
 from agentkit.parts import File, Image, word_of
 from agentkit.slotted import dataclass
+from agentkit.wording import value_text
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -202,6 +203,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, set | frozenset) and value:
         return f"{{{', '.join(sorted(map(repr, value)))}}}"  # whose own order is another in each process
     return getattr(value, "__name__", None) or _PLACE.sub("", repr(value))
+
+
+def expected_text(case: Case) -> str:
+    """What should come of a case, in words; empty when only a scorer knows."""
+    told = [] if case.expected is None else [value_text(plain(case.expected))]
+    if case.expected_calls is not None:
+        calls = ", ".join(value_text(call.to_data()) for call in case.expected_calls)
+        told.append(f"tool calls {calls or 'none'}")
+    return "; ".join(told)
 
 
 def _check(case: Case) -> None:

@@ -18,6 +18,7 @@ from agentkit.evals.running import Trials
 from agentkit.evals.scoring.scorer import Scorer
 from agentkit.evals.variants import Agents
 from agentkit.naming import refuse_made
+from agentkit.wording import count_text
 
 _OPTIONS = tuple(RunOptions.__annotations__)
 
@@ -159,5 +160,4 @@ class Suite:
         return iter(self.cases)
 
     def __repr__(self) -> str:
-        cases = f"{len(self.cases)} case{'' if len(self.cases) == 1 else 's'}"
-        return f"Suite({self.name!r}, {cases}, scorers={list(self.scorers)!r})"
+        return f"Suite({self.name!r}, {count_text(len(self), 'case')}, scorers={list(self.scorers)!r})"

@@ -115,9 +115,11 @@ def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
 @_PLACE
 def embed_documents(*, model: str, place: str) -> None:
     """Make all vectors anew by MODEL, such as ollama:nomic-embed-text."""
+    from agentkit.wording import count_text
+
     with _opened(place, model) as opened:
         count = opened.embed_again()
-    click.echo(f"{count} {'passage' if count == 1 else 'passages'} embedded")
+    click.echo(f"{count_text(count, 'passage')} embedded")
 
 
 def _opened(place: str, embed: str | None = None) -> Knowledge:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
-from typing import Any
 
-from agentkit.evals.case import Case, plain
+from agentkit.evals.case import expected_text
 from agentkit.evals.trial import Trial
 from agentkit.events import ToolCallFinished
 from agentkit.redaction import written_redactor
@@ -64,7 +62,7 @@ def failure_of(trial: Trial) -> Failure | None:
         case.id,
         shown(case.text, _PROMPT_CHARS),
         shown(trial.answer, _ANSWER_CHARS),
-        shown(_expected(case), _EXPECTED_CHARS),
+        shown(expected_text(case), _EXPECTED_CHARS),
         tuple(shown(f"{score.name}: {score.reason}", _REASON_CHARS) for score in trial.scores if not score.passed)[
             :_MOST_REASONS
         ],
@@ -84,15 +82,6 @@ def enclosed(failures: Iterable[Failure]) -> str:
     )
 
 
-def _expected(case: Case) -> str:
-    """What should have come, in words; empty when only a scorer knows."""
-    expected, calls = case.expected, case.expected_calls
-    said = [] if expected is None else [expected if isinstance(expected, str) else _json(plain(expected))]
-    if calls is not None:
-        said.append(f"tool calls {', '.join(_json(call.to_data()) for call in calls) or 'none'}")
-    return "; ".join(said)
-
-
 def _call(used: ToolCallFinished, shown: Callable[[str, int], str]) -> str:
     decision = used.result.decision
     judged = "" if decision is None else f" [{decision.verdict}: {decision.rule}]"
@@ -105,7 +94,3 @@ def _shown(clean: Callable[[str], str], text: str, most_chars: int) -> str:
     seen = clean(without_controls(text))  # in this order, as a secret may be split by what cannot be seen
     half = most_chars // 2
     return seen if len(seen) <= most_chars else f"{seen[:half]} … {seen[-half:]}"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

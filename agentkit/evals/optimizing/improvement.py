@@ -16,6 +16,7 @@ from agentkit.evals.statistics import bootstrap, permutation
 from agentkit.llm.prices import cost_of
 from agentkit.slotted import dataclass
 from agentkit.usage import Cost, Price, Usage, shown_cost
+from agentkit.wording import count_text
 
 T = TypeVar("T")
 
@@ -48,8 +49,8 @@ class Gain:
     def __str__(self) -> str:
         """`0.40 -> 0.80 on 20 cases: a difference of +0.40 (95 %: +0.15 to +0.65, p = 0.004)`."""
         interval = f"95 %: {self.low:+.2f} to {self.high:+.2f}, p = {self.p_value:.2g}"
-        noun = "case" if self.cases == 1 else "cases"
-        return f"{self.before:.2f} -> {self.after:.2f} on {self.cases} {noun}: {self.difference:+.2f} ({interval})"
+        cases = count_text(self.cases, "case")
+        return f"{self.before:.2f} -> {self.after:.2f} on {cases}: {self.difference:+.2f} ({interval})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from agentkit.evals.reporting.failed import facts_of
 from agentkit.evals.reporting.figures import Figures, Reported
 from agentkit.evals.reporting.lines import why
 from agentkit.evals.trial import Trial
-from agentkit.wording import hidden
+from agentkit.wording import cut, hidden
 
 _MOST_CHARS, _MOST_MESSAGE_CHARS = 20_000, 500
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -53,21 +54,12 @@ def _case(suite: str, trial: Trial) -> ElementTree.Element:
     if kind is not None:
         said = {"message": _text(why(trial), _MOST_MESSAGE_CHARS), "type": trial.outcome}
         told = ElementTree.SubElement(case, kind, {"message": said["message"]} if kind == "skipped" else said)
-        told.text = None if kind == "skipped" else _text(_whole(trial))
+        told.text = None if kind == "skipped" else _text(_facts(trial))
     return case
 
 
-def _whole(trial: Trial) -> str:
-    """What was asked, answered and expected."""
-    lines = [f"prompt: {trial.case.text}", f"answer: {trial.answer}"]
-    if trial.case.is_conversation:
-        lines = [f"conversation: {trial.case.text}", trial.transcript]
-    if trial.case.expected is not None:
-        lines.append(f"expected: {trial.case.expected}")
-    lines += [f"{score.name} {score.value:.2f}: {score.reason}" for score in trial.scores]
-    if trial.error:
-        lines.append(f"error: {trial.error}")
-    return "\n".join(lines)
+def _facts(trial: Trial) -> str:
+    return "\n".join(f"{head.lower()}: {text}" for head, text in facts_of(trial, _MOST_CHARS).items())
 
 
 def _counts(figures: list[Figures], trials: tuple[Trial, ...]) -> dict[str, str]:
@@ -80,6 +72,4 @@ def _counts(figures: list[Figures], trials: tuple[Trial, ...]) -> dict[str, str]
 
 def _text(text: str, most_chars: int = _MOST_CHARS) -> str:
     """Text that XML can hold, of bounded length and without secrets: what it forbids stands there as an escape."""
-    text = hidden(text)
-    kept = text if len(text) <= most_chars else f"{text[:most_chars]}…"
-    return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", kept)
+    return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", cut(hidden(text), most_chars))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from agentkit.evals.reporting.failed import facts_of
 from agentkit.evals.reporting.figures import OUTCOMES, Figures, Reported
-from agentkit.evals.reporting.lines import seconds_text, why
+from agentkit.evals.reporting.lines import why
 from agentkit.evals.reporting.plots import latencies, rates
+from agentkit.evals.reporting.table import row_of
 from agentkit.evals.trial import Trial
 from agentkit.safety import markup
 from agentkit.safety.markup import Markup, element
-from agentkit.usage import shown_cost
 from agentkit.wording import hidden, one_line
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -64,17 +64,7 @@ def _figures(figures: list[Figures]) -> Markup:
 
 def _row(figures: Figures) -> tuple[str, ...]:
     judging = f"{figures.judging.total_tokens:,} tokens" if figures.judging.requests else "-"
-    return (
-        hidden(figures.agent),
-        f"{figures.outcomes['passed']} of {figures.rate.trials}",
-        str(figures.rate) if figures.rate.trials else "-",
-        f"{figures.score:.2f}",
-        seconds_text(figures.latency(0.5)) if figures.seconds else "-",
-        seconds_text(figures.latency(0.9)) if figures.seconds else "-",
-        f"{figures.usage.total_tokens:,}",
-        shown_cost(figures.cost),
-        judging,
-    )
+    return hidden(figures.agent), *row_of(figures)[1:], judging
 
 
 def _plots(figures: list[Figures]) -> list[Markup]:

@@ -8,7 +8,7 @@ from agentkit.evals.reporting.figures import Figures, Reported
 from agentkit.evals.reporting.lines import MOST_NAME_CHARS, columns_of, listed, seconds_text, short, why
 from agentkit.evals.trial import Trial
 from agentkit.usage import Usage, shown_cost
-from agentkit.wording import one_line
+from agentkit.wording import count_text, one_line
 
 HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
 
@@ -27,9 +27,9 @@ def report_text(report: Reported, most_columns: int | None = None) -> str:
 
 def title_of(report: Reported) -> str:
     """What was tried: the suite, its cases and repeats."""
-    cases, repeats = len(report.cases), max((trial.repeat for trial in report.trials), default=0)
+    repeats = max((trial.repeat for trial in report.trials), default=0)
     again = f", each {repeats} times" if repeats > 1 else ""
-    return f"{one_line(report.suite)}: {cases} {'case' if cases == 1 else 'cases'}{again}"
+    return f"{one_line(report.suite)}: {count_text(len(report.cases), 'case')}{again}"
 
 
 def row_of(figures: Figures) -> tuple[str, ...]:

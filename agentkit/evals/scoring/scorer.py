@@ -13,6 +13,7 @@ from agentkit.evals.case import Case
 from agentkit.evals.score import Score
 from agentkit.redaction import redact
 from agentkit.slotted import dataclass
+from agentkit.wording import cut
 
 _SHOWN_CHARS = 80
 
@@ -72,8 +73,7 @@ class Scorer:
 
 def shown(text: str) -> str:
     """A piece of an answer as a reason may tell it: cut, but not before it has lost what is or looks like a secret."""
-    hidden = redact(text)
-    return hidden if len(hidden) <= _SHOWN_CHARS else f"{hidden[: _SHOWN_CHARS - 1]}…"
+    return cut(redact(text), _SHOWN_CHARS)
 
 
 def _awaited(coming: Awaitable[Said]) -> Said:

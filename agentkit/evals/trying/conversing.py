@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -68,12 +68,7 @@ class Talk:
         """What the simulated user says next; None when there is nothing more to say."""
         if user.function is None:
             return self._played(user)
-        try:
-            said = call(partial(user.function, self.history), None)
-        except AgentKitError:
-            raise
-        except Exception as error:
-            raise RunError(f"The simulated user failed ({type(error).__name__}): {text_of(error)}") from error
+        said = given_by(user.function, self.history, "The simulated user")
         if not isinstance(said, str | None):
             raise ConfigError(f"The function of a simulated user gives a text, or None. Got {said!r:.200}.")
         return said
@@ -89,6 +84,16 @@ class Talk:
         self.usage += result.usage
         said = result.raise_for_status().output
         return None if said.is_done or not said.message.strip() else said.message
+
+
+def given_by(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
+    """What a function of the suite's author gives, awaited if need be. Raises RunError for what it raises."""
+    try:
+        return call(partial(function, argument), None)
+    except AgentKitError:
+        raise
+    except Exception as error:
+        raise RunError(f"{what} failed ({type(error).__name__}): {text_of(error)}") from error
 
 
 def joined(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:

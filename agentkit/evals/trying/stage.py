@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from typing import Any
 
-from agentkit.errors import AgentKitError, RunError
-from agentkit.evals.case import Case
 from agentkit.evals.keeping.cassettes import Cassettes
 from agentkit.evals.order import Order, Wanted
-from agentkit.evals.trying.conversing import Talk
+from agentkit.evals.trying.conversing import Talk, given_by
 from agentkit.evals.variants import own_folder
 from agentkit.memory.session import Session
-from agentkit.tooling.rendering import text_of
-from agentkit.tooling.running import call
 
 
 class Stage:
     """What one trial has for itself, and the time that it took so far; `ids` are those of its tool calls."""
 
     def __init__(self, wanted: Wanted, order: Order, cassettes: Cassettes) -> None:
-        context = None if order.suite.context is None else context_of(order.suite.context, wanted.case)
+        make = order.suite.context
+        context = None if make is None else given_by(make, wanted.case, "The context of the trial")
         self.seconds = 0.0
         self.talk, self.session = Talk(wanted.case, wanted.seed), Session()
         self.ids: set[str] = set()
@@ -49,13 +44,3 @@ class Stage:
             yield
         finally:
             self.seconds += now() - began
-
-
-def context_of(make: Callable[[Case], Any], case: Case) -> Any:
-    """What a trial of a case is given, made anew. Raises RunError for what the function raises."""
-    try:
-        return call(partial(make, case), None)
-    except AgentKitError:
-        raise
-    except Exception as error:
-        raise RunError(f"The context of the trial failed ({type(error).__name__}): {text_of(error)}") from error

@@ -72,8 +72,8 @@ def test_a_page_of_little(always):
         "x", [Case("?", tool_calls=["add"]), Case("!", tool_calls=[], expected="yes")], [tool_calls(), contains()]
     )
     page = suite.run(always("no")).to_html()
-    assert "calls: {&quot;tool&quot;: &quot;add&quot;}" in page
-    assert "yes\ncalls: none" in page
+    assert "tool calls {&quot;tool&quot;: &quot;add&quot;}" in page
+    assert "yes; tool calls none" in page
     undone = suite.run(always("no"), limits=Limits(input_tokens=1)).to_html()
     assert "What did not pass" not in undone
     assert "Seconds to the answer" not in undone
