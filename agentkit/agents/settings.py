@@ -41,7 +41,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "instruction": (
         lambda value: isinstance(value, str) or _can_write(value),
         "a text; lines are joined with '\\n'.join(...), and what changes is written by a function that is not async "
-        "and has no parameters, or one: the RunContext",
+        "and has no parameters, or one: the RunContext. What must be awaited first is given to the run as context=",
     ),
     "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
@@ -95,8 +95,9 @@ def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = _O
     if given:
         from agentkit.naming import refuse
         from agentkit.naming.foreign import RUNNING
+        from agentkit.naming.foreign_tools import WORKING
 
-        refuse(f"Agent.{function}", given, takes, RUNNING)
+        refuse(f"Agent.{function}", given, takes, WORKING if function == "as_tool" else RUNNING)
 
 
 def checked(name: str, value: _Value) -> _Value:

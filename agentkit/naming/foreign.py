@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agentkit.naming.foreign_tools import DEFINING, OFFERED, SERVING
+
 _KNOWS = (
     "What tools need to know is given as context=, to the agent or to a run: a tool's parameter of type RunContext has "
     "it. Or a tool holds it itself: a method of an object, a closure, a functools.partial."
@@ -13,6 +15,7 @@ _SILENT = "Nothing is printed or sent anywhere unless you say so; listeners= hea
 _CHECKED = "checks=[function]"
 _SETTING = "llm=LLM(settings={{'{0}': ...}})"
 _HISTORY = "A conversation is set on the agent: agent.history = [...], a list of messages."
+_ORDER = "instruction=, a text, or a function that writes it for each run"
 _STREAM = "A streamed run is agent.stream(prompt), which gives events, or agent.stream_text(prompt)."
 _ISOLATED = "run_python and run_shell run isolated by themselves, with no files, no network and a list of modules."
 
@@ -40,10 +43,20 @@ MAKING: Mapping[str, str] = {
     **dict.fromkeys(("toolsets", "functions", "toolkits", "plugins", "capabilities"), "tools="),
     **dict.fromkeys(("allowed_tools", "include_tools"), "tools=default_tools.only('calculator', ...)"),
     "add_base_tools": "tools=default_tools",
-    "mcp_servers": "tools=[MCPServer(...)], of agentkit.mcp",
+    **dict.fromkeys(("mcp_servers", "mcp_config"), "tools=[MCPServer(...)], of agentkit.mcp"),
+    **dict.fromkeys(("prepare_tools", "tools_prepare", "cache_callables"), OFFERED),
+    **dict.fromkeys(
+        ("builtin_tools", "native_tools", "hosted_tools"),
+        "Tools that a provider runs are not offered; those of web_tools and python_tool run here.",
+    ),
+    "reset_tool_choice": "A tool_choice that forces a call holds until the run has used a tool.",
     **dict.fromkeys(("knowledge", "retriever"), "tools=[Knowledge(...)], of agentkit.knowledge"),
     **dict.fromkeys(("tool_timeout",), "@tool(timeout_seconds=...)"),
-    **dict.fromkeys(("tool_use_behavior", "return_direct"), "@tool(ends_run=True)"),
+    **dict.fromkeys(("tool_use_behavior", "return_direct", "end_strategy"), "@tool(ends_run=True)"),
+    **dict.fromkeys(
+        ("output_retries", "tool_retries", "max_result_retries"),
+        "A wrong answer goes back to the model twice, and what a tool raises is told to it, by themselves.",
+    ),
     **dict.fromkeys(
         ("managed_agents", "agents", "members", "team", "sub_agents", "subagents"),
         "tools=[other_agent], or handoffs=[other_agent]",
@@ -62,6 +75,19 @@ MAKING: Mapping[str, str] = {
     **dict.fromkeys(("memory", "db", "storage", "session_manager", "checkpointer"), "session="),
     **dict.fromkeys(("session_id", "user_id", "thread_id", "conversation_id"), "session="),
     **dict.fromkeys(("history", "messages", "message_history"), _HISTORY),
+    **dict.fromkeys(("additional_input", "additional_messages", "examples", "few_shot"), _HISTORY),
+    **dict.fromkeys(
+        ("history_processors", "call_model_input_filter", "max_tool_calls_from_history"),
+        "What is read of a long conversation says window=; between runs agent.history = [...] sets another.",
+    ),
+    **dict.fromkeys(("expected_output", "additional_context", "add_datetime_to_context"), _ORDER),
+    "input_schema": "A prompt is a text, or a list of texts and files; give a value as its JSON.",
+    **dict.fromkeys(
+        ("parser_model", "reasoning_model", "followup_model", "fast_model"),
+        "An agent has one model. Ask another in a line of its own: LLM(model=...).extract(text, type).",
+    ),
+    **dict.fromkeys(("agent_id", "id"), "name="),
+    "interventions": "policy=",
     **dict.fromkeys(("add_history_to_context", "num_history_runs", "num_history_messages"), _REMEMBERS),
     **dict.fromkeys(("conversation_manager", "context_manager", "compaction"), "window="),
     **dict.fromkeys(("deps", "deps_type", "dependencies", "context_type"), _KNOWS),
@@ -85,23 +111,26 @@ RUNNING: Mapping[str, str] = {
     **dict.fromkeys(("session", "session_id", "conversation_id", "user_id"), "agent.within(Session.open(...))"),
     **dict.fromkeys(("thread_id", "config"), "agent.within(Session.open(...))"),
     **dict.fromkeys(("message_history", "history"), _HISTORY),
-    "reset": _REMEMBERS,
+    **dict.fromkeys(("reset", "previous_response_id", "add_history_to_context"), _REMEMBERS),
     **dict.fromkeys(("deps", "dependencies", "additional_args"), _KNOWS),
-    **dict.fromkeys(("invocation_state", "session_state", "metadata"), _KNOWS),
+    **dict.fromkeys(("invocation_state", "session_state", "metadata", "state", "variables"), _KNOWS),
+    **dict.fromkeys(("starting_agent", "agent"), "An agent runs itself: agent.run(prompt)."),
+    "error_handlers": "A run that fails does not raise: look at result.status, or call result.raise_for_status().",
+    "usage": "What agents spend that a tool sets to work counts for its run by itself; agent.usage has the sum.",
+    "return_full_result": "agent.run(prompt) gives the result, and agent(prompt) the text.",
     **dict.fromkeys(("stream", "stream_mode", "stream_events"), _STREAM),
     **dict.fromkeys(
         ("output_type", "structured_output_model", "output_schema", "response_model", "response_format"),
         "agent.run(prompt, output_type=...), whose result has the value as output",
     ),
     **dict.fromkeys(("tools", "instruction", "approve"), _ONE_RUN),
+    **dict.fromkeys(("toolsets", "builtin_tools"), _ONE_RUN.format("tools")),
     **dict.fromkeys(("instructions", "system_prompt"), _ONE_RUN.format("instruction")),
     **dict.fromkeys(("model", "temperature", "model_settings", "llm"), _ONE_RUN.format("llm")),
     **dict.fromkeys(("hooks", "callbacks", "callback_handler", "event_stream_handler"), "agent.on(kind, function)"),
     "run_config": "A run takes limits=; all else is said of the agent.",
-    "tool_name": "name=",
-    "tool_description": "description=",
 }
-"""The same of the arguments of a run, and of `as_tool`."""
+"""The same of the arguments of a run."""
 
 MAPPING: Mapping[str, str] = {
     **RUNNING,
@@ -161,7 +190,8 @@ CHATTING: Mapping[str, str] = {
 """The same of the arguments of `agent("…")`, which are those of LLM beside `system_prompt`."""
 
 LIMITING: Mapping[str, str] = {
-    **dict.fromkeys(("max_iterations", "max_turns", "max_steps", "requests", "request_limit"), "iterations="),
+    **dict.fromkeys(("max_iterations", "max_turns", "max_steps", "turns"), "iterations="),
+    **dict.fromkeys(("requests", "request_limit", "max_requests"), "iterations="),
     **dict.fromkeys(("max_tool_calls", "tool_call_limit", "tool_calls_limit"), "tool_calls="),
     **dict.fromkeys(("timeout", "timeout_seconds", "max_seconds", "max_time"), "seconds="),
     **dict.fromkeys(("max_cost", "budget", "cost_limit", "max_budget_usd"), "cost="),
@@ -179,44 +209,6 @@ RULING: Mapping[str, str] = {
     **dict.fromkeys(("examples", "matches"), "match="),
 }
 """The same of the arguments of Rule."""
-
-DEFINING: Mapping[str, str] = {
-    **dict.fromkeys(("func", "fn", "coroutine", "callable"), "the function, given first"),
-    **dict.fromkeys(("timeout", "max_seconds"), "timeout_seconds="),
-    **dict.fromkeys(("max_length", "max_output_chars", "max_result_chars"), "max_chars="),
-    **dict.fromkeys(("name_override", "tool_name", "title"), "name="),
-    **dict.fromkeys(("description_override", "tool_description", "doc"), "description="),
-    **dict.fromkeys(("safety", "safety_level", "risk"), "level="),
-    **dict.fromkeys(("return_direct", "stop_after_tool_call"), "ends_run=True"),
-    **dict.fromkeys(
-        ("requires_approval", "needs_approval", "requires_confirmation"),
-        "level='SYSTEM', which is asked for; or a Rule of the agent's policy, with the verdict 'ask'",
-    ),
-    **dict.fromkeys(
-        ("parameters", "inputs", "args_schema", "input_schema", "params_json_schema", "schema"),
-        "Tool.from_schema(name, description, json_schema, function)",
-    ),
-}
-"""The same of the arguments of Tool, and of `@tool`."""
-
-_COMMAND = "A command is given first, with its words: MCPServer(['uvx', 'mcp-server-time']) or MCPServer('uvx ...')."
-_FEW_TOOLS = "Tools of a server are chosen like any others: server.tools.only('one', 'two'), or .without('three')."
-
-SERVING: Mapping[str, str] = {
-    **dict.fromkeys(("command", "args", "arguments", "params", "transport", "type"), _COMMAND),
-    **dict.fromkeys(("url", "server_url", "endpoint"), "the URL, given first"),
-    **dict.fromkeys(("env", "environ", "variables"), "environment="),
-    **dict.fromkeys(("cwd", "working_directory", "working_dir"), "folder="),
-    **dict.fromkeys(("auth", "oauth", "authorization"), "token=, or login= where the server wants OAuth"),
-    **dict.fromkeys(("bearer_token", "api_key", "authorization_token"), "token="),
-    **dict.fromkeys(("timeout", "read_timeout", "tool_timeout", "client_session_timeout_seconds"), "timeout_seconds="),
-    **dict.fromkeys(("init_timeout", "connect_timeout", "startup_timeout"), "connect_seconds="),
-    **dict.fromkeys(("tool_prefix", "tool_name_prefix"), "prefix=True, which takes the name, name=..."),
-    **dict.fromkeys(("tools", "allowed_tools", "include_tools", "exclude_tools", "tool_filter"), _FEW_TOOLS),
-    **dict.fromkeys(("safety", "safety_level", "trust", "require_approval"), "level="),
-    "cache_tools_list": "The list is asked for once for each connection by itself.",
-}
-"""The same of the arguments of MCPServer."""
 
 KNOWING: Mapping[str, str] = {
     **dict.fromkeys(

@@ -6,7 +6,8 @@ import pytest
 
 from agentkit import Agent, Limits, core_tools
 from agentkit.agents.default import QuickAgent
-from agentkit.naming.foreign import CHATTING, MAKING, RUNNING
+from agentkit.naming.foreign import CHATTING, MAKING, MAPPING, RUNNING, TABLES
+from agentkit.naming.foreign_tools import WORKING
 from agentkit.testing import ScriptedLLM
 
 
@@ -21,6 +22,9 @@ from agentkit.testing import ScriptedLLM
         ({"interrupt_on": {}}, "approve=function is asked;"),
         ({"telemetry": False}, "Nothing is printed or sent anywhere unless you say so;"),
         ({"tool_use_behavior": "stop_on_first_tool"}, "Did you mean @tool(ends_run=True)?"),
+        ({"history_processors": []}, "What is read of a long conversation says window=;"),
+        ({"few_shot": []}, "A conversation is set on the agent: agent.history = [...], a list of messages."),
+        ({"prepare_tools": print}, "What a run may use is settled when it begins:"),
         ({"wrkspace": "."}, "Did you mean workspace=?"),
         ({"planning_interval": 3}, "It takes: name, tools, instruction, max_iterations,"),
     ],
@@ -38,6 +42,8 @@ def test_arguments_of_an_agent(given, meant):
     [
         ({"max_turns": 3}, "Did you mean limits=Limits(iterations=...)?"),
         ({"model": "gpt-5"}, "That is the agent's, not a run's."),
+        ({"previous_response_id": "resp_1"}, "An agent remembers its conversation by itself:"),
+        ({"starting_agent": None}, "An agent runs itself: agent.run(prompt)."),
         ({"images": []}, "Did you mean a list as prompt, [text, Image.read('cat.png')]?"),
         ({"deps": 3}, "What tools need to know is given as context="),
         ({"limit": 3}, "Did you mean limits=?"),
@@ -79,12 +85,6 @@ def test_arguments_of_a_map(given, meant):
     assert f"Agent.map() takes no argument {next(iter(given))}=. {meant}" in str(raised.value)
 
 
-def test_arguments_of_an_agent_as_a_tool():
-    """A tool of an agent has a name and a description, by these names."""
-    with pytest.raises(TypeError, match=r"Agent.as_tool\(\) takes no argument tool_name=. Did you mean name=\?"):
-        Agent("helper", llm=ScriptedLLM()).as_tool(tool_name="expert")
-
-
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -110,6 +110,13 @@ def test_what_is_taken_is_no_foreign_word():
     assert not set(taken) & set(MAKING)
     assert not {"prompt", "limits"} & set(RUNNING)
     assert not {"system_prompt", "model", "provider", "api_key", "base_url"} & set(CHATTING)
+
+
+@pytest.mark.parametrize("table", [MAKING, RUNNING, MAPPING, WORKING, *TABLES.values()])
+def test_every_row_can_be_told(table):
+    """What stands in braces is the word itself, or is written in two of them."""
+    for word, hint in table.items():
+        assert hint.format(word)
 
 
 def test_every_limit_that_is_named_exists():
