@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
 from copy import copy
 from dataclasses import replace
@@ -17,6 +17,7 @@ from agentkit.llm.embedding.remote import RemoteEmbedding
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.http.attempts import Attempts
 from agentkit.llm.prices import tariff_of
+from agentkit.llm.providers.continuation import Continuation
 from agentkit.llm.quirks.adjustments import Adjustment
 from agentkit.llm.quirks.messages import joined
 from agentkit.llm.quirks.shown import advise
@@ -38,7 +39,7 @@ _STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
 _Attempts = Generator[dict[str, Any], None, None]
 
 
-class RemoteModel(RemoteEmbedding):
+class RemoteModel(Continuation, RemoteEmbedding):
     """A provider over HTTP. What a 400 teaches is remembered for as long as the object lives.
 
     `price` is what the user says that the model costs.
@@ -88,8 +89,8 @@ class RemoteModel(RemoteEmbedding):
         if "_transport" in vars(self):
             await self._transport.aclose()
 
-    def complete(self, request: Request) -> Response:
-        """Answer one request, blocking."""
+    def complete_part(self, request: Request) -> Response:
+        """Answer one request once, blocking."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request)
             body = next(attempts)
@@ -100,8 +101,8 @@ class RemoteModel(RemoteEmbedding):
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
 
-    async def acomplete(self, request: Request) -> Response:
-        """Answer one request, awaiting."""
+    async def acomplete_part(self, request: Request) -> Response:
+        """Answer one request once, awaiting."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request)
             body = await self._afirst(attempts)
@@ -112,8 +113,8 @@ class RemoteModel(RemoteEmbedding):
                 except Rejected as refusal:
                     body = await _apart(attempts.throw, refusal)
 
-    def stream(self, request: Request) -> Iterator[Event]:
-        """Answer one request piece by piece, blocking."""
+    def stream_part(self, request: Request) -> Generator[Event]:
+        """Answer one request once, piece by piece, blocking."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
@@ -132,8 +133,8 @@ class RemoteModel(RemoteEmbedding):
                 else:
                     return
 
-    async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Answer one request piece by piece, awaiting."""
+    async def astream_part(self, request: Request) -> AsyncGenerator[Event]:
+        """Answer one request once, piece by piece, awaiting."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request, streaming=True)
             body = await self._afirst(attempts)

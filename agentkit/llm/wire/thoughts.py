@@ -83,6 +83,11 @@ def without_thoughts(message: AssistantMessage) -> AssistantMessage:
     return replace(message, text=text, reasoning=message.reasoning + thought) if text != message.text else message
 
 
+def is_spoken(text: str, said: str) -> bool:
+    """Whether a text is what was said, perhaps without the thoughts that it began with."""
+    return text == said or text == Thoughts().part(said, is_last=True)[1]
+
+
 def _certain(thought: str, end: str) -> int:
     """How many characters of a thought can neither be its last blanks nor belong to what ends it."""
     start = thought.rfind(end[0])

@@ -10,6 +10,8 @@ from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import cut_short, declined, failure, no_answer, raise_error_inside
 from agentkit.llm.wire.messages.blocks import BLOCKS, encode_answer, is_call, said_in
+from agentkit.llm.wire.messages.hosted import CONTAINER, PAUSED, is_paused, settled
+from agentkit.llm.wire.paragraphs import Paragraphs
 from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import FinishReason, Response, ToolCall
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from agentkit.events import Event
     from agentkit.usage import Usage
 
-_CUT = {*reading.CUT_SHORT, "pause_turn"}
-"""What is said of an answer that is not whole; a turn pauses where a tool of the server's own takes long."""
+_CUT = {*reading.CUT_SHORT, PAUSED}
+"""What is said of an answer that is not whole."""
 
 _STATUSES = {
     "invalid_request_error": 400,
@@ -45,10 +47,10 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     content = data.get("content")
     if not isinstance(content, list | str):
         raise no_answer("content", data)
-    return _response(data, _blocks_in(content))
+    return _response(data, blocks_in(content))
 
 
-def _blocks_in(content: object) -> list[dict[str, Any]]:
+def blocks_in(content: object) -> list[dict[str, Any]]:
     """The blocks of a content, which some servers shorten to texts, as a request may."""
     parts = content if isinstance(content, list) else [content]
     blocks = [{"text": part} if isinstance(part, str) else part for part in parts]
@@ -69,9 +71,11 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
         raise declined(_explained(data))
     calls = [_read_call(block) for block in blocks if is_call(block)]
     message = reading.assistant_message(said_in(blocks), calls, _reasoning(blocks), {})
-    if encode_answer(message) != [_without_blanks(block) for block in blocks]:  # there is more than the message says
-        message = replace(message, extra=reading.well_formed_json({BLOCKS: tuple(blocks)}))
-    message = without_thoughts(message)
+    kept = blocks if calls or is_paused(data) else settled(blocks)
+    extra = {CONTAINER: container} if (container := reading.dictionary(data.get(CONTAINER)).get("id")) else {}
+    if encode_answer(message) != [_without_blanks(block) for block in kept]:  # there is more than the message says
+        extra = {BLOCKS: tuple(kept), **extra}
+    message = without_thoughts(replace(message, extra=reading.well_formed_json(extra)))
     finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
     usage = _usage(reading.dictionary(data.get("usage")))
     return Response(message, finish, usage, reading.word(data.get("model")), reading.well_formed_json(data))
@@ -99,7 +103,16 @@ def _reasoning(blocks: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _usage(figures: dict[str, Any]) -> Usage:
-    """The figures, in which the input is counted without what was read from the cache or written to it."""
+    """The figures, in which the input is counted without what was read from the cache or written to it.
+
+    Where they come for each trip to a model, the sums leave out what it took to shorten the conversation and what
+    another model was asked.
+    """
+    if trips := reading.dictionaries(figures.get("iterations")):
+        names = {
+            name for trip in trips for name in (*_INPUT_COUNTS, "output_tokens") if isinstance(trip.get(name), int)
+        }
+        figures = figures | {name: sum(trip.get(name) or 0 for trip in trips) for name in names}
     counts = [figures[name] for name in _INPUT_COUNTS if isinstance(figures.get(name), int)]
     whole = {"input_tokens": sum(counts)} if counts else {}
     return reading.usage_of({**figures, **whole}, ("input_tokens", "output_tokens"), ("", "output_tokens_details"))
@@ -133,6 +146,15 @@ class _Block:
         """Take in a field that comes whole."""
         self._fields[name] = value
 
+    def merge(self, fields: Mapping[str, Any]) -> None:
+        """Take in what a delta of a type of its own brings."""
+        self._fields = reading.merged("", self._fields, {**fields, "type": None})
+
+    def arguments(self) -> str:
+        """What it is called with, where that came with its beginning and not in pieces."""
+        given = self._fields.get("input")
+        return reading.arguments_text(given) if given and not self._pieces.get("partial_json") else ""
+
     def append(self, name: str, value: object) -> None:
         """Take in an entry of a field that is a list."""
         self._fields[name] = [*(self._fields.get(name) or ()), value]
@@ -152,7 +174,7 @@ class MessagesReader:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._thoughts = Thoughts()
+        self._thoughts, self._paragraphs = Thoughts(), Paragraphs()
         self._content: list[dict[str, Any]] = []
         self._blocks: list[_Block] = []
         self._by_index: dict[object, _Block] = {}
@@ -163,6 +185,7 @@ class MessagesReader:
             "message_start": self._begin,
             "content_block_start": self._begin_block,
             "content_block_delta": self._feed_block,
+            "content_block_stop": self._end_block,
             "message_delta": self._feed_message,
             "message_stop": self._stop,
         }
@@ -214,7 +237,7 @@ class MessagesReader:
 
         What is null or 0 takes nothing away that is known. A content that has text already counts where no block comes.
         """
-        self._content = _blocks_in(fields.get("content")) or self._content
+        self._content = blocks_in(fields.get("content")) or self._content
         known = {name for name, value in self._message.items() if value is not None}
         told = {name: value for name, value in fields.items() if value is not None or name not in known}
         self._message |= {name: value for name, value in told.items() if name not in {"content", "usage"}}
@@ -226,11 +249,24 @@ class MessagesReader:
             reading.dictionary(chunk.get("content_block")), chunk.get("index")
         )
         self._blocks.append(block)
+        if block.kind == "text":
+            return self._told(reading.word(block.whole().get("text")))
+        self._paragraphs.interrupt()
+        if block.kind == "thinking":
+            return ReasoningDelta(thought) if (thought := reading.word(block.whole().get("thinking"))) else None
         if block.kind != "tool_use":
-            said = block.whole().get(block.kind)
-            return _DELTAS[block.kind](said) if said and block.kind in _DELTAS else None
+            return None
         self._calls[id(block)] = len(self._calls)
         return ToolCallDelta(self._calls[id(block)], block.name, "")
+
+    def _end_block(self, chunk: Mapping[str, Any]) -> Event | None:
+        block = self._by_index.get(_key(chunk.get("index")))
+        number = self._calls.get(id(block))
+        arguments = block.arguments() if block and number is not None else ""
+        return ToolCallDelta(number or 0, "", arguments) if arguments else None
+
+    def _told(self, text: str) -> Event | None:
+        return TextDelta(self._paragraphs.add(text)) if text else None
 
     def _feed_block(self, chunk: Mapping[str, Any]) -> Event | None:
         delta = reading.dictionary(chunk.get("delta"))
@@ -238,22 +274,27 @@ class MessagesReader:
             field = next(filter(delta.__contains__, self._deltas), "")
         else:
             field = _FIELDS.get(reading.word(delta["type"]), "")
-        feed, block = self._deltas.get(field), self._block(chunk.get("index"), field)
-        return feed(block, delta) if feed and block else None
+        if not field:
+            if block := self._by_index.get(_key(chunk.get("index"))):
+                block.merge(delta)
+            return None
+        block = self._block(chunk.get("index"), field)
+        return self._deltas[field](block, delta) if block else None
 
     def _block(self, index: object, field: str) -> _Block | None:
         """The block that has a field: the one of this index, the last one, or one whose beginning was left out."""
-        kinds = _HOMES.get(field, ())
+        kinds = _HOMES[field]
         known = (self._by_index.get(_key(index)), *self._blocks[-1:])
         block = next((block for block in known if block and block.kind.endswith(kinds)), None)
-        if block is None and field in _DELTAS:
+        if block is None and field in _UNNAMED:
             block = self._by_index[_key(index)] = _Block({"type": field})
             self._blocks.append(block)
+            if field != "text":
+                self._paragraphs.interrupt()
         return block
 
     def _feed_text(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
-        text = block.add("text", reading.text_of(delta.get("text")))
-        return TextDelta(text) if text else None
+        return self._told(block.add("text", reading.text_of(delta.get("text"))))
 
     def _feed_thinking(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
         text = block.add("thinking", reading.text_of(delta.get("thinking")))
@@ -320,4 +361,5 @@ _HOMES = {
 }
 """With what words the types of block end that it can be brought to."""
 
-_DELTAS: dict[str, Callable[[str], Event]] = {"text": TextDelta, "thinking": ReasoningDelta}
+_UNNAMED = ("text", "thinking")
+"""The types of block that a piece is enough to begin."""

@@ -8,7 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
+from agentkit.llm.wire.paragraphs import Paragraphs
 from agentkit.llm.wire.parts import Forms
+from agentkit.llm.wire.thoughts import is_spoken
 from agentkit.llm.wire.writing import Entry
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage, parts_of, well_formed
 from agentkit.parts import File, Image
@@ -59,7 +61,7 @@ def in_turns(entries: Sequence[Entry]) -> tuple[list[str], list[Entry]]:
 def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
     """The blocks as they came, with the ids that the calls have now; rebuilt when they do not say the same any more."""
     blocks = message.extra.get(BLOCKS, ())
-    if blocks and said_in(blocks) == message.text and sum(map(is_call, blocks)) == len(message.tool_calls):
+    if blocks and is_spoken(message.text, said_in(blocks)) and sum(map(is_call, blocks)) == len(message.tool_calls):
         calls = iter(message.tool_calls)
         told = [{**block, **_encode_call(next(calls))} if is_call(block) else block for block in blocks]
         return [block for block in told if not _is_blank(block)]
@@ -67,8 +69,14 @@ def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
 
 
 def said_in(blocks: Iterable[Any]) -> str:
-    """The text in the blocks of an answer."""
-    return "".join(reading.text_of(block) for block in blocks if _is_of(block, "text"))
+    """The text in the blocks of an answer: neighbours go on with each other, others are paragraphs."""
+    paragraphs, pieces = Paragraphs(), []
+    for block in blocks:
+        if _is_of(block, "text"):
+            pieces.append(paragraphs.add(reading.text_of(block)))
+        else:
+            paragraphs.interrupt()
+    return "".join(pieces)
 
 
 def is_call(block: object) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.llm.wire.messages.answers import MessagesReader, decode_answer
 from agentkit.llm.wire.messages.blocks import encode_message, in_turns
 from agentkit.llm.wire.messages.caching import marked
+from agentkit.llm.wire.messages.hosted import container_entry, going_on
 from agentkit.llm.wire.messages.schemas import constrained, rooted
 from agentkit.llm.wire.messages.settings import entered
 from agentkit.llm.wire.writing import Written
@@ -35,6 +36,8 @@ class Messages:
         before = before or Written()
         orders, turns = in_turns(before.entries(request.messages, encode_message))
         body: dict[str, Any] = {"model": model, "messages": turns}
+        for container in before.entries(going_on(request.messages), container_entry):
+            body |= container
         instruction = "\n\n".join(order for order in (request.instruction, *orders) if order.strip())
         if instruction:
             body["system"] = well_formed(instruction)

@@ -42,6 +42,8 @@ def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
         said["output_config"] = config
     if effort:
         said.setdefault("thinking", {"type": "disabled"} if effort == "none" else _THINKING)
+    if "container" in body and isinstance(said.get("container"), dict):
+        said["container"] = {"id": body["container"], **said["container"]}
     if chosen := _tool_choice(choice, parallel):
         said["tool_choice"] = chosen
     return _limited({**body, **said})

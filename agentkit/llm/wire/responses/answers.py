@@ -17,6 +17,7 @@ from agentkit.llm.wire.failures import (
     no_answer,
     raise_error_inside,
 )
+from agentkit.llm.wire.paragraphs import Paragraphs
 from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import Response, ToolCall
 
@@ -71,10 +72,15 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     calls = [_read_call(item) for item in items if is_call(item)]
     if calls and finish == "stop":
         finish = "tool_calls"
-    message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: tuple(items)})
+    message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: _settled(items)})
     return Response(
         without_thoughts(message), finish, _usage(data), reading.word(data.get("model")), reading.well_formed_json(data)
     )
+
+
+def _settled(items: Sequence[Any]) -> tuple[Any, ...]:
+    """The items without thoughts at the end that nothing came of: they are refused in a conversation."""
+    return tuple(items[: next((at for at in range(len(items), 0, -1) if not _is_thought(items[at - 1])), 0)])
 
 
 def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
@@ -92,12 +98,16 @@ def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
 
 
 def said_in(items: Iterable[Any]) -> tuple[str, str]:
-    """The text of all messages, and the refusal if there is one."""
+    """The text of all messages, each a paragraph, and the refusal if there is one."""
     messages = (item for item in items if isinstance(item, dict) and item.get("type", "message") == "message")
     contents = [message.get("content") for message in messages]
     parts = [part for content in contents for part in reading.dictionaries(content)]
     refusal = "".join(reading.word(part.get("refusal")) for part in parts if part.get("type") == "refusal")
-    return "".join(reading.text_of(content) for content in contents), refusal
+    paragraphs, texts = Paragraphs(), []
+    for content in contents:
+        paragraphs.interrupt()
+        texts.append(paragraphs.add(reading.text_of(content)))
+    return "".join(texts), refusal
 
 
 def _read_call(item: Mapping[str, Any]) -> ToolCall:
@@ -105,8 +115,12 @@ def _read_call(item: Mapping[str, Any]) -> ToolCall:
     return ToolCall(call_id, reading.word(item.get("name")), reading.arguments_text(item.get("arguments")))
 
 
+def _is_thought(item: object) -> bool:
+    return isinstance(item, dict) and item.get("type") == "reasoning"
+
+
 def _reasoning(items: Iterable[Any]) -> str:
-    reasoning = [item for item in items if isinstance(item, dict) and item.get("type") == "reasoning"]
+    reasoning = filter(_is_thought, items)
     return "\n".join(filter(None, (reading.text_of(item.get("summary") or item.get("content")) for item in reasoning)))
 
 
@@ -131,7 +145,7 @@ class ResponsesReader:
 
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = reading.Pieces(), reading.Pieces(), reading.Pieces()
-        self._thoughts = Thoughts()
+        self._thoughts, self._paragraphs = Thoughts(), Paragraphs()
         self._outputs: list[_Output] = []
         self._by_place: dict[str, _Output] = {}
         self._calls: list[_Output] = []
@@ -174,7 +188,7 @@ class ResponsesReader:
 
     def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
         text = self._text.add(_news(self._text, chunk, chunk.get("text")))
-        return TextDelta(text) if text else None
+        return TextDelta(self._paragraphs.add(text)) if text else None
 
     def _feed_reasoning(self, chunk: Mapping[str, Any]) -> Event | None:
         text = self._reasoning.add(_news(self._reasoning, chunk, chunk.get("text")))
@@ -216,6 +230,7 @@ class ResponsesReader:
     def _begin_item(self, chunk: Mapping[str, Any]) -> Event | None:
         item = reading.dictionary(chunk.get("item"))
         output = self._begin(_place(chunk), item)
+        self._paragraphs.interrupt()
         if not is_call(item):
             return None
         self._calls.append(output)

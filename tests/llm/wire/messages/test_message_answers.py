@@ -75,6 +75,19 @@ FIGURES = {
     "null": ({"input_tokens": 7, "cache_read_input_tokens": None, "output_tokens": 3}, Usage(7, 3, requests=1)),
     "as text": ({"input_tokens": "7", "output_tokens": "3"}, Usage(7, 3, requests=1)),
     "none": ({}, Usage(requests=1, unreported=1)),
+    "of several trips": (
+        {
+            "input_tokens": 20,
+            "output_tokens": 3,
+            "iterations": [
+                {"type": "compaction", "input_tokens": 100, "cache_read_input_tokens": 50, "output_tokens": 9},
+                {"type": "message", "input_tokens": 20, "cache_read_input_tokens": None, "output_tokens": 3},
+                {"type": "of a later year"},
+            ],
+        },
+        Usage(170, 12, 50, requests=1),
+    ),
+    "of no trips": ({"input_tokens": 7, "output_tokens": 3, "iterations": [None]}, Usage(7, 3, requests=1)),
 }
 
 
@@ -182,7 +195,11 @@ STREAMS = {
         "Hi",
         [],
     ),
-    "blocks in another order": ([begin(1, CALL), begin(2, text("i")), begin(0, text("H")), END], "Hi", ['{"x": 1}']),
+    "blocks in another order": (
+        [begin(1, CALL), begin(2, text("i")), begin(0, text("H")), END],
+        "H\n\ni",
+        ['{"x": 1}'],
+    ),
     "no beginning of a block": (
         [piece(0, "thinking_delta", thinking="Hm"), piece(1, "text_delta", text="Hi"), END],
         "Hi",
@@ -243,6 +260,41 @@ def test_streams_of_other_servers_are_read(events, said, arguments):
 def test_what_comes_with_the_beginning_of_a_block_is_told():
     """The text with which a block begins is told as a piece, as what follows is."""
     assert read(begin(0, {**THOUGHT}), begin(1, text("Hi")), END)[0] == [ReasoningDelta("Hm"), TextDelta("Hi")]
+
+
+def test_what_a_call_begins_with_is_told_when_it_ends():
+    """The arguments of a call that did not come in pieces are told once, as those of others are."""
+    stop = {"type": "content_block_stop", "index": 0}
+    told, _ = read(begin(0, CALL), stop, END)
+    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 1}')]
+    told, _ = read(begin(0, CALL), piece(0, "input_json_delta", partial_json='{"x": 2}'), stop, END)
+    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 2}')]
+    assert read(begin(0, text("Hi")), stop, {**stop, "index": 7}, END)[0] == [TextDelta("Hi")]
+
+
+def test_texts_that_stand_apart_are_told_as_paragraphs():
+    """What is told piece by piece is the text of the answer, in which neighbours go on with each other."""
+    search = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
+    told, response = read(
+        *(begin(0, text("")), piece(0, "text_delta", text="I look."), begin(1, search), begin(2, found)),
+        *(begin(3, text("")), piece(3, "text_delta", text="# Pa"), piece(3, "text_delta", text="ris")),
+        *(begin(4, text("!")), piece(5, "thinking_delta", thinking="Hm"), begin(6, text("")), END),
+        *(piece(6, "text_delta", text="So."), {"type": "message_stop"}),
+    )
+    assert response.text == "I look.\n\n# Paris!\n\nSo."
+    assert "".join(event.text for event in told if isinstance(event, TextDelta)) == response.text
+
+
+def test_what_pieces_of_a_later_year_bring_is_kept():
+    """A block whose pieces are of a type of their own goes back with what they brought."""
+    _, response = read(
+        begin(0, {"type": "compaction", "content": None}),
+        piece(0, "compaction_delta", content="They said Hi.", encrypted_content=None),
+        piece(9, "compaction_delta", content="of no block"),
+        *(begin(1, text("Hello")), END),
+    )
+    assert response.message.extra == {BLOCKS: ({"type": "compaction", "content": "They said Hi."}, text("Hello"))}
 
 
 def test_a_stream_that_the_server_ended_is_whole():

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.wire.responses.answers import ResponsesReader, decode_answer
+from agentkit.llm.wire.responses.answers import ITEMS, ResponsesReader, decode_answer
 
 THOUGHT = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm"}]}
 TEXT = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "Hi"}]}
@@ -129,3 +129,26 @@ def test_the_last_event_says_how_the_answer_ended(kind, status, finish):
 def test_a_whole_answer_is_read():
     """An answer that comes whole has the same parts."""
     assert said(decode_answer({"output": [THOUGHT, TEXT, ONE]})) == ("Hi", "Hm", CALLS[:1])
+
+
+def test_messages_of_one_answer_are_paragraphs():
+    """A comment before the answer does not run into it, whole or streamed."""
+    later = {**TEXT, "id": "n", "phase": "final_answer"}
+    search = {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "?"}}
+    told, response = read(
+        *(begin(TEXT), event("output_text.delta", delta="Hi"), end(TEXT), begin(search, 1), end(search, 1)),
+        *(begin(later, 2), event("output_text.delta", 2, delta="H"), event("output_text.delta", 2, delta="i")),
+        *(event("output_text.done", 2, text="Hi"), end(later, 2), END),
+    )
+    assert [event.text for event in told] == ["Hi", "\n\nH", "i"]
+    assert response.text == decode_answer({"output": [TEXT, search, later]}).text == "Hi\n\nHi"
+    assert response.message.extra == {ITEMS: (TEXT, search, later)}
+
+
+@pytest.mark.parametrize("before", [[], [TEXT], [THOUGHT, ONE]])
+@pytest.mark.parametrize("status", ["incomplete", "completed"])
+def test_thoughts_that_nothing_came_of_are_not_kept(before, status):
+    """Thoughts at the end of an answer are refused in a conversation, so that they do not go back."""
+    response = decode_answer({"output": [*before, THOUGHT, THOUGHT], "status": status})
+    assert response.message.extra[ITEMS] == tuple(before)
+    assert response.message.reasoning.startswith("Hm\nHm")

@@ -140,7 +140,7 @@ def test_answers_of_other_servers_are_read():
     ]
     thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]}
     response = Responses().decode({"output": [*items, thought, {"type": "reasoning"}]})
-    assert (response.text, response.message.reasoning, response.finish_reason) == ("Hi", "Hm", "stop")
+    assert (response.text, response.message.reasoning, response.finish_reason) == ("H\n\ni", "Hm", "stop")
 
 
 FAILURES = {
