@@ -116,7 +116,8 @@ def _usage(name: str) -> str:
 def _tools(conversation: Conversation, front: Front, argument: str) -> Next:
     if argument:
         names = tuple(argument.replace(",", " ").split())
-        conversation.change(**({"tools": (), "no_tools": True} if names == ("none",) else _tool_flags(names)))
+        is_none = names == ("none",)
+        conversation.change(tools=() if is_none else names, no_tools=is_none)
     tools, level = list(conversation.settings.tools), conversation.settings.of("safety")
     width = max((len(tool.name) for tool in tools), default=0)
     for tool in tools:
@@ -125,10 +126,6 @@ def _tools(conversation: Conversation, front: Front, argument: str) -> Next:
     if not tools:
         front.tell("The model has no tools. Give it some: /tools default")
     return None
-
-
-def _tool_flags(names: tuple[str, ...]) -> dict[str, object]:
-    return {"tools": names, "no_tools": False}
 
 
 def _model(conversation: Conversation, front: Front, argument: str) -> Next:

@@ -44,7 +44,7 @@ class Conversation:
         self._agent: Agent[str] | None = None
         self._earlier = Usage()
         self._said: Content = ""
-        self._enter(chosen_session(order, settings))
+        self.switch(chosen_session(order, settings))
 
     @property
     def session(self) -> Session | None:
@@ -109,7 +109,7 @@ class Conversation:
             raise SessionError("Nothing has been asked yet.")
         if self._session is not None and len(self._session.messages) > self._cut:
             prompt, cut = self.prompt, self._cut
-            self._enter(_cut_off(self._session, cut))
+            self.switch(_cut_off(self._session, cut))
             self.prompt, self._cut = prompt, cut
         return self.prompt
 
@@ -126,10 +126,6 @@ class Conversation:
         records = (record for record in known if record is not None)
         return next((record for record in records if record.changes and not record.is_undone), None)
 
-    def switch(self, session: Session | None) -> None:
-        """Go on in another session; None for a new one."""
-        self._enter(session)
-
     def change(self, **flags: Any) -> None:
         """Go on with other flags, in the same session. Raises ConfigError, NoProvider and UnknownTool."""
         order = replace(self.order, **flags)
@@ -140,8 +136,8 @@ class Conversation:
         self.order, self.settings = order, settings
         self._forget_agent()
 
-    def _enter(self, session: Session | None) -> None:
-        """Be in that session from now on."""
+    def switch(self, session: Session | None) -> None:
+        """Be in that session from now on; None for a new one."""
         self._forget_agent()
         self._session = session
         self.result = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
 import click
 
@@ -12,7 +11,7 @@ from agentkit.agents.result import RunFinished
 from agentkit.cli.asking.approving import approver
 from agentkit.cli.asking.writing import Screen, error_stream
 from agentkit.cli.chat.deciding import Decider
-from agentkit.cli.chat.keyboard import Keyboard, seen
+from agentkit.cli.chat.keyboard import Keyboard, typing
 from agentkit.cli.chat.showing.screen import ChatScreen
 from agentkit.cli.display import json_line, run_document
 from agentkit.cli.terminal import tell
@@ -21,46 +20,6 @@ from agentkit.events import Event, RequestStarted, TextDelta
 from agentkit.safety.approval import Approver
 
 _COLOURS = ("red", "yellow", "green")
-
-
-class Front(Protocol):
-    """What shows a conversation, and who is asked in it. `said` is the text since the last request to the model."""
-
-    model: str
-    said: str
-    approve: Approver | None
-
-    def begin(self) -> None:
-        """Another run is about to begin."""
-        ...
-
-    def aside(self) -> AbstractContextManager[None]:
-        """Around another program that the person uses."""
-        ...
-
-    def hear(self, event: Event) -> None:
-        """Show an event of a run."""
-        ...
-
-    def rest(self) -> None:
-        """Finish what is being shown."""
-        ...
-
-    def tell(self, text: str, style: str = "") -> None:
-        """Show lines beside the answer, in a style such as `red` or `dim`."""
-        ...
-
-    def markdown(self, text: str) -> None:
-        """Show a Markdown text beside the answer."""
-        ...
-
-    def diff(self, text: str) -> None:
-        """Show what was changed."""
-        ...
-
-    def clear(self) -> None:
-        """Begin on an empty screen."""
-        ...
 
 
 class Terminal(ChatScreen):
@@ -73,8 +32,8 @@ class Terminal(ChatScreen):
             self.approve = approver(self.status, yes=True, can_wait=False)
 
     def aside(self) -> AbstractContextManager[None]:
-        """What is typed meanwhile is for that program."""
-        return seen()
+        """Around another program that the person uses: what is typed meanwhile is for that."""
+        return typing(is_seen=True)
 
     def clear(self) -> None:
         """Begin at the top of an empty screen; what was shown can be scrolled back to."""
@@ -92,7 +51,7 @@ class Plain(Screen):
         self.said = ""
 
     def begin(self) -> None:
-        """Nothing is to be done."""
+        """Another run is about to begin: nothing is to be done."""
 
     def aside(self) -> AbstractContextManager[None]:
         """Nothing is to be done."""
@@ -114,7 +73,7 @@ class Plain(Screen):
         self.end_line()
 
     def tell(self, text: str, style: str = "") -> None:
-        """Lines on standard error."""
+        """Lines on standard error, in a style such as `red` or `dim`."""
         self.end_line()
         colour = next((colour for colour in _COLOURS if colour in style), None)
         tell(text, colour, faint=style == "dim")
@@ -130,3 +89,7 @@ class Plain(Screen):
 
     def clear(self) -> None:
         """Lines that were written stay."""
+
+
+Front = Terminal | Plain
+"""What shows a conversation, and who is asked in it. `said` is the text since the last request to the model."""

@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,32 +78,21 @@ class Keyboard:
         return session.prompt([("class:question", question)], default=default)
 
 
-def unseen() -> AbstractContextManager[None]:
-    """What is typed in the block is not shown, as it would stand in the middle of an answer; it is there later."""
-    return _typing(is_seen=False)
-
-
-def seen() -> AbstractContextManager[None]:
-    """What is typed in the block is for another program, which finds the terminal as programs do."""
-    return _typing(is_seen=True)
-
-
 @contextmanager
-def _typing(*, is_seen: bool) -> Iterator[None]:
-    with ExitStack() as stack:
-        with suppress(ImportError):  # where terminals are none of POSIX's
-            stack.enter_context(_echo(is_on=is_seen))
+def typing(*, is_seen: bool) -> Iterator[None]:
+    """What is typed in the block is shown, as another program finds it; or not, as it would stand within an answer.
+
+    What is not shown is there later.
+    """
+    try:
+        import termios
+    except ImportError:  # where terminals are none of POSIX's
         yield
-
-
-@contextmanager
-def _echo(*, is_on: bool) -> Iterator[None]:
-    import termios
-
+        return
     terminal = sys.stdin.fileno()
     before, now = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
     for place, flags in ((0, termios.ICRNL), (3, termios.ECHO | termios.ICANON)):
-        now[place] = now[place] | flags if is_on else now[place] & ~flags
+        now[place] = now[place] | flags if is_seen else now[place] & ~flags
     termios.tcsetattr(terminal, termios.TCSADRAIN, now)
     try:
         yield

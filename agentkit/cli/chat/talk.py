@@ -46,7 +46,7 @@ def talk(order: Order) -> int:
 
 def _at_terminal(order: Order, settings: Settings, llm: LLM) -> int:
     """Talk with a person at a terminal that can draw anew what it has drawn."""
-    from agentkit.cli.chat.keyboard import Keyboard, unseen
+    from agentkit.cli.chat.keyboard import Keyboard, typing
 
     @cache
     def room() -> Room:
@@ -56,7 +56,7 @@ def _at_terminal(order: Order, settings: Settings, llm: LLM) -> int:
         return Room(order, settings, llm, Terminal(keyboard, yes=order.yes), is_person=True)
 
     start = f"{llm.model} · {settings.of('safety').name.lower()} · /help"
-    with unseen():
+    with typing(is_seen=False):
         keyboard = Keyboard(
             None if settings.of("session") == "" else state_folder() / HISTORY,
             partial(_completions, order.place),
@@ -66,7 +66,7 @@ def _at_terminal(order: Order, settings: Settings, llm: LLM) -> int:
         if order.go_on or settings.of("session") or order.yes or llm.provider == "offline":
             room()  # it has something to say first
         loading = threading.Thread(target=_load, args=(llm,), daemon=True)
-        return _loop(partial(keyboard.prompt, once(loading.start)), room)
+        return _loop(partial(keyboard.prompt, cache(loading.start)), room)
 
 
 def _through_lines(order: Order, settings: Settings, llm: LLM) -> int:
@@ -153,14 +153,3 @@ def _recording(order: Order) -> Iterator[None]:
 
     with record(order.record):
         yield
-
-
-def once(function: Callable[[], object]) -> Callable[[], None]:
-    """Calls the function the first time, and nothing later."""
-    left = [function]
-
-    def call() -> None:
-        if left:
-            left.pop()()
-
-    return call

@@ -186,7 +186,7 @@ def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None
     if described is not None:
         layer, more = _described(described)
         layers.insert(1, layer)
-    settings = [*_place_settings(layers), *_limit_settings(layers)]
+    settings = [*_place_settings(layers), *(_limit(name, layers) for name in LIMIT_NAMES)]
     settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, "limits")]
     values = {each.key: each for each in settings}
     return Settings(values, (*notes, *_unanswered(values, described)), **more)
@@ -324,7 +324,7 @@ def _names_place(values: Mapping[str, Any]) -> bool:
     )
 
 
-def _place_settings(layers: list[Layer]) -> Iterator[Setting]:
+def _place_settings(layers: list[Layer]) -> list[Setting]:
     """Model, provider and base URL: what names another place puts out of force all that is said of it further down."""
     found: dict[str, Setting] = {}
     for layer in layers:
@@ -333,11 +333,7 @@ def _place_settings(layers: list[Layer]) -> Iterator[Setting]:
                 found[key] = Setting(key, layer.values[key], layer.named(key))
         if _names_place(layer.values):
             break
-    return iter([found.get(key) or Setting(key, None, DEFAULT) for key in _PLACE])
-
-
-def _limit_settings(layers: list[Layer]) -> Iterator[Setting]:
-    return (_limit(name, layers) for name in LIMIT_NAMES)
+    return [found.get(key) or Setting(key, None, DEFAULT) for key in _PLACE]
 
 
 def _limit(name: str, layers: list[Layer]) -> Setting:
