@@ -216,4 +216,9 @@ def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are made: None leaves one to the server. Raises ConfigError for what is no setting."""
     if settings.get("stream"):
         raise ConfigError("stream=True is no setting; use LLM.stream or LLM.astream.")
-    return {name: value for name, value in settings.items() if value is not None and name != "stream"}
+    made = {name: value for name, value in settings.items() if value is not None and name != "stream"}
+    return {**made, **_ANY_TOOL} if made.get("tool_choice") == "any" else made
+
+
+_ANY_TOOL = {"tool_choice": "required"}
+"""What most servers call it that a model must use a tool, whichever; Mistral and Anthropic call it `any`."""

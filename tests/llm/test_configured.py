@@ -196,6 +196,17 @@ def test_settings_that_are_said_of_one_request():
     ]
 
 
+@pytest.mark.parametrize(
+    ("choice", "sent"), [("any", "required"), ("required", "required"), ("auto", "auto"), ("weather", "weather")]
+)
+def test_a_tool_whichever_has_one_name(choice, sent):
+    """That a model must use a tool is said in one word, whichever of two words the user knows."""
+    llm = ScriptedLLM("One.")
+    llm.complete("Hi", tool_choice=choice)
+    assert [request.settings for request in llm.requests] == [{"tool_choice": sent}]
+    assert LLM("offline", settings={"tool_choice": choice}).settings == {"tool_choice": sent}
+
+
 def test_another_model_first():
     """`with_model` keeps the fallbacks, unless its name says others."""
     llm = LLM(base_url=LOCAL, model="a", fallback="ollama:c")

@@ -40,7 +40,7 @@ _GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "transcript"}
 """Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
 
 _TYPES_OF_THOUGHTS = ("thinking", "reasoning", "reasoning_text")
-_THOUGHTS = ("thinking", "reasoning", "summary", "content", "text")
+THOUGHTS = ("thinking", "reasoning", "summary", "content", "text")
 """How servers mark the parts of a content that are reasoning, and where in them it stands."""
 
 _COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
@@ -150,7 +150,7 @@ def said_in(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return text_of([part for part in content if not _is_thought(part)])
+        return text_of([part for part in content if not is_thought(part)])
     if content is None or isinstance(content, bool) or (isinstance(content, dict) and _is_part(content)):
         return text_of(content)
     return json.dumps(content, ensure_ascii=False)
@@ -164,14 +164,14 @@ def _is_part(fields: Mapping[str, Any]) -> bool:
 
 def thinking_of(content: object) -> str:
     """The reasoning that some servers send as parts of the content, each a text or a list of parts."""
-    thoughts = filter(_is_thought, content if isinstance(content, list) else ())
-    return "".join(next(filter(None, (text_of(part.get(name)) for name in _THOUGHTS)), "") for part in thoughts)
+    thoughts = filter(is_thought, content if isinstance(content, list) else ())
+    return "".join(next(filter(None, (text_of(part.get(name)) for name in THOUGHTS)), "") for part in thoughts)
 
 
 def thought_in(field: object) -> str:
     """The reasoning in a field of its own: a text, a list of parts, or an object that has it."""
     if isinstance(field, dict):
-        return next(filter(None, (text_of(field.get(name)) for name in _THOUGHTS)), "")
+        return next(filter(None, (text_of(field.get(name)) for name in THOUGHTS)), "")
     return text_of(field) or thinking_of(field)
 
 
@@ -180,7 +180,8 @@ def details_of(details: object) -> str:
     return "".join(text_of(detail.get("text") or detail.get("summary")) for detail in dictionaries(details))
 
 
-def _is_thought(part: object) -> bool:
+def is_thought(part: object) -> bool:
+    """Whether a part of a content is reasoning."""
     return isinstance(part, dict) and ("thinking" in part or part.get("type") in _TYPES_OF_THOUGHTS)
 
 
@@ -272,8 +273,9 @@ _raw_decode_without_integers = json.JSONDecoder(parse_constant=lambda _: None, p
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:
     """Token counts from a usage object whose input and output fields bear `names`, or those of the other protocol.
 
-    `details` are the names of their parts. What the total has above the two is counted where it belongs if a part is
-    just as great: some servers leave reasoning out of the output, or what they cached out of the input.
+    `details` are the names of their parts. What the total has above the two is counted, too: some servers leave what
+    they cached out of the input, or reasoning out of the output, without a word of it. Where the parts tell neither,
+    it is taken for output, which costs more.
     """
     figures = dictionary(usage)
     names = next((pair for pair in (names, *_COUNTS) if any(figures.get(name) is not None for name in pair)), names)
@@ -287,7 +289,7 @@ def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) ->
     if (more := (_count(figures.get("total_tokens")) or 0) - into - out) > 0:
         if more == cached + written:
             into += more
-        elif more == reasoning or counts[1] is None:
+        elif more == reasoning or not reasoning or counts[1] is None:
             out += more
     return Usage(into, out, cached, reasoning, requests=1, written_tokens=written)
 

@@ -180,8 +180,10 @@ def test_figures_become_usage(figures, usage):
         ({"in": 7, "out": 3, "total_tokens": 8}, Usage(7, 3, requests=1)),
         # xAI; Gemini; one that gives no output
         ({"in": 7, "out": 3, "total_tokens": 15, "out_details": {"reasoning_tokens": 5}}, Usage(7, 8, 0, 5, 1)),
-        ({"in": 7, "out": 3, "total_tokens": 15}, Usage(7, 3, requests=1)),
+        ({"in": 7, "out": 3, "total_tokens": 15}, Usage(7, 8, requests=1)),
+        ({"in": 7, "out": 3, "total_tokens": 15, "in_details": {"cached_tokens": 4}}, Usage(7, 8, 4, requests=1)),
         ({"in": 7, "total_tokens": 15}, Usage(7, 8, requests=1)),
+        ({"in": 7, "total_tokens": 15, "out_details": {"reasoning_tokens": 5}}, Usage(7, 8, 0, 5, 1)),
         # a proxy before Anthropic
         (
             {"in": 1, "out": 3, "total_tokens": 10, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2},
@@ -189,11 +191,11 @@ def test_figures_become_usage(figures, usage):
         ),
         # Moonshot, whose sums are wrong by one
         ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"reasoning_tokens": 4}}, Usage(7, 3, 0, 4, 1)),
-        ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"audio_tokens": 0}}, Usage(7, 3, requests=1)),
+        ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"audio_tokens": 0}}, Usage(7, 4, requests=1)),
     ],
 )
 def test_the_total_tells_what_the_figures_leave_out(figures, usage):
-    """Reasoning that a server leaves out of the output counts as output, and what it cached counts as input."""
+    """What a server leaves out of the output counts as output, told or not, and what it cached counts as input."""
     assert reading.usage_of(figures, NAMES, DETAILS) == usage
 
 

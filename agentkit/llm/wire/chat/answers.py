@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta
 from agentkit.llm.wire import reading
+from agentkit.llm.wire.chat import thinking
 from agentkit.llm.wire.chat.calls import CallsInPieces, calls_in, read_call
 from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, no_answer, raise_error_inside
 from agentkit.llm.wire.reading import REASONING_FIELDS, says
@@ -70,6 +71,8 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
     calls = [read_call(call) for call in calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and says(value)}
+    if thoughts := thinking.thoughts_in(message.get("content")):
+        extra[thinking.FIELD] = thoughts
     text = reading.said_in(message.get("content")) or _spoken(message)
     return reading.assistant_message(text, calls, _reasoning(message), extra)
 
@@ -138,10 +141,15 @@ def _usage(figures: Mapping[str, Any]) -> Usage:
     return reading.usage_of(figures, names, details)
 
 
+def _plain(reason: object) -> str:
+    """Why an answer ended, in the one word that counts."""
+    return reading.word(reason).lower().partition(":")[0]
+
+
 def _response(
     message: AssistantMessage, reason: object, figures: Mapping[str, Any], raw: Mapping[str, Any]
 ) -> Response:
-    said = reading.word(reason).lower().partition(":")[0]
+    said = _plain(reason)
     if said in _FILTERED:
         raise filtered()
     if said in _FAILED:
@@ -175,8 +183,9 @@ class ChatReader:
         return bool(self._finish_reason)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
-        """The events in the next chunk. Raises ModelError when it is an error."""
-        raise_error_inside(chunk)
+        """The events in the next chunk. Raises ModelError when it is an error, and the answer has not ended yet."""
+        if not self._is_complete():  # what is complete, no error behind it takes away
+            raise_error_inside(chunk)
         if chunk.get("model"):
             self._raw.update(chunk)
         else:  # those of Azure's filter leave all blank but their verdict: what was said before stays
@@ -206,6 +215,8 @@ class ChatReader:
             events += self._calls.feed(calls)
         if not _MESSAGE_FIELDS.issuperset(delta):
             self._feed_extra(delta)
+        if thoughts := thinking.thoughts_in(delta.get("content")):
+            self._extra[thinking.FIELD] = thinking.joined(self._extra.get(thinking.FIELD, ()), thoughts)
         return events
 
     def _undelivered(self, choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,6 +239,10 @@ class ChatReader:
         for name in delta.keys() - _MESSAGE_FIELDS:
             if says(delta[name]):
                 self._extra[name] = reading.merged(name, self._extra.get(name), delta[name])
+
+    def _is_complete(self) -> bool:
+        """Whether the answer has come to its end or its limit, and was neither filtered nor given up."""
+        return bool(self._finish_reason) and _plain(self._finish_reason) not in _FILTERED | _FAILED
 
     def _has_said_something(self) -> bool:
         return bool(self._calls or self._text)

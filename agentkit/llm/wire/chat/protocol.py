@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
+from agentkit.llm.wire.chat.thinking import FIELD, with_thoughts
 from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.writing import Entry, Written
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
     from agentkit.messages import Message, OutputSchema, Request, Response, ToolCall, ToolSpec
 
-_LEFT_OUT = {"audio", "executed_tools", "channel"}
-"""Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools."""
+_LEFT_OUT = {"audio", "executed_tools", "channel", FIELD}
+"""Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools.
+
+Thoughts that stood in the content go back in it.
+"""
 
 BESIDE = "[What follows stands beside the result of"
 """How a message begins that shows the pictures and files of a tool's result."""
@@ -95,11 +99,11 @@ def _encode_answer(message: AssistantMessage) -> dict[str, Any]:
     """
     dropped = _LEFT_OUT if message.tool_calls else _LEFT_OUT.union(REASONING_FIELDS)
     kept = {name: value for name, value in message.extra.items() if name not in dropped}
-    empty = None if message.tool_calls else ""
-    body: dict[str, Any] = {"role": "assistant", "content": well_formed(message.text) or empty, **kept}
-    if message.tool_calls:
-        body["tool_calls"] = [_encode_call(call) for call in message.tool_calls]
-    return body
+    text = well_formed(message.text)
+    if not message.tool_calls:
+        return {"role": "assistant", "content": text, **kept}
+    calls = [_encode_call(call) for call in message.tool_calls]
+    return {"role": "assistant", "content": with_thoughts(message, text or None), **kept, "tool_calls": calls}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:

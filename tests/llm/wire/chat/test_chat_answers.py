@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.errors import ModelError
+from agentkit.errors import BadResponse, ModelError, Rejected, Unreachable
 from agentkit.events import ToolCallDelta
 from agentkit.llm.wire.chat.answers import ChatReader, decode_answer, read_message
 from agentkit.messages import Response
@@ -142,3 +142,39 @@ def test_each_of_many_calls_finds_its_pieces(told_apart_by):
             list(reader.feed({"choices": [{"index": 0, "delta": {"tool_calls": [{**part, "function": piece}]}}]}))
     calls = reader.finish(closed=True).message.tool_calls
     assert [json.loads(call.arguments)["n"] for call in calls] == list(range(count))
+
+
+LIMIT = {"error": {"code": 400, "message": "Token limit reached"}}
+AWAY = {"error": {"code": 503, "message": "Gone"}}
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "eos"])
+@pytest.mark.parametrize("behind", [LIMIT, AWAY, {"object": "error", "message": "Gone"}])
+def test_an_error_behind_an_answer_takes_nothing_away(reason, behind):
+    """An error behind the end of an answer, as a router sends one of the limit that ended it, does not undo it."""
+    reader = ChatReader()
+    list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
+    figures = {"prompt_tokens": 4, "completion_tokens": 2}
+    list(reader.feed({**behind, "usage": figures, "choices": [{"delta": {"content": ""}, "finish_reason": None}]}))
+    response = reader.finish(closed=True)
+    assert (response.text, response.finish_reason) == ("Hi", "length" if reason == "length" else "stop")
+    assert response.usage.total_tokens == 6
+
+
+@pytest.mark.parametrize("reason", ["error", "content_filter", "content_filter: VIOLENCE", "abort", None, ""])
+@pytest.mark.parametrize(("told", "kind"), [(LIMIT, Rejected), (AWAY, Unreachable)])
+def test_an_error_of_an_answer_that_came_to_nothing_says_why(reason, told, kind):
+    """Where the answer has not ended, or not well, the error behind it is what there is to tell."""
+    reader = ChatReader()
+    list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
+    with pytest.raises(kind, match=told["error"]["message"]):
+        list(reader.feed(told))
+
+
+def test_an_answer_that_is_given_up_behind_its_end():
+    """A server that says last that it failed is believed."""
+    reader = ChatReader()
+    for reason in ("stop", "error"):
+        list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
+    with pytest.raises(BadResponse, match="failed while it wrote"):
+        reader.finish(closed=True)

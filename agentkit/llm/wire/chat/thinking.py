@@ -1,0 +1,56 @@
+"""Which parts of an answer's content are thoughts, and how do they go back to their server? Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentkit.llm.wire import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentkit.messages import AssistantMessage
+
+FIELD = "content"
+"""Where the thoughts of a message are kept that came in its content."""
+
+_LEVELS = 2
+"""Thoughts are parts, which are texts or lists of parts."""
+
+_Parts = list[dict[str, Any]]
+
+
+def thoughts_in(content: object) -> _Parts:
+    """The parts of a content that are thoughts."""
+    return [part for part in reading.dictionaries(content) if reading.is_thought(part)]
+
+
+def joined(old: Sequence[Any], new: Sequence[Any], levels: int = _LEVELS) -> list[Any]:
+    """Parts so far with those of the next piece: what is of the type of the last goes on with it.
+
+    A server that streams its thoughts sends a part for each word of them, and wants them back as the one that they are.
+    """
+    parts = list(old)
+    for part in new:
+        last = reading.dictionary(parts[-1] if parts else None)
+        if last and isinstance(part, dict) and last.get("type") == part.get("type"):
+            parts[-1] = last | {name: _grown(name, last.get(name), value, levels) for name, value in part.items()}
+        else:
+            parts.append(part)
+    return parts
+
+
+def _grown(name: str, old: object, new: Any, levels: int) -> Any:
+    """A field with its next piece: what a model writes grows, and all else, such as a signature, comes whole."""
+    if isinstance(old, list) and isinstance(new, list) and levels > 1:
+        return joined(old, new, levels - 1)
+    is_more = name in reading.THOUGHTS and isinstance(old, str) and isinstance(new, str)
+    return f"{old}{new}" if is_more else new or old
+
+
+def with_thoughts(message: AssistantMessage, text: str | None) -> str | _Parts | None:
+    """The content of a message that calls tools, behind the thoughts that stood in it."""
+    thoughts: Any = message.extra.get(FIELD)
+    if not thoughts:
+        return text
+    return [*thoughts, {"type": "text", "text": text}] if text else [*thoughts]

@@ -1,0 +1,89 @@
+"""Which parts of an answer's content are thoughts, and how do they go back to their server?"""
+
+import pytest
+
+from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
+from agentkit.llm.wire.chat.protocol import encode_message
+from agentkit.llm.wire.chat.thinking import joined
+from agentkit.messages import AssistantMessage, ToolCall
+
+CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+
+
+def thought(text, **more):
+    """A thought as Mistral sends it: a part of the content, which is a list of parts itself."""
+    return {"type": "thinking", "thinking": [{"type": "text", "text": text}], **more}
+
+
+def whole(content, **more):
+    """The message of an answer that came at once."""
+    return decode_answer({"choices": [{"message": {"content": content, **more}}]}).message
+
+
+def streamed(*deltas):
+    """The message of an answer that came in these pieces."""
+    reader = ChatReader()
+    for delta in deltas:
+        list(reader.feed({"choices": [{"delta": delta}]}))
+    return reader.finish(closed=True).message
+
+
+SAID = {"type": "text", "text": "Let me see."}
+PLAIN = {"type": "thinking", "thinking": "H"}
+HIDDEN = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm.", "signature": "s"}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "content"),
+    [
+        (whole([thought("Hm."), SAID], tool_calls=[CALL]), [thought("Hm."), SAID]),
+        (whole([thought("Hm.", signature="s")], tool_calls=[CALL]), [thought("Hm.", signature="s")]),
+        (whole([HIDDEN, SAID], tool_calls=[CALL]), [HIDDEN, SAID]),
+        (
+            whole([{"type": "thinking", "thinking": "Hm."}], tool_calls=[CALL]),
+            [{"type": "thinking", "thinking": "Hm."}],
+        ),
+        (whole([SAID], tool_calls=[CALL]), "Let me see."),
+        (whole([thought("Hm."), SAID]), "Let me see."),
+        (
+            streamed({"content": [thought("H")]}, {"content": [thought("m.")]}, {"content": "Let me see."}),
+            "Let me see.",
+        ),
+        (
+            streamed(
+                {"content": [thought("H")]},
+                {"content": [thought("m.", signature="s")]},
+                {"content": "Let me "},
+                {"content": "see."},
+                {"tool_calls": [CALL]},
+            ),
+            [thought("Hm.", signature="s"), SAID],
+        ),
+    ],
+)
+def test_thoughts_in_a_content_go_back_beside_calls(message, content):
+    """Thoughts that stand in the content of an answer go back in it where it calls tools, and nowhere else."""
+    assert encode_message(message)["content"] == content
+
+
+def test_the_text_is_that_of_the_message():
+    """What stands behind the thoughts is what the message says now."""
+    message = AssistantMessage("Now.", (ToolCall("c", "f", "{}"),), extra={"content": [thought("Hm.")]})
+    assert encode_message(message)["content"] == [thought("Hm."), {"type": "text", "text": "Now."}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "both"),
+    [
+        ([], [thought("a")], [thought("a")]),
+        ([thought("a")], [thought("a")], [thought("aa")]),
+        ([thought("a")], [HIDDEN], [thought("a"), HIDDEN]),
+        ([PLAIN], [{"type": "thinking", "thinking": "m."}], [{"type": "thinking", "thinking": "Hm."}]),
+        ([PLAIN], [{"type": "thinking", "thinking": None}], [PLAIN]),
+        (["a"], ["b"], ["a", "b"]),
+        ([{"thinking": [{"thinking": [1]}]}], [{"thinking": [{"thinking": [2]}]}], [{"thinking": [{"thinking": [2]}]}]),
+    ],
+)
+def test_pieces_of_one_thought_are_one(old, new, both):
+    """What goes on with a thought is joined to it, to the depth that thoughts have."""
+    assert joined(old, new) == both
