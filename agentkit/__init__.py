@@ -114,6 +114,8 @@ def __getattr__(name: str) -> object:
             if getattr(getattr(import_module(home), name, None), "__module__", "") == home:
                 # not an AttributeError: `from agentkit import` puts words of its own in the place of that one's
                 raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
+        if told := import_module("agentkit.naming.imported").told_of(name):
+            raise ImportError(told, name=__name__)
         raise AttributeError(f"module 'agentkit' has no attribute {name!r}", name=name)
     value = getattr(import_module(f"agentkit.{_HOMES[name]}"), name)
     globals()[name] = value
