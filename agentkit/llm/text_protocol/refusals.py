@@ -51,6 +51,7 @@ _NOT_BOTH = re.compile(
     r"|(?:tool|function)[ \w]{0,20} with a response mime type",
     re.IGNORECASE,
 )
+_WANT_OF_CALL = re.compile(r"did not call (?:a|any) (?:tool|function)", re.IGNORECASE)  # Groq
 _WRONG_SCHEMA = re.compile(r"invalid[ _](?:json[ _])?schema", re.IGNORECASE)
 _REFUSED_FIELD = re.compile(r"not permitted|not allowed|unsupported|not supported|extra inputs|unknown", re.IGNORECASE)
 
@@ -76,6 +77,11 @@ def lesson_of(error: ModelError, request: Request) -> Lesson | None:
     if request.tools and ((is_bare and top == "tools") or _NO_TOOLS.search(text)):
         return "tools"
     return None
+
+
+def is_want_of_call(error: ModelError) -> bool:
+    """Whether a server refused what its model has written because a call was demanded and that is none."""
+    return _WANT_OF_CALL.search(str(error)) is not None
 
 
 def is_refused_tool(error: ModelError, request: Request, name: str) -> bool:

@@ -219,28 +219,32 @@ class _Telling:
     def attempt(self, refusal: ModelError) -> Response | None:
         """The answer in which a model calls tools, where its server refused that as no call, or as one that cannot be.
 
-        So the model is told what is wrong with it. None when no call, or a call of our tool, was refused.
+        So the model is told what is wrong with it. Words that were refused for want of a call are the answer, as with
+        servers that let them be. None when neither, or a call of our tool, was refused.
         """
         if not (refusal.written and self.request.tools) or any(
             isinstance(event, ToolCallDelta) for event in self._told
         ):
             return None
         from agentkit.llm.text_protocol.calls import attempted_calls
+        from agentkit.llm.text_protocol.refusals import is_want_of_call
 
         calls = attempted_calls(refusal.written)
-        if not calls or any(call.name == self.own_tool for call in calls):
+        if any(call.name == self.own_tool for call in calls) or not (calls or is_want_of_call(refusal)):
             return None
         text, reasoning = (
             "".join(event.text for event in self._told if isinstance(event, kind))
             for kind in (TextDelta, ReasoningDelta)
         )
+        text = text if calls else text or refusal.written
         message = with_distinct_ids(AssistantMessage(text, calls, reasoning), set())
-        return Response(message, "tool_calls", unreported(1))
+        return Response(message, "tool_calls" if calls else "stop", unreported(1))
 
     def last_events(self, response: Response) -> Iterator[Event]:
-        """The events of calls that were not told piece by piece, and the response."""
+        """The events of what was not told piece by piece, and the response."""
+        told = {type(event) for event in self._told}
         for event in (*deltas_of(response), ResponseReceived(response)):
-            if isinstance(event, ToolCallDelta | ResponseReceived):
+            if type(event) not in told:
                 yield from self.events(event)
 
     def response(self, response: Response) -> Response:

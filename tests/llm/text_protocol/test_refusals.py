@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import Rejected, Unreachable
-from agentkit.llm.text_protocol.refusals import is_refused_tool, lesson_of
+from agentkit.llm.text_protocol.refusals import is_refused_tool, is_want_of_call, lesson_of
 from agentkit.messages import OutputSchema, Request, ToolSpec, UserMessage
 
 TOOL = ToolSpec("f", "", {"type": "object", "properties": {}})
@@ -155,6 +155,20 @@ def test_one_tool_is_refused():
     assert [is_refused_tool(refusal((400, text)), one, "final_answer") for text in OF_OTHERS] == [True] * 3 + [False]
     assert is_refused_tool(Rejected("No.", status=422, code="tool_use_failed"), one, "final_answer")
     assert is_refused_tool(Rejected("No.", status=400, parameter="tools[0].function"), one, "final_answer")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_want"),
+    [
+        ("Tool choice is required, but model did not call a tool: It is 4.", True),
+        ("The model did not call any function", True),
+        ("Failed to call a function. Please adjust your prompt.", False),
+        ("Tool call validation failed", False),
+    ],
+)
+def test_a_call_is_wanted(text, is_want):
+    """Words where a call was demanded are told apart from a call that is wrong."""
+    assert is_want_of_call(Rejected(text, status=400)) is is_want
 
 
 def test_a_tool_is_not_refused():

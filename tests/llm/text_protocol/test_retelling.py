@@ -341,6 +341,30 @@ def test_a_refusal_after_a_call_was_told(ask_streamed):
         ask_streamed(connect(server), tools=[CALCULATOR])
 
 
+WANTED = {"message": "Tool choice is required, but model did not call a tool"}
+
+
+@pytest.mark.parametrize(("written", "calls"), [("It is 4.", 0), ('{"sum": 4}', 0), (WRONG, 1)])
+def test_words_where_a_call_was_demanded(ask, written, calls):
+    """Words that a server refuses because a call was demanded are the answer, once; a call among them is a call."""
+    body = json.dumps(refused(written, **WANTED))
+    with FakeServer(raw(body, status=400, content_type="application/json")) as server:
+        response = ask(connect(server), tools=[CALCULATOR], tool_choice="required")
+        assert len(server.requests) == 1
+    assert (response.text, len(response.tool_calls)) == ("" if calls else written, calls)
+    assert (response.finish_reason, response.usage.unreported) == ("tool_calls" if calls else "stop", 1)
+
+
+@pytest.mark.parametrize("told", [[], ["It ", "is 4."]])
+def test_words_where_a_call_was_demanded_are_told_once(told):
+    """Words that were streamed before they were refused are not told again; words that were not, are."""
+    pieces = [chunk(reasoning="Hm"), *(chunk(content=text) for text in told), refused("It is 4.", **WANTED)]
+    with FakeServer(raw(*pieces)) as server:
+        *events, last = connect(server).stream("2+2?", tools=[CALCULATOR], tool_choice="required")
+    assert events == [ReasoningDelta("Hm"), *map(TextDelta, told or ["It is 4."])]
+    assert (last.response.text, last.response.message.reasoning) == ("It is 4.", "Hm")
+
+
 def test_an_answer_that_is_refused_as_a_call_is_asked_for_as_text(ask):
     """Where the call that is refused would have been the typed answer, that is asked for in the instruction."""
     both = fail(400, "json mode cannot be combined with tool/function calling")
