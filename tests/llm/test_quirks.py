@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agentkit.errors import Rejected
 from agentkit.llm import quirks
 
+ENCRYPTED = "reasoning.encrypted_content"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 UNSIGNED = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 ORDER, TOLD = ({"role": role, "content": "Be brief"} for role in ("system", "user"))
@@ -34,8 +35,9 @@ def refusal(text, parameter=None, status=400, code=None):
         ("gpt-6", "chat", {"tools": [TOOL], "reasoning_effort": "low"}, {"tools": [TOOL], "reasoning_effort": "low"}),
         ("gpt-6", "chat", {}, {}),
         ("gpt-6", "responses", {"tools": [TOOL]}, {"tools": [TOOL]}),
-        ("gpt-4.1", "responses", {"include": ["x"]}, {}),
-        ("gpt-5", "responses", {"include": ["x"]}, {"include": ["x"]}),
+        ("gpt-4.1", "responses", {"include": [ENCRYPTED]}, {}),
+        ("gpt-4.1", "responses", {"include": [ENCRYPTED, "x"]}, {"include": ["x"]}),
+        ("gpt-5", "responses", {"include": [ENCRYPTED]}, {"include": [ENCRYPTED]}),
         ("any", "chat", {"tool_choice": "required", "parallel_tool_calls": False, "seed": 1}, {"seed": 1}),
         ("any", "chat", {"tool_choice": "none", "tools": [TOOL]}, {"tool_choice": "none", "tools": [TOOL]}),
     ],
@@ -49,7 +51,14 @@ def test_what_is_known_of_families(model, protocol, body, sent):
 LESSONS = {
     "parameter": ({"seed": 1}, "not supported", "seed", {}),
     "parameter by path": ({"reasoning": {"effort": "low"}}, "Unsupported parameter", "reasoning.effort", {}),
-    "parameter by index": ({"include": ["x"]}, "Invalid value", "include[0]", {}),
+    "parameter by index": ({"include": [ENCRYPTED]}, "Invalid value", "include[0]", {}),
+    "an entry of it": (
+        {"include": [ENCRYPTED, "x"]},
+        "Encrypted content is not supported with this model.",
+        "include",
+        {"include": ["x"]},
+    ),
+    "the other entry of it": ({"include": ["x"]}, "Not supported", "include", {}),
     "unknown name": ({"top_k": 1}, 'Unknown name "top_k": Cannot find field.', None, {}),
     "unrecognized argument": ({"logit_bias": {}}, "Unrecognized request argument supplied: logit_bias", None, {}),
     "extra inputs": ({"seed": 1}, "seed: Extra inputs are not permitted", "seed", {}),

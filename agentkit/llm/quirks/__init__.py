@@ -16,6 +16,7 @@ from agentkit.llm.quirks.adjustments import (
     drop_entry_field,
     put_beside_tools,
     rename,
+    without,
     without_inside,
 )
 from agentkit.llm.quirks.messages import MANUAL_THINKING, learnt_of, shortened
@@ -145,11 +146,22 @@ STRICT_UNSAID = Adjustment(
     ),
 )
 
+_ENCRYPTED = "reasoning.encrypted_content"
+
+
+def _unencrypted(body: Body) -> Body:
+    kept = [each for each in body.get("include", ()) if each != _ENCRYPTED]
+    return {**body, "include": kept} if kept else without(body, "include")
+
+
+_UNENCRYPTED = Adjustment("reasoning is not asked for", _unencrypted)
+"""Models that do not reason refuse to be asked for it; what else is to be included was the user's wish."""
+
 _FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (
     # model, protocol, when the body has this parameter, what to do
     (r"^(gpt-[5-9]|o\d)", "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
     (r"^(gpt-5\.[6-9]|gpt-[6-9])", "chat", "tools", put_beside_tools("reasoning_effort", "none")),
-    (r"^(gpt-[34]|chatgpt)", "responses", "include", drop("include")),
+    (r"^(gpt-[34]|chatgpt)", "responses", "include", _UNENCRYPTED),
     (r"^claude-(3|\w+-4-([0-5]\b|20))", "messages", "thinking", MANUAL_THINKING),
 )
 
@@ -241,6 +253,8 @@ def _no_parameter(refusal: Refusal) -> Adjustment | None:
     kept = ESSENTIAL | LIMITS
     droppable = [name for name in refusal.body if name not in kept]
     named = top if top in refusal.body else next(filter(refusal.names, droppable), None)
+    if named == "include" and _ENCRYPTED in refusal.body["include"]:
+        return _UNENCRYPTED
     is_ours = named in _OURS and named not in refusal.chosen
     return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
 
