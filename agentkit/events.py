@@ -145,6 +145,11 @@ class ToolCallFinished(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
+class HostedCallFinished(ToolCallFinished):
+    """The provider has used a tool of its own, whose result only it knows; or it was not offered the tool, and why."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallPostponed(Milestone):
     """A tool call waits for a person; the run ends paused once nothing else is to be done.
 

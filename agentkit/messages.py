@@ -143,7 +143,7 @@ class AssistantMessage:
     """What a model says: text, tool calls, or both.
 
     `extra` holds what the provider wants back with this message (reasoning items, unknown fields); it is
-    sent back only to the `origin` it came from.
+    sent back only to the `origin` it came from. `labels` say what hosted tools may have brought into it.
     """
 
     text: str = ""
@@ -151,6 +151,7 @@ class AssistantMessage:
     reasoning: str = field(default="", repr=False)
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: str = field(default="", repr=False)
+    labels: frozenset[Label] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +183,15 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 class ToolSpec:
     """A tool as a model sees it. `parameters` is a JSON schema of type object.
 
-    `strict_parameters` is the same schema in the form that strict mode demands, or None when there is none.
+    `strict_parameters` is the same schema in the form that strict mode demands, or None when there is none. `hosted`
+    declares a tool that the provider runs itself: its `type`, and its settings.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     strict_parameters: Mapping[str, Any] | None = None
+    hosted: Mapping[str, Any] | None = None
 
 
 def digest_of(data: Mapping[str, Any]) -> str:
@@ -239,10 +242,19 @@ def usage_of(missed: Iterable[Missed]) -> Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class HostedUse:
+    """What the provider has used a tool of its own for; `error` says why nothing came of it."""
+
+    call: ToolCall
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Response:
     """A model's answer to one request. `raw` is the provider's JSON as it came.
 
-    `missed` are the models that should have answered before this one, and why they did not.
+    `missed` are the models that should have answered before this one, and why they did not. `hosted` is what the
+    provider has used its own tools for.
     """
 
     message: AssistantMessage
@@ -251,6 +263,7 @@ class Response:
     model: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
     missed: tuple[Missed, ...] = ()
+    hosted: tuple[HostedUse, ...] = ()
 
     @property
     def text(self) -> str:

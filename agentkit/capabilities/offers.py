@@ -129,7 +129,8 @@ def _digest(tool: AnyTool) -> str:
     if remote is not None:
         return str(remote.digest)
     text = "" if worker_of(tool) else tool.description
-    return digest_of({"name": tool.name, "description": text, "schema": tool.spec.parameters, "hints": {}})
+    schema = tool.spec.parameters if tool.spec.hosted is None else tool.spec.hosted
+    return digest_of({"name": tool.name, "description": text, "schema": schema, "hints": {}})
 
 
 def _judge(tool: AnyTool) -> str | None:
@@ -141,6 +142,8 @@ def _judge(tool: AnyTool) -> str | None:
 
 def _maker(tool: AnyTool) -> str:
     """The module of the tool's function, or the class of a tool that is no plain one: it may judge otherwise."""
+    if tool.spec.hosted is not None:
+        return "provider"
     kind, module = code_of(type(tool)), module_of(tool.function)
     if not kind.startswith(OURS):
         return kind
@@ -187,12 +190,23 @@ def _of_shell(tool: AnyTool) -> list[str]:
     return [ANYTHING] if confinement is not None and confinement.network else []
 
 
+def _of_hosted(tool: AnyTool) -> list[str]:
+    """What the provider may reach: nobody, its server of tools, the domains that are named, or anybody."""
+    said = tool.spec.hosted or {}
+    if tool.level is SafetyLevel.SAFE:
+        return []
+    if said.get("server_url"):
+        return [urlsplit(str(said["server_url"])).netloc.rpartition("@")[2]]
+    return sorted(map(str, said.get("allowed_domains") or [ANYTHING]))
+
+
 def _nothing(_: AnyTool) -> list[str]:
     return []
 
 
 _HOSTS: Mapping[str, Callable[[AnyTool], list[str]]] = {
     "agentkit.agents.runner": _nothing,
+    "agentkit.hosted.tool": _of_hosted,
     "agentkit.programs.program": _nothing,
     "agentkit.tools.files": _nothing,
     "agentkit.tools.system": _of_shell,

@@ -98,6 +98,8 @@ class ToolServer:
     ) -> None:
         place = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.tools = Toolset(tools).within(place)
+        if hosted := next((tool.name for tool in self.tools if tool.spec.hosted is not None), ""):
+            raise ConfigError(f"The tool {hosted!r} is run by a model's provider, so it cannot be served.")
         judged_by = Policy(SafetyLevel.of(safety)) if policy is None else policy
         self._bench = Bench(self.tools, (judged_by,), Grants(), place)
         if isinstance(approve, str) and approve != CLIENT:

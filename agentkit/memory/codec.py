@@ -37,6 +37,7 @@ _EVENTS: Mapping[str, type[Milestone]] = {
     "tool_call_started": events.ToolCallStarted,
     "tool_call_finished": events.ToolCallFinished,
     "tool_call_postponed": events.ToolCallPostponed,
+    "hosted_call_finished": events.HostedCallFinished,
     "answer_refused": events.AnswerRefused,
     "answer_given": events.AnswerGiven,
     "answer_amended": events.AnswerAmended,
@@ -66,6 +67,7 @@ _PARTS = (
     parts.Image,
     messages.ToolCall,
     messages.ToolResult,
+    messages.HostedUse,
     messages.Response,
     messages.Missed,
 )

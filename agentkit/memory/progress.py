@@ -13,6 +13,7 @@ from agentkit.events import (
     Approved,
     HandedOff,
     HistoryGiven,
+    HostedCallFinished,
     LimitReached,
     Milestone,
     RequestFailed,
@@ -143,6 +144,8 @@ class Progress:
         match milestone:
             case RunStarted() | RunResumed() | LimitReached() | RunEnded():
                 self._bound(milestone)
+            case HostedCallFinished():
+                self.tool_calls.append(milestone)
             case ToolCallStarted() | Approved() | ToolCallPostponed() | ToolCallFinished():
                 self._advance(milestone)
             case _:

@@ -46,8 +46,7 @@ MAKING: Mapping[str, str] = {
     **dict.fromkeys(("mcp_servers", "mcp_config"), "tools=[MCPServer(...)], of agentkit.mcp"),
     **dict.fromkeys(("prepare_tools", "tools_prepare", "cache_callables"), OFFERED),
     **dict.fromkeys(
-        ("builtin_tools", "native_tools", "hosted_tools"),
-        "Tools that a provider runs are not offered; those of web_tools and python_tool run here.",
+        ("builtin_tools", "native_tools", "hosted_tools"), "tools=[HostedTool('web_search')], of agentkit.hosted"
     ),
     "reset_tool_choice": "A tool_choice that forces a call holds until the run has used a tool.",
     **dict.fromkeys(("knowledge", "retriever"), "tools=[Knowledge(...)], of agentkit.knowledge"),

@@ -72,6 +72,8 @@ def program_tool(
     functions = functions_of(toolset)
     if any(isinstance(tool, ProgramTool) for tool in toolset):
         raise ConfigError(_NESTED)
+    if hosted := next((tool.name for tool in toolset if tool.spec.hosted is not None), ""):
+        raise ConfigError(f"The tool {hosted!r} is run by the model's provider, so a program cannot call it.")
     if not functions:
         raise ConfigError("program_tool() takes the tools that a program may call, such as program_tool(web_tools).")
     told = "\n\n".join(described(name, tool) for name, tool in functions.items())

@@ -32,11 +32,13 @@ _ALONE = r"(?<![^\s\"'`])", r"(?![^\s\"'`])"
 _JOINED = {"Mn", "Mc", "Me", "Cf"}
 _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
 _ABOVE = "what the agent above had read"
+_ITSELF = "the call itself"
+_BY_PROVIDER = "a tool that the provider has used"
 
 
 def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
-    """All that the results in a conversation may hold."""
-    found = [message.labels for message in messages if isinstance(message, ToolMessage)]
+    """All that the results in a conversation may hold, and what hosted tools have brought into answers."""
+    found = [message.labels for message in messages if isinstance(message, ToolMessage | AssistantMessage)]
     return frozenset[Label]().union(*found)
 
 
@@ -46,15 +48,18 @@ def judge_flow(
     arguments: Mapping[str, Any],
     decision: Decision,
     above: frozenset[Label] = frozenset(),
+    brought: frozenset[Label] = frozenset(),
 ) -> Decision:
     """The decision, or `ask` when the call could carry out what a conversation with both labels has read.
 
     A call whose arguments are the person's own words carries next to nothing; a few such calls are let through.
     `above` is what the agents have read that set this one to work: with any of it, its prompt is no person's own words.
+    `brought` is what the call may read before it sends anything.
     """
     if decision.denied or not decision.egress:
         return decision
-    causes = [_cause(messages, label) or (_ABOVE if label in above else None) for label in _CAUSES]
+    others = {**dict.fromkeys(brought, _ITSELF), **dict.fromkeys(above, _ABOVE)}
+    causes = [_cause(messages, label) or others.get(label) for label in _CAUSES]
     if None in causes:
         return decision
     if not above and _is_said(messages, arguments) and _calls_of(messages, tool) < _MOST_SAID_CALLS:
@@ -107,6 +112,7 @@ def _calls_of(messages: Sequence[Message], tool: str) -> int:
     for message in messages:
         if isinstance(message, ToolMessage):
             count += message.name == tool and seen.issuperset(_CAUSES)
+        if isinstance(message, ToolMessage | AssistantMessage):
             seen |= message.labels
     return count
 
@@ -116,6 +122,8 @@ def _cause(messages: Sequence[Message], label: Label) -> str | None:
     for message in messages:
         if isinstance(message, ToolMessage) and label in message.labels:
             return f"{message.name}({_arguments_of(messages, message.call_id)})"
+        if isinstance(message, AssistantMessage) and label in message.labels:
+            return _BY_PROVIDER
     return None
 
 

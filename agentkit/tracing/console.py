@@ -18,6 +18,7 @@ from agentkit.events import (
     Approved,
     Event,
     HandedOff,
+    HostedCallFinished,
     LimitReached,
     Milestone,
     RequestFailed,
@@ -245,6 +246,7 @@ _LINES: Mapping[type[Event], Callable[[Any, _Run], _Line]] = {
     Approved: lambda event, _: _Line(f"a person answers {event.answer}", event.text, "asked"),
     ToolCallStarted: _of_call,
     ToolCallFinished: _of_result,
+    HostedCallFinished: _of_result,
     ToolCallPostponed: _of_waiting,
     RunLeft: lambda event, _: _Line("left", event.error, "bad" if event.error else ""),
 }

@@ -27,6 +27,7 @@ SAID = [
     events.ToolCallStarted(CALL, Decision("deny", "rule", "Not this.", evidence=SECRET)),
     events.ToolCallFinished(CALL, ToolResult("look", "ok", SECRET, usage=Usage(3, 2, requests=1))),
     events.ToolCallFinished(CALL, ToolResult("look", "failed", SECRET, error=SECRET)),
+    events.HostedCallFinished(CALL, ToolResult("look", "ok", "")),
     events.ToolCallPostponed(CALL, SECRET),
     events.AnswerRefused(SECRET),
     events.AnswerGiven(SECRET),

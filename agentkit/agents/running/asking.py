@@ -8,6 +8,7 @@ from typing import Any
 
 from agentkit.agents.offering.offer import found_in
 from agentkit.agents.running.budget import FEWEST_TOKENS, Budget, Reservation
+from agentkit.agents.running.checking.hosting import Hosting
 from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import ABANDONED, AskModel, Question, Steps, tell
 from agentkit.agents.running.tool_call import Bench
@@ -42,6 +43,7 @@ class Asking:
         self._reader: Tool[..., Any] | None = None
         self._order = ""
         self._reads_on = False
+        self.hosting = Hosting(run, budget)
 
     def bench(self) -> Bench:
         """What calls are judged by now: with the tool that reads on in long outputs, when there are any."""
@@ -59,6 +61,8 @@ class Asking:
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
         instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
         specs = () if order else self._specs(messages)
+        yield from self.hosting.judge(specs, plan, self.bench(), messages)
+        specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
         if left is None:
@@ -68,7 +72,8 @@ class Asking:
             yield from self._summarise(old, left)
         fitted = plan.room.fitted(messages, left, len(self.run.history), with_handles=bool(request.tools))
         self._reads_on = self._reads_on or bool(request.tools and fitted.shortened)
-        return replace(request, messages=fitted.messages, tools=self._specs(messages) if request.tools else ())
+        specs = self.hosting.permitted(self._specs(messages)) if request.tools else ()
+        return replace(request, messages=fitted.messages, tools=specs)
 
     def reserve(self, request: Request, fewest: int = FEWEST_TOKENS) -> Reservation | LimitReached:
         """Set aside what the request takes at worst, or the limit that it would break.
@@ -121,7 +126,7 @@ class Asking:
         tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
-        return answer if message is answer.message else replace(answer, message=message)
+        return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
 
     def _lost(self, error: ModelError) -> Usage:
         """What servers may charge for although no answer came."""

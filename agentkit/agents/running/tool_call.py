@@ -126,7 +126,8 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         spelled = tool.canonical(arguments) if arguments else arguments  # what was bad has none
         decision = _judged_by_all(bench, tool, own, (arguments, spelled), read)
         if any(policy.flow for policy in bench.policies):
-            decision = judge_flow(read, tool.name, arguments, decision, bench.above)
+            brought = frozenset[Label]() if tool.spec.hosted is None else tool.labels
+            decision = judge_flow(read, tool.name, arguments, decision, bench.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     return JudgedCall(call, decision, tool, arguments)

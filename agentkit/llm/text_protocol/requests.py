@@ -61,14 +61,19 @@ def is_single(request: Request) -> bool:
 
 
 def tools_as_text(request: Request) -> Request:
-    """The request without tools: the instruction describes them, and the history tells calls and results as text."""
+    """The request without tools: the instruction describes them, and the history tells calls and results as text.
+
+    Those that the provider runs itself stay.
+    """
+    hosted = tuple(spec for spec in request.tools if spec.hosted is not None)
+    request = replace(request, tools=tuple(spec for spec in request.tools if spec.hosted is None))
     specs = {spec.name: spec for spec in request.tools}
     parts = [request.instruction, _tools_part(request)]
     return replace(
         request,
         messages=_joined([_told(message, specs) for message in _named(request.messages)]),
         instruction="\n\n".join(filter(None, parts)),
-        tools=(),
+        tools=hosted,
         settings=_settings(request.settings),
     )
 

@@ -38,6 +38,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
         *("agentkit.tools.dialogue.ask_user_tool", "agentkit.tools.skills.skill_tools"),
         *("agentkit.programs.program_tool", "agentkit.programs.ProgramTool"),
+        "agentkit.hosted.HostedTool",
     ),
     "Judging": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),

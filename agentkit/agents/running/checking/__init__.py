@@ -1,1 +1,1 @@
-"""What may a model read of what its tools gave? What the agent's checks of results say."""
+"""What is looked at beside the calls themselves? Their results, and what the provider does by itself."""

@@ -14,7 +14,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from agentkit.errors import BadResponse, MissingExtra, Rejected
+from agentkit.errors import BadResponse, ConfigError, MissingExtra, Rejected
 from agentkit.events import Event, streamed
 from agentkit.llm.providers.offline.extraction import MAX_TOKENS, Form
 from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, offers, unfilled
@@ -228,7 +228,9 @@ def _accepted(messages: Sequence[Message]) -> tuple[Proposal, ...]:
 
 
 def _permitted(request: Request) -> tuple[ToolSpec, ...]:
-    """The tools that `tool_choice` leaves: none, all, or the one it names."""
+    """The tools that `tool_choice` leaves: none, all, or the one it names. Raises ConfigError for a hosted one."""
+    if hosted := next((spec.name for spec in request.tools if spec.hosted is not None), ""):
+        raise ConfigError(f"The offline model has no tools of its own such as {hosted!r}; give the agent another tool.")
     choice = request.settings.get("tool_choice")
     if isinstance(choice, Mapping):
         choice = choice.get("name") or (choice.get("function") or {}).get("name")

@@ -10,6 +10,7 @@ from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat import thinking
 from agentkit.llm.wire.chat.calls import CallsInPieces, calls_in, read_call
 from agentkit.llm.wire.failures import FILTERED, cut_short, declined, failure, filtered, no_answer, raise_error_inside
+from agentkit.llm.wire.hosted import uses_in_message
 from agentkit.llm.wire.reading import REASONING_FIELDS, says
 from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response
@@ -155,7 +156,8 @@ def _response(
     if said in _FAILED:
         raise BadResponse(f"The provider failed while it wrote the answer, and says only {said!r} of it. Try again.")
     finish: FinishReason = "length" if said in reading.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
-    return Response(message, finish, _usage(figures), reading.word(raw.get("model")), reading.well_formed_json(raw))
+    model, hosted = reading.word(raw.get("model")), uses_in_message(message.extra)
+    return Response(message, finish, _usage(figures), model, reading.well_formed_json(raw), hosted=hosted)
 
 
 class ChatReader:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
 from agentkit.llm.wire.chat.thinking import FIELD, with_thoughts
+from agentkit.llm.wire.hosted import declared
 from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.reading import REASONING_FIELDS
 from agentkit.llm.wire.writing import Entry, Written
@@ -136,6 +137,8 @@ def _with_shown_last(messages: Sequence[Message], entries: Sequence[Entry]) -> l
 
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.hosted is not None:
+        return (declared(tool, ChatCompletions.name),)
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return ({"type": "function", "function": function},)
 

@@ -9,6 +9,7 @@ from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.failures import cut_short, declined, failure, no_answer, raise_error_inside
+from agentkit.llm.wire.hosted import uses_in_blocks
 from agentkit.llm.wire.messages.blocks import BLOCKS, encode_answer, is_call, said_in
 from agentkit.llm.wire.messages.hosted import CONTAINER, PAUSED, is_paused, settled
 from agentkit.llm.wire.paragraphs import Paragraphs
@@ -78,7 +79,8 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
     message = without_thoughts(replace(message, extra=reading.well_formed_json(extra)))
     finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
     usage = _usage(reading.dictionary(data.get("usage")))
-    return Response(message, finish, usage, reading.word(data.get("model")), reading.well_formed_json(data))
+    model, raw = reading.word(data.get("model")), reading.well_formed_json(data)
+    return Response(message, finish, usage, model, raw, hosted=uses_in_blocks(blocks))
 
 
 def _without_blanks(block: Mapping[str, Any]) -> dict[str, Any]:

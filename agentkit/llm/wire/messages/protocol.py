@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agentkit.llm.wire.hosted import declared
 from agentkit.llm.wire.messages.answers import MessagesReader, decode_answer
 from agentkit.llm.wire.messages.blocks import encode_message, in_turns
 from agentkit.llm.wire.messages.caching import marked
@@ -59,6 +60,8 @@ class Messages:
 
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.hosted is not None:
+        return (declared(tool, Messages.name),)
     schema, note = rooted(tool.parameters)
     description = " ".join(filter(None, (tool.description, note)))
     return ({"name": tool.name, **({"description": description} if description else {}), "input_schema": schema},)

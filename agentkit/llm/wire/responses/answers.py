@@ -17,6 +17,7 @@ from agentkit.llm.wire.failures import (
     no_answer,
     raise_error_inside,
 )
+from agentkit.llm.wire.hosted import uses_in_items
 from agentkit.llm.wire.paragraphs import Paragraphs
 from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import Response, ToolCall
@@ -73,9 +74,9 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     if calls and finish == "stop":
         finish = "tool_calls"
     message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: _settled(items)})
-    return Response(
-        without_thoughts(message), finish, _usage(data), reading.word(data.get("model")), reading.well_formed_json(data)
-    )
+    model, raw = reading.word(data.get("model")), reading.well_formed_json(data)
+    hosted = uses_in_items(reading.dictionaries(items))
+    return Response(without_thoughts(message), finish, _usage(data), model, raw, hosted=hosted)
 
 
 def _settled(items: Sequence[Any]) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
+from agentkit.llm.wire.hosted import declared
 from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.responses.answers import ITEMS, ResponsesReader, decode_answer, is_call, said_in
 from agentkit.llm.wire.writing import Written
@@ -71,6 +72,8 @@ def _set(body: dict[str, Any], name: str, value: object) -> None:
 
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.hosted is not None:
+        return (declared(tool, Responses.name),)
     return (_function(tool, tool.parameters, strict=False),)
 
 

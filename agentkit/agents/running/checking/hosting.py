@@ -1,0 +1,108 @@
+"""May the provider use tools of its own for the next answer, and what has it used them for?
+
+Nobody can judge what a provider does within an answer, so each hosted tool is judged before every request that would
+offer it, by what has been read until then. One that may not be used is left out of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+from agentkit.agents.running.budget import Budget
+from agentkit.agents.running.plan import Plan
+from agentkit.agents.running.questions import AskPerson, Question, Steps, tell
+from agentkit.agents.running.tool_call import Bench, judge_call
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.events import Event, HostedCallFinished
+from agentkit.memory.run import SessionRun
+from agentkit.messages import HostedUse, Message, Response, ToolCall, ToolResult, ToolSpec
+from agentkit.safety.approval import Answer, Approval, ApprovalRequest, answered
+from agentkit.safety.flow import FLOW
+from agentkit.tooling.result import denial, failure
+
+_UNTOLD = frozenset({Label.UNTRUSTED})
+"""What the result of a tool may hold of which the agent knows nothing, as it was named among the LLM's settings."""
+
+
+class Hosting:
+    """The hosted tools of one run: those that the newest request offers, with the judgment on each, and the others."""
+
+    def __init__(self, run: SessionRun, budget: Budget) -> None:
+        self._run, self._budget = run, budget
+        self._offered: dict[str, Decision] = {}
+        self._withheld: set[str] = set()
+        self._labels: frozenset[Label] = frozenset()
+        self._said: dict[tuple[str, str], Decision] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def judge(self, specs: Sequence[ToolSpec], plan: Plan, bench: Bench, read: Sequence[Message]) -> Steps:
+        """Find out which of these tools the provider may use for the next answer, given what was read."""
+        hosted = [spec.name for spec in specs if spec.hosted is not None]
+        self._offered, self._withheld = {}, set(hosted)
+        for name in hosted:
+            call = ToolCall(f"hosted_{name}", name, "{}")
+            decision = yield from self._decided(call, judge_call(call, bench, read).decision, plan, bench)
+            if decision.allowed:
+                self._offered[name] = decision
+                self._withheld.remove(name)
+        self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self._offered))
+
+    def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """The tools without those that the provider may not use."""
+        return tuple(spec for spec in specs if spec.name not in self._withheld) if self._withheld else specs
+
+    def labelled(self, response: Response) -> Response:
+        """The response, its message with what the tools that the provider has used may have brought into it."""
+        if not response.hosted:
+            return response
+        known = all(use.call.name in self._offered for use in response.hosted)
+        labels = self._labels if known else self._labels | _UNTOLD
+        return replace(response, message=replace(response.message, labels=labels))
+
+    def uses(self, response: Response) -> Steps:
+        """What the provider has used its tools for, as calls of the run, which count among those that it may make."""
+        self._budget.take_tool_calls(len(response.hosted))
+        begun = self._run.progress.iterations + 1
+        for number, use in enumerate(response.hosted, 1):
+            call = use.call if use.call.id else replace(use.call, id=f"hosted_{begun}_{number}")
+            yield from tell(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
+
+    def _result(self, use: HostedUse, labels: frozenset[Label]) -> ToolResult:
+        decision = self._offered.get(use.call.name)
+        if use.error:
+            return replace(failure(use.call.name, use.error, "failed", decision), labels=labels)
+        return ToolResult(use.call.name, "ok", "", decision=decision, labels=labels)
+
+    def _decided(
+        self, call: ToolCall, decision: Decision, plan: Plan, bench: Bench
+    ) -> Generator[Event | Question, None, Decision]:
+        """The decision on a tool when a person was asked where that must be; why it is withheld is told once."""
+        key = call.name, decision.rule
+        if decision.verdict is Verdict.ASK:
+            request = ApprovalRequest(plan.agent, call.name, {}, decision, "", call.id)
+            decision = bench.grants.applied(request)
+            if not decision.allowed:
+                decision = self._said.get(key) or (yield from self._asked(request, plan, bench))
+        if not decision.allowed and key not in self._told:
+            self._told.add(key)
+            withheld = replace(call, id=f"withheld_{len(self._told)}")
+            yield from tell(self._run, HostedCallFinished(withheld, denial(call.name, decision)))
+        return decision
+
+    def _asked(self, request: ApprovalRequest, plan: Plan, bench: Bench) -> Generator[Event | Question, None, Decision]:
+        """What a person says, once for the run; of what may leave with what was read, once for each request."""
+        question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
+        yield question
+        said = question.answer or question.nobody
+        approval = Approval.NO if said.answer == Approval.LATER else Approval(said.answer)
+        decision = answered(request.decision, Answer(approval, said.text or _why(said.answer)))
+        bench.grants.enter(request, approval)
+        if approval is Approval.NO or request.decision.rule != FLOW:
+            self._said[request.tool, request.decision.rule] = decision
+        return decision
+
+
+def _why(answer: str) -> str:
+    """Why an answer that came too late is a no: a request does not wait for days."""
+    return "A tool of the provider cannot wait for a later answer." if answer == Approval.LATER else ""
