@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from agentkit.decisions import Decision, Label
 from agentkit.parts import File, Image
@@ -127,6 +127,7 @@ def _can_be_pickled(value: object) -> bool:
 class SystemMessage:
     """A standing order inside a conversation."""
 
+    role: ClassVar[Literal["system"]] = "system"
     text: str
 
 
@@ -134,6 +135,7 @@ class SystemMessage:
 class UserMessage:
     """What a person says; not `by_person` is what a run says in that role, which may quote the model."""
 
+    role: ClassVar[Literal["user"]] = "user"
     content: Content
     by_person: bool = field(default=True, repr=False)
 
@@ -146,6 +148,7 @@ class AssistantMessage:
     sent back only to the `origin` it came from. `labels` say what hosted tools may have brought into it.
     """
 
+    role: ClassVar[Literal["assistant"]] = "assistant"
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str = field(default="", repr=False)
@@ -158,6 +161,7 @@ class AssistantMessage:
 class ToolMessage:
     """What a model is told of its tool call `call_id`, and shown beside. `labels` say what all of it may hold."""
 
+    role: ClassVar[Literal["tool"]] = "tool"
     call_id: str
     name: str
     content: str
@@ -269,6 +273,11 @@ class Response:
     def text(self) -> str:
         """The text of the answer, empty when the model only calls tools."""
         return self.message.text
+
+    @property
+    def reasoning(self) -> str:
+        """What the provider lets us see of the model's reasoning, empty where it shows none."""
+        return self.message.reasoning
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

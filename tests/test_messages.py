@@ -11,6 +11,7 @@ from agentkit import Image, Response, ToolResult
 from agentkit.messages import (
     AssistantMessage,
     Missed,
+    SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -25,6 +26,18 @@ from agentkit.messages import (
     without_extra,
 )
 from agentkit.usage import Tariff, Usage
+
+
+def test_each_message_tells_its_role():
+    """A message says in whose role it is, and shows without it."""
+    said = (SystemMessage("Be brief."), UserMessage("Hi!"), AssistantMessage("Hello."), ToolMessage("1", "add", "3"))
+    assert [message.role for message in said] == ["system", "user", "assistant", "tool"]
+    assert repr(said[0]) == "SystemMessage(text='Be brief.')"
+
+
+def test_response_has_the_reasoning_of_its_message():
+    """What a provider lets us see of the reasoning stands beside the text."""
+    assert Response(AssistantMessage("4.", reasoning="2 + 2")).reasoning == "2 + 2"
 
 
 def message_with(*ids):

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunFinished
 from agentkit.agents.settings import Prompt, content_from
-from agentkit.agents.words.explaining import explained
 from agentkit.events import Event
 from agentkit.llm.client import LLM
 from agentkit.llm.detect import PROVIDERS
 from agentkit.messages import Message
+from agentkit.naming.explaining import explained
 from agentkit.usage import Usage
 
 

@@ -7,7 +7,6 @@ from dataclasses import field, fields
 from typing import Any, Generic, TypeVar, cast
 
 from agentkit.agents.answers import AnswerRules
-from agentkit.agents.words.explaining import explained
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, RunError, SessionError
 from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
@@ -17,6 +16,7 @@ from agentkit.memory.conversation import fault_in
 from agentkit.memory.progress import Progress, Step
 from agentkit.memory.run import SessionRun, is_record_of
 from agentkit.messages import Message
+from agentkit.naming.explaining import explained
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, Approver, Said
 from agentkit.slotted import dataclass
@@ -32,6 +32,7 @@ Answers = bool | Approval | str | Approver | Mapping[str, Said]
 """What is said of calls that wait: the same of all, a function that is asked, or what is said of each by its id."""
 
 
+@explained("WAITING")
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A tool call that waits for a person. `question` is what the person is asked.

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from agentkit.decisions import Decision, Verdict
+from agentkit.naming.explaining import explained
 from agentkit.safety.flow import FLOW
 from agentkit.safety.rules import Rule, origin
 from agentkit.slotted import dataclass
@@ -35,6 +36,7 @@ class Approval(StrEnum):
     """Not now: the run ends paused, and can be resumed with an answer, also in another process."""
 
 
+@explained("REQUEST")
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """What a person is asked: may `agent` call `tool` with these arguments in this folder, given this decision?"""
@@ -45,6 +47,11 @@ class ApprovalRequest:
     decision: Decision
     folder: str = ""
     call_id: str = ""
+
+    @property
+    def question(self) -> str:
+        """The question as a person reads it; `str(request)` is the same."""
+        return str(self)
 
     @property
     def fingerprint(self) -> str:

@@ -197,6 +197,13 @@ def test_question_of_many_lines_stays_on_a_screen():
     assert "  │ END" in lines
 
 
+def test_the_question_is_a_text():
+    """What an approver is asked can be shown as it is, under the name that a call which waits has for it."""
+    request = ApprovalRequest("helper", "use", {"place": "here"}, ASK)
+    assert request.question == str(request)
+    assert request.question.startswith("helper wants to call use")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

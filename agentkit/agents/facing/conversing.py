@@ -11,13 +11,13 @@ from agentkit.agents.facing.spoken import Spoken
 from agentkit.agents.result import Resumption, RunFinished
 from agentkit.agents.runner import Runner
 from agentkit.agents.settings import Prompt, checked_listener
-from agentkit.agents.words.explaining import explained, no_such
 from agentkit.errors import ConfigError
 from agentkit.events import Event
 from agentkit.llm.prices import cost_of
 from agentkit.llm.wire.chat.protocol import encode_message
 from agentkit.memory.session import Session
 from agentkit.messages import Message, without_extra
+from agentkit.naming.explaining import explained, no_such
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Cost, Limits, Usage
 

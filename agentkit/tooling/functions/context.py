@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from agentkit.errors import ConfigError
 from agentkit.messages import Message
+from agentkit.naming.explaining import explained
 from agentkit.slotted import dataclass
 from agentkit.tooling.functions.signature import REQUIRED, Parameter, parameters_of
 
@@ -22,6 +23,7 @@ def _never() -> bool:
     return False
 
 
+@explained("RUN")
 @dataclass(frozen=True, slots=True)
 class RunContext(Generic[T]):
     """What a run tells its tools, and the function that writes its instruction.

@@ -32,7 +32,7 @@ def no_such(owner: object, name: str, table: str) -> AttributeError:
     """The error of an attribute that there is not, with what to write instead."""
     remedy = ""
     if not name.startswith("_"):  # what Python and notebooks look for is nobody's word
-        from agentkit.agents.words import attributes
+        from agentkit.naming import attributes
 
         written = getattr(attributes, table).get(name)
         remedy = f". Write: {written}" if written else ""

@@ -97,3 +97,38 @@ CHAT: Mapping[str, str] = {
     **dict.fromkeys(("system_prompt", "instruction", "model", "llm"), "agent(message, system_prompt=..., model=...)"),
 }
 """The same of `agent`, the one for chat."""
+
+RUN: Mapping[str, str] = {
+    **dict.fromkeys(("deps", "context", "dependencies", "state", "session_state", "invocation_state"), "run.value"),
+    **dict.fromkeys(("agent_name", "current_agent"), "run.agent"),
+    **dict.fromkeys(("tool_call_id", "call_id", "tool_use_id"), "run.call"),
+    **dict.fromkeys(("history", "input", "turn_input"), "run.messages, which are what the model has read"),
+    "run_id": "run.run",
+    **dict.fromkeys(("session_id", "conversation_id"), "run.session"),
+    "user_id": "run.value, which the run was given as context=",
+    **dict.fromkeys(("usage", "metrics"), "result.usage, once the run is over; a listener hears each response's"),
+}
+"""The same of the context of a run."""
+
+REQUEST: Mapping[str, str] = {
+    **dict.fromkeys(("name", "tool_name"), "request.tool"),
+    **dict.fromkeys(("args", "tool_args", "input", "params", "tool_input"), "request.arguments"),
+    **dict.fromkeys(("id", "tool_call_id"), "request.call_id"),
+    **dict.fromkeys(("reason", "rule"), "request.decision.reason"),
+    **dict.fromkeys(("message", "prompt", "description"), "request.question"),
+    **dict.fromkeys(("approve", "confirm"), "return True, an Approval, or other arguments as a dictionary"),
+    **dict.fromkeys(("reject", "deny"), "return False, or words that say why not"),
+}
+"""The same of what an approver is asked."""
+
+WAITING: Mapping[str, str] = {
+    **dict.fromkeys(("name", "tool_name"), "pending.tool"),
+    **dict.fromkeys(("args", "tool_args", "input", "params"), "pending.arguments, which are JSON text"),
+    **dict.fromkeys(("call_id", "tool_call_id"), "pending.id"),
+    **dict.fromkeys(("agent", "agent_name"), "result.agent"),
+    **dict.fromkeys(("message", "prompt", "reason"), "pending.question"),
+    **dict.fromkeys(("approve", "confirm"), "result.resume({pending.id: True})"),
+    **dict.fromkeys(("reject", "deny"), "result.resume({pending.id: False}), or words that say why not"),
+    **dict.fromkeys(("needs_user_input", "needs_confirmation"), "pending.needs_answer"),
+}
+"""The same of a call that waits."""

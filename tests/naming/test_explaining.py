@@ -6,9 +6,11 @@ import re
 
 import pytest
 
-from agentkit import Agent
+from agentkit import Agent, ApprovalRequest, RunContext
 from agentkit.agents.default import QuickAgent
-from agentkit.agents.words.attributes import AGENT, CHAT, RESULT
+from agentkit.agents.result import Pending
+from agentkit.decisions import Decision, Verdict
+from agentkit.naming.attributes import AGENT, CHAT, REQUEST, RESULT, RUN, WAITING
 from agentkit.testing import ScriptedLLM
 
 
@@ -111,3 +113,25 @@ def test_what_is_named_instead_exists():
         named = {name for hint in hints.values() for name in re.findall(rf"\b{word}\.(\w+)", hint)}
         assert named
         assert [name for name in named if not hasattr(owner, name)] == []
+
+
+ASKED = ApprovalRequest("helper", "pay", {"euros": 5}, Decision(Verdict.ASK, "money", "It pays."))
+OTHERS = (
+    (RunContext(3), RUN, "run"),
+    (ASKED, REQUEST, "request"),
+    (Pending("call_1", "pay", "{}", "May it pay?"), WAITING, "pending"),
+)
+
+
+@pytest.mark.parametrize(("owner", "hints", "word"), OTHERS, ids=lambda each: type(each).__name__)
+def test_what_tools_and_approvers_are_given_answers_too(owner, hints, word):
+    """The context of a run, what an approver is asked and a call that waits say what another toolkit's word is here."""
+    for name, written in hints.items():
+        assert not hasattr(owner, name)
+        with pytest.raises(AttributeError) as raised:
+            getattr(owner, name)
+        assert str(raised.value) == f"{type(owner).__name__!r} object has no attribute {name!r}. Write: {written}"
+    named = {name for hint in hints.values() for name in re.findall(rf"\b{word}\.(\w+)", hint)}
+    assert named
+    assert [name for name in named if not hasattr(owner, name)] == []
+    assert pickle.loads(pickle.dumps(copy.copy(owner))) == owner

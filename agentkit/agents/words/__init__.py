@@ -1,1 +1,0 @@
-"""What is a word of another toolkit called here?"""
