@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import ipaddress
-import re
-import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from agentkit.doors import checked_host, checked_token, is_local, shows
 from agentkit.errors import ConfigError
 
 PATH = "/mcp"
 """Where the protocol is spoken."""
 
-SHORTEST_TOKEN = 16
-
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
-_TOKEN = re.compile(r"[!-~]+")
-_HOST = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.IGNORECASE)
 _STRANGER = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
 _TOO_LONG = b'{"error": "A request has at most 8 MB. Write large values to a file, and pass its path."}'
 
@@ -40,8 +32,8 @@ class Gate:
     """
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
-        self.token = secrets.token_urlsafe(32) if token is None else _checked_token(token)
-        names = [*_LOCAL, *map(_checked_host, hosts)]
+        self.token = checked_token(token)
+        names = [*_LOCAL, *map(checked_host, hosts)]
         self.hosts = tuple(name for host in names for name in (host, f"{host}:*"))
 
     def before(self, application: Application) -> Application:
@@ -62,9 +54,7 @@ class Gate:
     def lets_in(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether these headers show the token, once."""
         shown = [value for name, value in headers if name.lower() == b"authorization"]
-        scheme, _, token = shown[0].partition(b" ") if len(shown) == 1 else (b"", b"", b"")
-        is_token = hmac.compare_digest(_digest(token.strip()), _digest(self.token.encode()))
-        return scheme.lower() == b"bearer" and is_token
+        return len(shown) == 1 and shows(shown[0].decode("latin-1"), self.token)
 
 
 async def _refuse(send: Send, status: int, body: bytes, header: tuple[bytes, bytes]) -> None:
@@ -98,28 +88,5 @@ def _followed(first: Entry, receive: Receive) -> Receive:
 
 def check_reach(host: str, token: str | None) -> None:
     """Raise ConfigError for an address that other machines can reach, when nobody has chosen what they must show."""
-    try:
-        is_local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_local = False
-    if not is_local and token is None:
+    if not is_local(host) and token is None:
         raise ConfigError(f"{host} lets other machines in; choose the token that they must show.")
-
-
-def _checked_token(token: str) -> str:
-    if len(token) < SHORTEST_TOKEN or not _TOKEN.fullmatch(token):
-        raise ConfigError(
-            f"A token is at least {SHORTEST_TOKEN} letters, digits and signs without blanks. "
-            "Leave it out for a random one."
-        )
-    return token
-
-
-def _checked_host(host: str) -> str:
-    if not _HOST.fullmatch(host):
-        raise ConfigError(f"A host is a name such as tools.example.com, without scheme and port. Got {host!r:.200}.")
-    return host.lower()
-
-
-def _digest(text: bytes) -> bytes:
-    return hashlib.sha256(text).digest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from agentkit.agents.running.plan import hearing
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
 from agentkit.decisions import Verdict
+from agentkit.doors import listening, origin_of
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.gate import PATH, Gate, check_reach
@@ -186,23 +186,10 @@ async def _over_http(server: Any, address: Address) -> None:
     from agentkit.mcp.sdk.offering import over_http
 
     gate = Gate(address.token, (*_named(address.host), *address.hosts))
-    with _listening(address) as listener:
-        host, port = listener.getsockname()[:2]
+    with listening(address.host, address.port) as listener:
         if address.when_ready is not None:
-            address.when_ready(
-                f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}", gate.token
-            )
+            address.when_ready(f"{origin_of(listener)}{PATH}", gate.token)
         await over_http(server, listener, gate)
-
-
-def _listening(address: Address) -> socket.socket:
-    """An open socket. Raises ConfigError when the address cannot be had."""
-    try:
-        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((address.host, address.port), family=family)
-    except OSError as error:
-        why = f"{error.strerror}".partition(" (while ")[0]  # behind it the address is told once more
-        raise ConfigError(f"Nothing can listen on {address.host}, port {address.port}: {why}.") from None
 
 
 def _named(host: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
+from agentkit.doors import is_local
 from agentkit.errors import ConfigError
 from agentkit.slotted import dataclass
 
@@ -176,11 +176,3 @@ def _checked_name(name: str | None) -> str | None:
 def _without_user(url: str) -> str:
     """An address without what may be secret in it."""
     return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])
-
-
-def is_local(host: str) -> bool:
-    """Whether a host is this machine itself, by its address or the one name that is never looked up elsewhere."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

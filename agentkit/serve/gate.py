@@ -6,16 +6,14 @@ import hashlib
 import hmac
 import ipaddress
 import re
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from urllib.parse import urlsplit
 
-from agentkit.errors import ConfigError
+from agentkit.doors import checked_host, checked_token, is_same, shows
 from agentkit.serve.exchange import Refusal
 from agentkit.slotted import dataclass
 
-SHORTEST_TOKEN = 16
 SIGN_IN = "/sign-in"
 PAGE = "/page/"
 """What begins like this is the page's own, and may be asked for with its cookie and its key."""
@@ -38,7 +36,6 @@ HEADERS: Mapping[str, str] = {
 """What every reply tells a browser: load nothing from elsewhere, run no script but ours, be shown in no frame."""
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9][a-z0-9.-]{0,252}))(?::\d{1,5})?", re.IGNORECASE)
-_TOKEN = re.compile(r"[!-~]+")
 _FREE_OF_ORIGIN = {"same-origin", "none"}
 _STRANGER = (
     "Show the token that this server was started with: Authorization: Bearer TOKEN. "
@@ -70,9 +67,8 @@ class Gate:
     """
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = (), open_paths: Iterable[str] = ()) -> None:
-        self.token = _checked_token(token)
-        self._digest = _digest(self.token)
-        self._hosts = {"localhost", *map(_checked_host, hosts)}
+        self.token = checked_token(token)
+        self._hosts = {"localhost", *map(checked_host, hosts)}
         self._open = {SIGN_IN, *open_paths}
         self.cookie_name = f"agentkit_{self._derived('name')[:8]}"
 
@@ -88,7 +84,7 @@ class Gate:
 
         The two are kept apart: a browser shows the cookie to every port of a host, and the key only to our page.
         """
-        if not isinstance(shown, str) or not self._is_token(shown):
+        if not isinstance(shown, str) or not is_same(shown, self.token):
             raise Refusal(401, "This is not the token that the server was started with.", code="invalid_api_key")
         cookie = f"{self.cookie_name}={self._derived('cookie')}; HttpOnly; SameSite=Strict; Path={PAGE}"
         return f"{cookie}; Secure" if is_secure else cookie, self._derived("key")
@@ -113,41 +109,19 @@ class Gate:
             raise Refusal(403, "Pages of other origins may not ask this server.", code="foreign_origin")
 
     def _shows_token(self, head: Head) -> bool:
-        scheme, _, shown = (head.one("authorization") or "").partition(" ")
-        return scheme.lower() == "bearer" and self._is_token(shown.strip())
+        return shows(head.one("authorization") or "", self.token)
 
     def _is_signed_in(self, head: Head) -> bool:
         """Whether the page's cookie and its key are both there; both are compared, so that time tells nothing."""
         cookies = "; ".join(head.headers.get("cookie", ())).split("; ")
         values = [value for name, _, value in (cookie.partition("=") for cookie in cookies) if name == self.cookie_name]
-        has_cookie = _is_same(values[0] if len(values) == 1 else "", self._derived("cookie"))
-        has_key = _is_same(head.one(KEY_HEADER) or "", self._derived("key"))
+        has_cookie = is_same(values[0] if len(values) == 1 else "", self._derived("cookie"))
+        has_key = is_same(head.one(KEY_HEADER) or "", self._derived("key"))
         return has_cookie and has_key and head.path.startswith(PAGE)
-
-    def _is_token(self, shown: str) -> bool:
-        return hmac.compare_digest(_digest(shown), self._digest)
 
     def _derived(self, purpose: str) -> str:
         """Another secret, from which nobody can tell the token."""
         return hmac.new(self.token.encode(), f"agentkit serve {purpose}".encode(), hashlib.sha256).hexdigest()
-
-
-def _checked_token(token: str | None) -> str:
-    if token is None:
-        return secrets.token_urlsafe(32)
-    if not isinstance(token, str) or len(token) < SHORTEST_TOKEN or not _TOKEN.fullmatch(token):
-        raise ConfigError(
-            f"A token is at least {SHORTEST_TOKEN} letters, digits and signs without blanks. "
-            "Leave it out for a random one."
-        )
-    return token
-
-
-def _checked_host(host: str) -> str:
-    match = _HOST.fullmatch(host)
-    if match is None or not match["name"] or ":" in host:
-        raise ConfigError(f"A host is a name such as agent.example.com, without scheme and port. Got {host!r:.200}.")
-    return host.lower()
 
 
 def _place(origin: str) -> str:
@@ -165,11 +139,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _is_same(one: str, other: str) -> bool:
-    return hmac.compare_digest(_digest(one), _digest(other))

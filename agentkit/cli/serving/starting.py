@@ -15,6 +15,7 @@ from agentkit.cli.asking.order import Order
 from agentkit.cli.exit_codes import ANSWERED
 from agentkit.cli.terminal import tell
 from agentkit.config import environment
+from agentkit.doors import is_local, listening, origin_of
 from agentkit.errors import MissingExtra
 from agentkit.serve import app
 from agentkit.slotted import dataclass
@@ -44,19 +45,11 @@ class Wanted:
     runs: int = 8
     order: Order = field(default_factory=Order)
 
-    @property
-    def is_local(self) -> bool:
-        """Whether nobody can reach it but who is on this machine."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
 
 def start(wanted: Wanted) -> int:
     """Serve until Ctrl-C; the exit code. Raises UsageError, ConfigError, MissingExtra and NoProvider."""
     token = wanted.token or environment().get("AGENTKIT_TOKEN")
-    if not wanted.is_local and token is None:
+    if not is_local(wanted.host) and token is None:
         raise click.UsageError(
             f"--host {wanted.host} lets other machines in. Choose the token that they must show: "
             "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
@@ -70,9 +63,9 @@ def start(wanted: Wanted) -> int:
         agent, token=token, hosts=hosts, sessions=wanted.order.place, session=session, most_runs=wanted.runs
     )
     server = _server(application)
-    with _listening(wanted) as listener:
+    with listening(wanted.host, wanted.port) as listener:
         _tell_address(listener, application, agent, is_own=token is not None)
-        if not wanted.is_local:
+        if not is_local(wanted.host):
             tell(_UNENCRYPTED, "yellow")
         try:
             server.run(sockets=[listener])
@@ -154,25 +147,9 @@ class _Patience:
             self._late = None
 
 
-def _listening(wanted: Wanted) -> socket.socket:
-    """An open socket. Raises UsageError when the address cannot be had."""
-    try:
-        family = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((wanted.host, wanted.port), family=family)
-    except OSError as error:
-        why = f"{error.strerror}".partition(" (while ")[0]  # behind it the address is told once more
-        raise click.UsageError(
-            f"Nothing can listen on {wanted.host}, port {wanted.port}: {why}. "
-            "Choose another port with --port, or 0 for one that is free."
-        ) from None
-
-
 def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[str], *, is_own: bool) -> None:
     """Tell where the page and the endpoint are; a random token is told in the page's address, and only there."""
-    host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:  # which can be listened on, and not be opened
-        host = socket.gethostname()
-    origin = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    origin = origin_of(listener)
     click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
     key = "your token" if is_own else "what stands behind #token="
     tell(

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from agentkit.decisions import Decision
+from agentkit.doors import is_local
 from agentkit.errors import ToolError
-from agentkit.mcp.target import is_local, is_sealed
+from agentkit.mcp.target import is_sealed
 from agentkit.safety.addresses import AddressRules, Url, read_url
 
 _CAN_BE_NAMED = frozenset(("url.private-address", "url.local-name", "url.port"))

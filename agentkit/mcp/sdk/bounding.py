@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp.shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, MCP_DEFAULT_TIMEOUT
 
-from agentkit.mcp.target import is_local
+from agentkit.doors import is_local
 
 MOST_BYTES = 64_000_000
 """How long an answer may be that is read whole."""
