@@ -209,6 +209,15 @@ NOTHING_LEARNT = {
     "a limit": ({"max_tokens": 1}, refusal("Unsupported parameter", "max_tokens")),
     "another limit": ({"max_completion_tokens": 1}, refusal("Invalid value", "max_completion_tokens")),
     "a schema": ({"response_format": {}}, refusal("response_format is not supported", None)),
+    "a search": (
+        {"web_search_options": {}},
+        refusal("Web search options not supported with this model.", "web_search_options"),
+    ),
+    "a protection": ({"safe_prompt": True}, refusal("Extra inputs are not permitted", "safe_prompt", status=422)),
+    "what was said before": (
+        {"input": [], "previous_response_id": "a"},
+        refusal("Unsupported parameter", "previous_response_id"),
+    ),
     "a role": ({"messages": [{"role": "tool"}]}, refusal("messages.0.role is not supported")),
     "a part of a call": (
         {"messages": [{"tool_calls": [{"id": "x", "function": {"name": "f"}}]}]},

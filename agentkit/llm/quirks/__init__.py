@@ -26,9 +26,15 @@ ESSENTIAL = frozenset(
     {
         *("model", "messages", "input", "instructions", "system", "tools", "stream"),
         *("response_format", "text", "output_config"),
+        *("previous_response_id", "conversation", "prompt", "mcp_servers"),
+        *("web_search_options", "plugins", "modalities", "audio"),
+        *("moderation", "safe_prompt", "safety_settings"),
     }
 )
-"""Without these a request is no longer the one that was asked for, so they are never left out."""
+"""Without these a request is no longer the one that was asked for, so they are never left out.
+
+They say what is answered, with what at hand, and under whose protection.
+"""
 
 LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """Nor are these: a limit that is left out costs money. They may be renamed."""
