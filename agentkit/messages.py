@@ -247,10 +247,14 @@ def usage_of(missed: Iterable[Missed]) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class HostedUse:
-    """What the provider has used a tool of its own for; `error` says why nothing came of it."""
+    """What the provider has used a tool of its own for; `error` says why nothing came of it.
+
+    `sources` are the pages that it names, each a `url` and its `title`.
+    """
 
     call: ToolCall
     error: str = ""
+    sources: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

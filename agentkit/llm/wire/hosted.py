@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ConfigError
@@ -10,7 +11,7 @@ from agentkit.llm.wire import reading
 from agentkit.messages import HostedUse, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from agentkit.messages import ToolSpec
 
@@ -61,46 +62,70 @@ def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
     return {**own, **said}
 
 
-def uses_in_items(items: Iterable[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
+def uses_in_items(items: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
     """What the output items of a response tell of the provider's tools."""
-    return tuple(
-        _use(item.get("id"), _named(item, kind), _given(item), _failed(item))
+    uses = [
+        _use(item, _named(item, kind), _given(item), reading.dictionary(item.get("action")).get("sources"))
         for item in items
         if (kind := reading.word(item.get("type"))).endswith("_call") and kind not in _ASKED_OF_US
-    )
+    ]
+    parts = (part for item in items for part in reading.dictionaries(item.get("content")))
+    return _citing(uses, [note for part in parts for note in reading.dictionaries(part.get("annotations"))])
 
 
 def uses_in_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
     """What the content blocks of an answer tell of the provider's tools."""
     results = {reading.word(block.get("tool_use_id")): block for block in blocks if "tool_use_id" in block}
+    uses = [block for block in blocks if block.get("type") in ("server_tool_use", "mcp_tool_use")]
     return tuple(
         _use(
-            block.get("id"),
+            {"id": block.get("id"), "error": _error_in(result)},
             reading.word(block.get("name")),
-            reading.dictionary(block.get("input")),
-            _error_in(results.get(reading.word(block.get("id")), {})),
+            block.get("input"),
+            result.get("content"),
         )
-        for block in blocks
-        if block.get("type") in ("server_tool_use", "mcp_tool_use")
+        for block in uses
+        for result in [results.get(reading.word(block.get("id")), {})]
     )
 
 
 def uses_in_message(message: Mapping[str, Any]) -> tuple[HostedUse, ...]:
     """What a message of Chat Completions tells of them: Groq's list, or else that it cites what is on the web."""
     executed = reading.dictionaries(message.get("executed_tools"))
-    if not executed:
-        cited = reading.dictionaries(message.get("annotations"))
-        return (_use("", "web_search", {}),) if any(note.get("type") == "url_citation" for note in cited) else ()
-    return tuple(
-        _use("", reading.word(tool.get("type")), reading.dictionary(_parsed(tool.get("arguments"))))
-        for tool in executed
-    )
+    cited = [note for note in reading.dictionaries(message.get("annotations")) if note.get("type") == "url_citation"]
+    uses = [_use({}, reading.word(tool.get("type")), _parsed(tool.get("arguments")), _found(tool)) for tool in executed]
+    return _citing(uses or [_use({}, "web_search", {}) for _ in cited[:1]], cited)
 
 
-def _use(call_id: object, name: str, given: Mapping[str, Any], error: str = "") -> HostedUse:
-    arguments = json.dumps(reading.well_formed_json(dict(given)), ensure_ascii=False)
-    call = ToolCall(reading.word(call_id), _USED_AS.get(name, name), arguments)
-    return HostedUse(call, f"The provider could not use {call.name}: {error}." if error else "")
+def _use(told: Mapping[str, Any], name: str, given: object, found: object = ()) -> HostedUse:
+    """One use: `told` has its id and whether it failed, `found` what it has found."""
+    arguments = json.dumps(reading.well_formed_json(reading.dictionary(given)), ensure_ascii=False)
+    call = ToolCall(reading.word(told.get("id")), _USED_AS.get(name, name), arguments)
+    error = told.get("error") or (told.get("status") == "failed" and "it failed")
+    why = error if isinstance(error, str) else "it failed"
+    return HostedUse(call, f"The provider could not use {call.name}: {why}." if error else "", _sources(found))
+
+
+def _citing(uses: Sequence[HostedUse], notes: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
+    """The uses; pages that an answer cites without saying who found them are those of the last search."""
+    cited = _sources([reading.dictionary(note.get("url_citation")) or note for note in notes])
+    at = max((at for at, use in enumerate(uses) if "search" in use.call.name and not use.sources), default=None)
+    if not cited or at is None:
+        return tuple(uses)
+    return (*uses[:at], replace(uses[at], sources=cited), *uses[at + 1 :])
+
+
+def _sources(found: object) -> tuple[Mapping[str, str], ...]:
+    """The pages among what was found, each once."""
+    titles: dict[str, str] = {}
+    for page in reading.dictionaries(found):
+        if url := reading.word(page.get("url")):
+            titles.setdefault(url, reading.word(page.get("title")))
+    return tuple({"url": url, "title": title} for url, title in titles.items())
+
+
+def _found(tool: Mapping[str, Any]) -> object:
+    return reading.dictionary(tool.get("search_results")).get("results")
 
 
 def _named(item: Mapping[str, Any], kind: str) -> str:
@@ -113,15 +138,11 @@ def _given(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: item[name] for name in _GIVEN if item.get(name) is not None}
 
 
-def _failed(item: Mapping[str, Any]) -> str:
-    return "it failed" if item.get("status") == "failed" or item.get("error") else ""
-
-
 def _error_in(result: Mapping[str, Any]) -> str:
     """Why nothing came of a use, as its result says."""
     content = reading.dictionary(result.get("content"))
     return reading.word(content.get("error_code")) or ("it failed" if result.get("is_error") else "")
 
 
-def _parsed(arguments: object) -> dict[str, Any]:
-    return reading.dictionary(reading.json_or_text(arguments) if isinstance(arguments, str) else arguments)
+def _parsed(arguments: object) -> object:
+    return reading.json_or_text(arguments) if isinstance(arguments, str) else arguments

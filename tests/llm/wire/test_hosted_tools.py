@@ -67,7 +67,7 @@ ITEMS = [
     ({"type": "code_interpreter_call", "code": "1+1", "outputs": [{"logs": "2"}]}, "code_execution", ""),
     ({"type": "file_search_call", "queries": ["rain"], "results": None}, "file_search", ""),
     ({"type": "mcp_call", "server_label": "wiki", "name": "read", "arguments": "{}", "error": None}, "wiki", ""),
-    ({"type": "mcp_call", "server_label": "wiki", "name": "read", "error": "no such page"}, "wiki", "it failed"),
+    ({"type": "mcp_call", "server_label": "wiki", "name": "read", "error": "no such page"}, "wiki", "no such page"),
     ({"type": "image_generation_call", "result": "iVBOR"}, "image_generation", ""),
 ]
 
@@ -87,6 +87,40 @@ def test_items_of_a_response_tell_what_was_used(item, name, why):
 def test_what_a_model_asks_of_us_is_no_use(kind):
     """Calls that are ours to make, and what is no call, are not told as the provider's."""
     assert uses_in_items([{"type": kind, "id": "x_1"}]) == ()
+
+
+PAGE = {"url": "https://who.int", "title": "Health"}
+CITED = {"type": "url_citation", **PAGE, "start_index": 0, "end_index": 3}
+SAID = {"type": "message", "content": [{"type": "output_text", "text": "Yes.", "annotations": [CITED, CITED]}]}
+FOUND = [
+    (uses_in_items, [{"type": "web_search_call", "action": {"sources": [{"type": "url", **PAGE}]}}]),
+    (uses_in_items, [{"type": "web_search_call"}, SAID]),
+    (
+        uses_in_blocks,
+        [
+            {"type": "server_tool_use", "id": "s_1", "name": "web_search", "input": {}},
+            {
+                "type": "web_search_tool_result",
+                "tool_use_id": "s_1",
+                "content": [{"type": "web_search_result", "encrypted_content": "…", **PAGE}],
+            },
+        ],
+    ),
+    (uses_in_message, {"annotations": [{"type": "url_citation", "url_citation": PAGE}]}),
+    (uses_in_message, {"executed_tools": [{"type": "search", "search_results": {"results": [PAGE]}}]}),
+]
+
+
+@pytest.mark.parametrize(("read", "told"), FOUND)
+def test_the_pages_that_were_found_are_told_once_each(read, told):
+    """Wherever a provider names its sources, they are known by address and title."""
+    assert [use.sources for use in read(told)] == [(PAGE,)]
+
+
+def test_pages_that_an_answer_cites_are_the_last_searchs():
+    """What was found by one use is not told of another."""
+    items = [{"type": "web_search_call"}, {"type": "web_search_call"}, {"type": "code_interpreter_call"}, SAID]
+    assert [len(use.sources) for use in uses_in_items(items)] == [0, 1, 0]
 
 
 def test_blocks_of_an_answer_tell_what_was_used():

@@ -6,6 +6,7 @@ offer it, by what has been read until then. One that may not be used is left out
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
@@ -72,7 +73,8 @@ class Hosting:
         decision = self._offered.get(use.call.name)
         if use.error:
             return replace(failure(use.call.name, use.error, "failed", decision), labels=labels)
-        return ToolResult(use.call.name, "ok", "", decision=decision, labels=labels)
+        content = json.dumps(use.sources, ensure_ascii=False) if use.sources else ""
+        return ToolResult(use.call.name, "ok", content, list(use.sources), decision=decision, labels=labels)
 
     def _decided(
         self, call: ToolCall, decision: Decision, plan: Plan, bench: Bench

@@ -53,6 +53,13 @@ def test_what_the_provider_has_done_stands_among_the_tool_calls():
     assert [message.labels for message in result.messages[1:]] == [used.result.labels]
 
 
+def test_the_sources_of_a_search_are_its_value():
+    """A program can show where an answer is from."""
+    page = {"url": "https://who.int", "title": "Health"}
+    llm = ScriptedLLM(told("It rains.", HostedUse(USED.call, sources=(page,))))
+    assert Agent("reporter", [SEARCH], llm=llm).run("Does it rain?").values("web_search") == [[page]]
+
+
 def test_a_use_that_failed_says_so():
     """What the provider says of a failure is the error of the call."""
     llm = ScriptedLLM(told("I do not know.", HostedUse(USED.call, "The provider could not use web_search: too many.")))
