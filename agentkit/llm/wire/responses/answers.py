@@ -19,6 +19,7 @@ from agentkit.llm.wire.failures import (
 )
 from agentkit.llm.wire.hosted import uses_in_items
 from agentkit.llm.wire.paragraphs import Paragraphs
+from agentkit.llm.wire.responses.hosted import is_thought, settled
 from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
 from agentkit.messages import Response, ToolCall
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 ITEMS = "output"
 """The key in `AssistantMessage.extra` under which the output items stand as they came."""
+
+_NAMESPACE = "namespace"
+"""What a call goes back with, also where it stands alone: under it its tool was found."""
 
 _FINISHED = {"completed", "complete", "done"}
 _UNFINISHED = {"", "in_progress", "queued"}
@@ -73,15 +77,10 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     calls = [_read_call(item) for item in items if is_call(item)]
     if calls and finish == "stop":
         finish = "tool_calls"
-    message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: _settled(items)})
+    message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: settled(items)})
     model, raw = reading.word(data.get("model")), reading.well_formed_json(data)
     hosted = uses_in_items(reading.dictionaries(items))
     return Response(without_thoughts(message), finish, _usage(data), model, raw, hosted=hosted)
-
-
-def _settled(items: Sequence[Any]) -> tuple[Any, ...]:
-    """The items without thoughts at the end that nothing came of: they are refused in a conversation."""
-    return tuple(items[: next((at for at in range(len(items), 0, -1) if not _is_thought(items[at - 1])), 0)])
 
 
 def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
@@ -113,15 +112,12 @@ def said_in(items: Iterable[Any]) -> tuple[str, str]:
 
 def _read_call(item: Mapping[str, Any]) -> ToolCall:
     call_id = reading.word(item.get("call_id") or item.get("id"))
-    return ToolCall(call_id, reading.word(item.get("name")), reading.arguments_text(item.get("arguments")))
-
-
-def _is_thought(item: object) -> bool:
-    return isinstance(item, dict) and item.get("type") == "reasoning"
+    extra = {_NAMESPACE: item[_NAMESPACE]} if item.get(_NAMESPACE) else {}
+    return ToolCall(call_id, reading.word(item.get("name")), reading.arguments_text(item.get("arguments")), extra)
 
 
 def _reasoning(items: Iterable[Any]) -> str:
-    reasoning = filter(_is_thought, items)
+    reasoning = filter(is_thought, items)
     return "\n".join(filter(None, (reading.text_of(item.get("summary") or item.get("content")) for item in reasoning)))
 
 

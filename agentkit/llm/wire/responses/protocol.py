@@ -8,6 +8,7 @@ from agentkit.llm.wire import reading
 from agentkit.llm.wire.hosted import declared
 from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.responses.answers import ITEMS, ResponsesReader, decode_answer, is_call, said_in
+from agentkit.llm.wire.responses.hosted import with_callers
 from agentkit.llm.wire.writing import Written
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage, well_formed
 from agentkit.parts import File, Image
@@ -34,7 +35,7 @@ class Responses:
         before = before or Written()
         body: dict[str, Any] = {
             "model": model,
-            "input": before.entries(request.messages, _encode_message),
+            "input": with_callers(before.entries(request.messages, _encode_message)),
             "store": False,
             "include": ["reasoning.encrypted_content"],
         }
@@ -134,7 +135,7 @@ def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
         calls = iter(message.tool_calls)
         return [{**item, **_call_fields(next(calls))} if is_call(item) else item for item in items]
     text = [{"role": "assistant", "content": well_formed(message.text)}] if message.text else []
-    return text + [{"type": "function_call", **_call_fields(call)} for call in message.tool_calls]
+    return text + [{**call.extra, "type": "function_call", **_call_fields(call)} for call in message.tool_calls]
 
 
 def _call_fields(call: ToolCall) -> dict[str, Any]:

@@ -143,12 +143,3 @@ def test_messages_of_one_answer_are_paragraphs():
     assert [event.text for event in told] == ["Hi", "\n\nH", "i"]
     assert response.text == decode_answer({"output": [TEXT, search, later]}).text == "Hi\n\nHi"
     assert response.message.extra == {ITEMS: (TEXT, search, later)}
-
-
-@pytest.mark.parametrize("before", [[], [TEXT], [THOUGHT, ONE]])
-@pytest.mark.parametrize("status", ["incomplete", "completed"])
-def test_thoughts_that_nothing_came_of_are_not_kept(before, status):
-    """Thoughts at the end of an answer are refused in a conversation, so that they do not go back."""
-    response = decode_answer({"output": [*before, THOUGHT, THOUGHT], "status": status})
-    assert response.message.extra[ITEMS] == tuple(before)
-    assert response.message.reasoning.startswith("Hm\nHm")
