@@ -1,4 +1,4 @@
-"""Which tools are meant? Those that we ship, by name, and what a Python file of the user's offers."""
+"""Which tools are meant? Those that we ship, by name, what a Python file of the user's offers, or a provider has."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from agentkit.tools import catalog
 
 _LIST = "tools"
 _SERVERS = ".json"
+_HOSTED = "hosted:"
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is not one of ours but that of a program, or of a file of servers, with `:NAME` or without."""
-    return _parted(name)[0].suffix in {SUFFIX, _SERVERS}
+    """Whether a name is none of ours but a provider's, or a program or file of servers, with `:NAME` or without."""
+    return name.startswith(_HOSTED) or _parted(name)[0].suffix in {SUFFIX, _SERVERS}
 
 
 def tools_named(names: Iterable[str]) -> Toolset:
@@ -42,6 +43,10 @@ def tool_named(name: str) -> AnyTool:
 
 
 def _named(name: str) -> Toolset:
+    if name.startswith(_HOSTED):
+        from agentkit.hosted import HostedTool
+
+        return Toolset([HostedTool(name.removeprefix(_HOSTED))])
     if is_own(name):
         return _own(*_parted(name))
     try:
@@ -64,7 +69,7 @@ def _own_way(name: str) -> str:
     return (
         f"Did you mean {file}{colon}{function}?"
         if Path(file).is_file()
-        else "Tools of your own: FILE.py, FILE.py:NAME."
+        else "Tools of your own: FILE.py, FILE.py:NAME; the provider's: hosted:web_search."
     )
 
 

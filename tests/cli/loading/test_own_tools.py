@@ -126,6 +126,19 @@ def test_one_is_run_and_explained(command, shop):
     assert command("explain", f"{shop}:pay", "3")[0].startswith("ask: ")
 
 
+def test_a_tool_of_the_provider_is_named(command):
+    """`-t hosted:web_search` is the provider's own, judged and explained like others; nobody here can run it."""
+    assert [(each.name, each.spec.hosted) for each in tools_named(["core", "hosted:web_search"])][-1] == (
+        "web_search",
+        {"type": "web_search"},
+    )
+    assert "run by the provider" in "".join(command("tools", "run", "hosted:web_search")[:2])
+    assert command("explain", "hosted:web_search")[0].startswith("allow: ")
+    with FakeServer() as server:
+        _, err, code = command("-t", "hosted:web_search", "--no-session", "Does it rain?", server=server)
+    assert (code, "no hosted tool 'web_search'" in err) == (2, True)
+
+
 def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monkeypatch):
     """Your own file may name a program, and a project's may not, trusted or not: it would be run."""
     monkeypatch.chdir(tmp_path)
@@ -169,7 +182,7 @@ def test_a_module_is_meant_as_its_file(shop, monkeypatch, name, asked):
     monkeypatch.chdir(shop.parent)
     with pytest.raises(UnknownTool, match=r"Did you mean shop\.py(:price)?\?$"):
         asked(name)
-    with pytest.raises(UnknownTool, match=r"Tools of your own: FILE\.py, FILE\.py:NAME\.$"):
+    with pytest.raises(UnknownTool, match=r"Tools of your own: FILE\.py, FILE\.py:NAME; the provider.s: hosted:web_search\.$"):
         asked(f"work{name}")
 
 
