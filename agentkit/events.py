@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 from agentkit.decisions import Decision
-from agentkit.messages import Content, Message, Response, ToolCall, ToolResult
+from agentkit.messages import Content, MadeCall, Message, Response, ToolCall, ToolResult
 from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
@@ -154,13 +154,23 @@ class ToolCallPostponed(Milestone):
     """A tool call waits for a person; the run ends paused once nothing else is to be done.
 
     `question` is what the person is asked. A call that waits for approval has the decision that asks for it, and the
-    folder that it was asked for; one that has run and waits for an answer to give as its result has neither.
+    folder that it was asked for; one that has run and waits for an answer to give as its result has neither. Where the
+    call makes calls itself, as a program does, all this is about `inner`, the one of them that waits; `made` are those
+    before it, since the call was postponed last. `usage` is what the call has spent so far.
     """
 
     call: ToolCall
     question: str
     decision: Decision | None = None
     folder: str = ""
+    inner: ToolCall | None = None
+    made: tuple[MadeCall, ...] = field(default=(), repr=False)
+    usage: Usage = field(default_factory=Usage, repr=False)
+
+    @property
+    def asked(self) -> ToolCall:
+        """The call that the person is asked about."""
+        return self.call if self.inner is None else self.inner
 
 
 @dataclass(frozen=True, slots=True)

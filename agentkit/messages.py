@@ -68,13 +68,42 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A call that a program has made, with what it was told came of it: a value that is JSON, or why there is none.
+
+    `outcome` says that in a word or two, `labels` what it may hold.
+    """
+
+    call: ToolCall
+    outcome: str
+    value: Any = field(default=None, repr=False)
+    error: str | None = None
+    labels: frozenset[Label] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Where a call stands still that makes calls itself: `call` waits for a person, `made` came just before it.
+
+    `question`, `decision` and `folder` are what the person is asked.
+    """
+
+    call: ToolCall
+    question: str
+    decision: Decision | None = None
+    folder: str = ""
+    made: tuple[MadeCall, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """What came of a tool call.
 
     `value` is the function's own value (None when it failed), `content` the bounded text a model is told, `images` and
     `files` what it is shown besides, `error` one sentence or None, `decision` the judgment it passed, `seconds` the
     time it took, `labels` what it may hold, `whole` the whole text when `content` is only its head and tail, `usage`
-    what the call spent on models, `lead` the name of the agent that the conversation is passed to.
+    what the call spent on models, `lead` the name of the agent that the conversation is passed to, `pause` where a
+    call that makes calls itself stands still while a person is asked about one of these.
     """
 
     tool: str
@@ -90,6 +119,7 @@ class ToolResult:
     lead: str = field(default="", repr=False)
     images: tuple[Image, ...] = field(default=(), repr=False)
     files: tuple[File, ...] = field(default=(), repr=False)
+    pause: Pause | None = field(default=None, repr=False)
 
     @property
     def beside(self) -> tuple[Image | File, ...]:

@@ -11,7 +11,16 @@ from agentkit.agents.running.loop import Loop
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.running.questions import AskModel, Steps, UseTools
 from agentkit.agents.running.tool_call import JudgedCall
-from agentkit.events import Event, HandedOff, RequestFailed, ResponseReceived, RunLeft, Summarised, ToolCallFinished
+from agentkit.events import (
+    Event,
+    HandedOff,
+    RequestFailed,
+    ResponseReceived,
+    RunLeft,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+)
 from agentkit.memory.session import Session
 from agentkit.messages import Response, ToolResult
 from agentkit.tracing.listening import (
@@ -122,6 +131,8 @@ def spent_in(event: Event) -> Usage | None:
             return response.usage
         case ToolCallFinished(_, result):
             return result.usage
+        case ToolCallPostponed(usage=usage):
+            return usage
         case Summarised(_, _, usage) | RequestFailed(_, _, usage):
             return usage
     return None

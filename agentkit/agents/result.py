@@ -11,6 +11,7 @@ from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, RunError, SessionError
 from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
 from agentkit.llm.prices import cost_of
+from agentkit.memory.archive import unmade_approvals
 from agentkit.memory.codec import decode, decode_message, encode, encode_part, from_line, to_line
 from agentkit.memory.conversation import fault_in
 from agentkit.memory.progress import Progress, Step
@@ -38,6 +39,7 @@ class Pending:
     """A tool call that waits for a person. `question` is what the person is asked.
 
     `needs_answer` tells a call that waits for words, which become its result, from one that waits for approval.
+    `within` is the tool whose call makes this one, such as `run_program`; empty where the model makes it.
     """
 
     id: str
@@ -45,6 +47,7 @@ class Pending:
     arguments: str
     question: str
     needs_answer: bool = False
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +319,8 @@ def read_saved(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
     fault = _change_in(run_id, progress, history)
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
-    return run_id, progress, history
+    unmade = set(map(id, unmade_approvals(progress.milestones, progress)))  # as of a program that a call of it waits in
+    return run_id, Progress.of(each for each in progress.milestones if id(each) not in unmade), history
 
 
 def _change_in(run_id: str, progress: Progress, history: tuple[Message, ...]) -> str | None:
@@ -331,4 +335,5 @@ def _change_in(run_id: str, progress: Progress, history: tuple[Message, ...]) ->
 
 
 def _pending(step: Step) -> Pending:
-    return Pending(step.call.id, step.call.name, step.call.arguments, step.question, step.needs_words)
+    call, within = step.asked, step.call.name if step.inner is not None else ""
+    return Pending(call.id, call.name, call.arguments, step.question, step.needs_words, within)

@@ -11,11 +11,13 @@ from typing import Any
 from agentkit.agents.result import Answers
 from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import WORDS
-from agentkit.agents.running.tool_call import Bench
+from agentkit.agents.running.tool_call import Bench, CallingTool
 from agentkit.errors import ConfigError
 from agentkit.memory.progress import Step
 from agentkit.messages import ToolCall
 from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver, is_mistaken
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
 
 _CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."
 
@@ -28,7 +30,7 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
     that does not wait.
     """
     plan = replace(plan, approve=plan.approve or _later)
-    ids = [step.call.id for step in waiting]
+    ids = [step.asked.id for step in waiting]
     if answers is None:
         return plan
     if isinstance(answers, Mapping):
@@ -37,11 +39,12 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
             which = ", ".join(ids) or "none"
             raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.")
         for step in waiting:
-            if step.call.id in answers and not _can_be_said(answers[step.call.id], step):
-                raise _no_answer(f" the call {step.call.id!r}", answers[step.call.id])
+            said = step.asked.id
+            if said in answers and not _can_be_said(answers[said], step):
+                raise _no_answer(f" the call {said!r}", answers[said])
         return replace(plan, said=_Said(answers, waiting))
     if isinstance(answers, bool | str) and _is_clear(answers, waiting):
-        of_all = {step.call.id: answers for step in waiting if _is_answer(answers, step)}
+        of_all = {step.asked.id: answers for step in waiting if _is_answer(answers, step)}
         return replace(plan, said=_Said(of_all, waiting))
     if callable(answers):
         return replace(plan, approve=answers)
@@ -51,21 +54,40 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
 def check_waiting(steps: Iterable[Step], bench: Bench) -> None:
     """Raise ConfigError when what a person decides about would be another call here: without its tool, or elsewhere."""
     for step in steps:
-        postponed, tool = step.postponed, step.call.name
-        if postponed is None or postponed.decision is None or step.result is not None:
+        postponed, tools = step.postponed, bench.tools
+        if postponed is None or step.result is not None:
             continue
-        if tool not in bench.tools.names:
-            which = ", ".join(bench.tools.names) or "none"
+        if postponed.inner is not None:
+            tools = _tools_of(step.call.name, tools)
+        if postponed.decision is None:
+            continue
+        tool, here = _tool_there(postponed.asked.name, tools), bench.workspace.folder
+        if tool.is_in_workspace and postponed.folder not in ("", here):
             raise ConfigError(
-                f"A call of {tool!r} waits for approval, and this agent has no such tool ({which}). "
-                "Nothing was answered; give the agent tools= with it."
-            )
-        here = bench.workspace.folder
-        if bench.tools.find(tool).is_in_workspace and postponed.folder not in ("", here):
-            raise ConfigError(
-                f"This call of {tool!r} was asked for in {postponed.folder!r}, and this agent works in {here!r}: "
+                f"This call of {tool.name!r} was asked for in {postponed.folder!r}, and this agent works in {here!r}: "
                 f"give workspace={postponed.folder!r}. Nothing was answered."
             )
+
+
+def _tool_there(name: str, tools: Toolset) -> Tool[..., Any]:
+    """The tool of that name. Raises ConfigError when there is none."""
+    if name in tools.names:
+        return tools.find(name)
+    which = ", ".join(tools.names) or "none"
+    raise ConfigError(
+        f"A call of {name!r} waits for approval, and this agent has no such tool ({which}). "
+        "Nothing was answered; give the agent tools= with it."
+    )
+
+
+def _tools_of(name: str, tools: Toolset) -> Toolset:
+    """The tools that a tool may call itself. Raises ConfigError when it is not there, or makes no calls."""
+    tool = _tool_there(name, tools)
+    if isinstance(tool, CallingTool):
+        return tool.tools
+    raise ConfigError(
+        f"A call waits that {name!r} makes, and the {name!r} of this agent makes none. Nothing was answered."
+    )
 
 
 def without_waiting(approver: Approver | None) -> Approver | None:
@@ -106,7 +128,8 @@ class _Said:
     """What was said of calls that wait: for the very call with this id, tool and arguments, and for it once."""
 
     def __init__(self, said: Mapping[str, Any], waiting: Sequence[Step]) -> None:
-        self._said = {step.call.id: (step.call, said[step.call.id]) for step in waiting if step.call.id in said}
+        asked = (step.asked for step in waiting)
+        self._said = {call.id: (call, said[call.id]) for call in asked if call.id in said}
 
     def __call__(self, call: ToolCall) -> Approver | None:
         """An approver for this call alone; None when nothing was said of it."""

@@ -169,22 +169,24 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[Entry]]:
         raise SessionError(f"{str(path)!r} is cut off: it holds {len(entries)} entries of {header.get('entries')}.")
     unmade: set[int] = set()
     for run, some in _by_run(entries).items():
-        progress = Progress.of(entry.milestone for entry in some)
+        milestones = [entry.milestone for entry in some]
+        progress = Progress.of(milestones)
         fault = fault_in(progress.valid_messages())
         if fault is not None:
             raise SessionError(f"{str(path)!r} was changed: its run {run!r} is no conversation. {fault}")
-        unmade.update(map(id, _unmade_approvals(some, progress)))
-    return header["name"], [entry for entry in entries if id(entry) not in unmade]
+        unmade.update(map(id, unmade_approvals(milestones, progress)))
+    return header["name"], [entry for entry in entries if id(entry.milestone) not in unmade]
 
 
-def _unmade_approvals(entries: Sequence[Entry], progress: Progress) -> Iterator[Entry]:
-    """The entries of a run that approve calls of its newest response which have no result."""
-    waiting = {name for name, step in progress.steps.items() if step.result is None}
-    for entry in reversed(entries):
-        if isinstance(entry.milestone, ResponseReceived):
+def unmade_approvals(milestones: Sequence[Milestone], progress: Progress) -> Iterator[Approved]:
+    """What of a run approves calls of its newest response which have no result, or calls that these make."""
+    unmade = [step for step in progress.steps.values() if step.result is None]
+    waiting = {call.id for step in unmade for call in (step.call, step.asked)}
+    for milestone in reversed(milestones):
+        if isinstance(milestone, ResponseReceived):
             return
-        if isinstance(entry.milestone, Approved) and entry.milestone.call_id in waiting:
-            yield entry
+        if isinstance(milestone, Approved) and milestone.call_id in waiting:
+            yield milestone
 
 
 def shown(name: str, entries: Sequence[Entry]) -> str:

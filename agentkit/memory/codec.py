@@ -66,6 +66,8 @@ _PARTS = (
     Price,
     parts.Image,
     messages.ToolCall,
+    messages.MadeCall,
+    messages.Pause,
     messages.ToolResult,
     messages.HostedUse,
     messages.Response,

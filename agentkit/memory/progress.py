@@ -31,6 +31,7 @@ from agentkit.messages import (
     AssistantMessage,
     Content,
     FinishReason,
+    MadeCall,
     Message,
     Response,
     ToolCall,
@@ -50,13 +51,19 @@ _NOT_BEGUN = "The run was interrupted before this call was begun; it has not tak
 
 @dataclass(slots=True)
 class Step:
-    """One tool call of the newest response: how far it has come."""
+    """One tool call of the newest response: how far it has come.
+
+    `answer` is what a person has said since it was postponed, `consent` what one has said of the call itself. `made`
+    are the calls that it has made itself before it was postponed.
+    """
 
     call: ToolCall
     decision: Decision | None = None
     answer: Approved | None = None
     postponed: ToolCallPostponed | None = None
     result: ToolResult | None = None
+    consent: Approved | None = None
+    made: tuple[MadeCall, ...] = ()
 
     @property
     def is_waiting(self) -> bool:
@@ -67,6 +74,24 @@ class Step:
     def needs_words(self) -> bool:
         """Whether it was postponed for words of a person, which become its result, and not for approval."""
         return self.postponed is not None and self.postponed.decision is None
+
+    @property
+    def inner(self) -> ToolCall | None:
+        """The call that waits of those that this one makes itself; None where it is not one of these that waits."""
+        return None if self.postponed is None else self.postponed.inner
+
+    @property
+    def asked(self) -> ToolCall:
+        """The call that a person decides about: this one, or one that it makes itself."""
+        return self.inner or self.call
+
+    @property
+    def within(self) -> Step:
+        """The call that waits of those that this one makes itself, with what was said of it; else this one."""
+        if self.postponed is None or self.postponed.inner is None:
+            return self
+        postponed = replace(self.postponed, call=self.postponed.inner, inner=None, made=())
+        return Step(self.asked, answer=self.answer, postponed=postponed, consent=self.answer)
 
     @property
     def question(self) -> str:
@@ -217,21 +242,28 @@ class Progress:
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
     def _advance(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
-        step = self.steps.get(milestone.call_id if isinstance(milestone, Approved) else milestone.call.id)
+        step = self._step_of(milestone)
         if step is None:
             return
         match milestone:
-            case ToolCallStarted(call, decision):
-                step.call, step.decision = call, decision  # a person may have changed its arguments
-            case Approved():
+            case ToolCallStarted():
+                _begin(step, milestone)
+            case Approved(call_id):
                 step.answer = milestone
+                step.consent = milestone if call_id == step.call.id else step.consent
             case ToolCallPostponed():
-                step.postponed, step.answer = milestone, None
+                _postpone(step, milestone)
+                self.usage += milestone.usage
             case _:
                 step.result = milestone.result
                 self.usage += milestone.result.usage
         if all(step.result is not None for step in self.steps.values()):
             self._close()
+
+    def _step_of(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> Step | None:
+        if not isinstance(milestone, Approved):
+            return self.steps.get(milestone.call.id)
+        return next((step for step in self.steps.values() if step.asked.id == milestone.call_id), None)
 
     def _close(self) -> None:
         """Enter the results of all calls, in the order asked. Of several handoffs the first one counts."""
@@ -252,6 +284,21 @@ class Progress:
             self.messages[-1] = replace(self.messages[-1], text=text)
 
 
+def _begin(step: Step, started: ToolCallStarted) -> None:
+    """A call is judged, and at work; its arguments may be a person's. What one said of a call within it is used up."""
+    step.call, step.decision = started.call, started.decision
+    if step.inner is not None:
+        step.postponed = step.answer = None
+
+
+def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
+    """A call waits. What waits for approval is not at work; what waits for words has done all that it does."""
+    step.postponed, step.answer = postponed, None
+    step.made += postponed.made
+    if postponed.inner is not None or postponed.decision is not None:
+        step.decision = None
+
+
 def _told(step: Step) -> ToolMessage:
     """What the model is told of a call."""
     if step.is_waiting:
@@ -262,7 +309,8 @@ def _told(step: Step) -> ToolMessage:
 
 def _interrupted(step: Step) -> ToolResult:
     """The result of a call that was cut off, or had not begun by then."""
-    began = step.decision is not None and step.decision.allowed and not step.is_waiting
+    is_at_work = step.decision is not None and step.decision.allowed and not step.is_waiting
+    began = is_at_work or bool(step.made)
     error = INTERRUPTED if began else _NOT_BEGUN
     content = failure_content(step.call.name, error)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)

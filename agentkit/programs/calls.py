@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Set
 from concurrent.futures import wait
 from contextlib import aclosing
@@ -10,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
-from agentkit.agents.running.batch import Batch
+from agentkit.agents.running.batch import Batch, told_of
 from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget
 from agentkit.agents.running.drivers import adrive, drive
 from agentkit.agents.running.plan import LINEAGE, Plan, hearing
@@ -19,12 +20,24 @@ from agentkit.agents.running.telling import Repeats
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
 from agentkit.agents.waiting import without_waiting
 from agentkit.decisions import Decision, Label, Verdict
-from agentkit.errors import SandboxError, ToolError
-from agentkit.events import ResponseReceived
-from agentkit.memory.progress import Progress
+from agentkit.errors import Postponed, SandboxError, ToolError
+from agentkit.events import ResponseReceived, ToolCallPostponed
+from agentkit.memory.progress import Progress, Step
 from agentkit.memory.run import SessionRun
 from agentkit.memory.session import Session
-from agentkit.messages import AssistantMessage, Message, Response, ToolCall, ToolMessage, ToolResult, well_formed
+from agentkit.messages import (
+    AssistantMessage,
+    MadeCall,
+    Message,
+    Pause,
+    Response,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    arguments_of,
+    calls_in,
+    well_formed,
+)
 from agentkit.safety.approval import NOBODY, Grants, answered
 from agentkit.safety.flow import labels_of
 from agentkit.safety.policy import Policy
@@ -37,11 +50,22 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
 
+_MOST_KEPT_CHARS = 1_000_000
+"""How much of what a program has read is kept while it waits for a person."""
+
 _MOST_TOLD, _MOST_CHARS, _MOST_NAME_CHARS = 20, 100, 64
 _MOST_ALONE = 100  # as many as a run may make that was given no limits
 _TICK_SECONDS = 0.05
 _MOST_VALUE_CHARS = MOST_BYTES // 4  # of which each is at most four bytes
-_NO_WAITING = "A call of a program cannot wait for a person: make it by itself."
+_NO_WAITING = "This call cannot wait for a person: make it by itself."
+_TOO_MUCH = (
+    f"This call cannot wait for a person: the program has read more than the {_MOST_KEPT_CHARS:,} characters that are "
+    "kept until then. Make the call by itself, or read less before it."
+)
+_NOT_AGAIN = (
+    "After the pause the program did not do again what it had done before: {} Nothing was made twice, and what it had "
+    "done stays done. Write programs that do the same each time, whatever the clock and chance say."
+)
 _TOO_MANY = f"A program that is part of no run may make no more than {_MOST_ALONE} calls."
 _TOO_LONG = "What {} gave is longer, or nests deeper, than a program can take."
 _NO_HANDOFF = "A program cannot pass the conversation to another agent."
@@ -51,15 +75,24 @@ _STOPPED = "The run was stopped."
 class Calls:
     """The calls of one program. Within a run they are judged and counted as its own, and their changes are its.
 
-    Outside of one they are judged as those of an agent that has nobody to ask, and there may be 100.
+    One that waits for a person ends the program, which is run again when the person has answered: the calls that it had
+    made are not made again, but answered as they were. Outside of a run they are judged as those of an agent that has
+    nobody to ask, and there may be 100.
     """
 
     def __init__(self, functions: Mapping[str, Tool[..., Any]]) -> None:
         self._functions, self._tools = functions, Toolset(functions.values())
         self._above, self._context = LINEAGE.get(), CONTEXT.get() or NO_RUN
+        self._taken = {call.id for call in calls_in(self._context.messages)}
         self._told: list[str] = []
         self._number = 0
         self._read: list[Message] = []
+        self._sitting = self._above.sitting
+        self._past = () if self._sitting is None else self._sitting.made
+        waiting = () if self._sitting is None else self._sitting.waiting
+        self._waited = next((each.call for each in waiting if isinstance(each, ToolCallPostponed)), None)
+        self._made: list[tuple[MadeCall, str | None]] = []
+        self._kept_chars = sum(len(each.error or json.dumps(each.value)) for each in self._past)
         self._within = None if self._above.plan is None else self._batch(self._above.plan)
 
     @property
@@ -68,16 +101,26 @@ class Calls:
         more = self._number - len(self._told)
         return self._told + ([f"and {more} more"] if more > 0 else [])
 
+    @property
+    def missing(self) -> str:
+        """What is told of a program that has ended before it had done again what it did; else empty."""
+        known = len(self._past) + (self._waited is not None)
+        what = f"it ended after {self._number} of {known} calls."
+        return _NOT_AGAIN.format(what) if self._number < known else ""
+
     def answer(self, function: str, arguments: str) -> Mapping[str, str]:
-        """Make a call, blocking: its value as JSON, or why there is none."""
+        """Make a call, blocking: its value as JSON, or why there is none. Raises Postponed when it must wait."""
         call = self._asked(function, arguments)
+        known = self._known(call)
+        if known is not None:
+            return known
         if self._within is None:
             with hearing() as found:
                 result = self._judged(call).run()
             return self._reply(call, result, found)
         for _ in drive(self._used(self._within, call), streaming=False):
             """Nobody but the program waits for it."""
-        return self._reply(call, _result_in(self._within.run.progress))
+        return self._reply(call, self._result_in(self._within.run.progress))
 
     def awaited(self) -> Callable[[Cancellation, str, str], Mapping[str, str]]:
         """`answer` for another thread: the calls are made on the event loop that awaits the program."""
@@ -85,6 +128,9 @@ class Calls:
 
         def answer(cancellation: Cancellation, function: str, arguments: str) -> Mapping[str, str]:
             call = self._asked(function, arguments)
+            known = self._known(call)
+            if known is not None:
+                return known
             used = context.run(asyncio.run_coroutine_threadsafe, self._aused(call), loop)
             while not wait([used], _TICK_SECONDS).done:  # also when cancelled, not before the call has ended
                 if loop.is_closed():
@@ -103,7 +149,7 @@ class Calls:
         async with aclosing(adrive(self._used(self._within, call), streaming=False)) as events:
             async for _ in events:
                 """Nobody but the program waits for it."""
-        return _result_in(self._within.run.progress), frozenset()
+        return self._result_in(self._within.run.progress), frozenset()
 
     def _asked(self, function: str, arguments: str) -> ToolCall:
         """A call as a model would have written it. Raises ToolError when nobody waits for the program any more."""
@@ -113,21 +159,48 @@ class Calls:
         self._number += 1
         tool = self._functions.get(function)
         name = function if tool is None else tool.name
-        return ToolCall(f"{self._context.call or 'program'}.{self._number}", name, arguments)
+        return ToolCall(self._new_id(), name, arguments)
+
+    def _new_id(self) -> str:
+        """An id that no call of the model has."""
+        number = f"{self._context.call or 'program'}.{self._number}"
+        return f"{number}.program" if number in self._taken else number
+
+    def _known(self, call: ToolCall) -> Mapping[str, str] | None:
+        """What came of the call before the program waited; None when it is to be made.
+
+        Raises SandboxError, which ends the program, for another call than was made then.
+        """
+        place = self._number - 1
+        made = self._past[place] if place < len(self._past) else None
+        before = made.call if made is not None else self._waited if place == len(self._past) else None
+        if before is not None and _told_call(before) != _told_call(call):
+            what = f"call {self._number} was {_shown(before)}, and is {_shown(call)} now."
+            self._number -= 1
+            raise SandboxError(_NOT_AGAIN.format(what))
+        if made is None:
+            return None
+        self._above.note(made.labels)
+        self._tell(made)
+        return {"value": json.dumps([made.value])} if made.error is None else {"error": made.error}
 
     def _batch(self, plan: Plan) -> Batch:
-        """What the run uses its own calls with, for these tools and with nobody who may answer later."""
+        """What the run uses its own calls with, for these tools; nobody answers later where the program cannot wait."""
         messages, budget = tuple(self._context.messages), self._above.budget or Budget(UNLIMITED)
-        run = SessionRun(Session(), self._context.run, Progress(), messages, lambda: None)
-        plan = replace(plan, approve=without_waiting(plan.approve))
-        read, known = self._above.read, labels_of(messages)
-        # Of what the messages do not tell calls made just before have read. Once all is read, what programs send is no
-        # person's own words: of such the flow lets a few through, and would let a few through for each program.
-        above = plan.bench.above | (read if known.issuperset(Label) else read - known)
-        return Batch(plan, replace(plan.bench, tools=self._tools, above=above), run, budget, Repeats([]))
+        history = (*messages, *told_of(self._past))
+        run = SessionRun(Session(), self._context.run, Progress(), history, lambda: None)
+        if self._sitting is None:
+            plan = replace(plan, approve=without_waiting(plan.approve))
+        within = "" if self._sitting is None else self._sitting.tool
+        bench = plan.bench.within(self._tools, messages, self._above.read)
+        return Batch(plan, bench, run, budget, Repeats([]), within=within)
 
     def _used(self, batch: Batch, call: ToolCall) -> Steps:
-        batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (call,)))))
+        """Judge the call and run it; with what a person has said of it, where it is the one that waited."""
+        waited = self._waited if self._number == len(self._past) + 1 else None
+        batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (waited or call,)))))
+        for milestone in () if waited is None or self._sitting is None else self._sitting.waiting:
+            batch.run.progress.apply(milestone)
         attached = self._above.attached
         yield from batch.use() if attached is None else attached(batch.use())
 
@@ -140,30 +213,65 @@ class Calls:
         is_asked = judged.decision.verdict is Verdict.ASK
         return replace(judged, decision=answered(judged.decision, NOBODY)) if is_asked else judged
 
+    def _result_in(self, progress: Progress) -> ToolResult:
+        """The result of the call that was just used. Raises Postponed when it waits for a person."""
+        step = next(iter(progress.steps.values()), None)
+        if step is None:
+            return progress.tool_calls[-1].result
+        if self._sitting is None or self._kept_chars > _MOST_KEPT_CHARS:
+            return failure(step.call.name, _NO_WAITING if self._sitting is None else _TOO_MUCH, "denied")
+        self._sitting.pause = self._pause(step)
+        raise Postponed(step.question)
+
+    def _pause(self, step: Step) -> Pause:
+        """Where the program stands still, with the calls that it has made since it waited last."""
+        made = (each if value is None else replace(each, value=json.loads(value)[0]) for each, value in self._made)
+        postponed = step.postponed or ToolCallPostponed(step.call, "")
+        return Pause(step.call, postponed.question, postponed.decision, postponed.folder, tuple(made))
+
     def _reply(self, call: ToolCall, result: ToolResult, found: Set[Label] = frozenset()) -> Mapping[str, str]:
         """What the program is told; whoever it works for knows from then on what was read."""
         labels = result.labels | found
         if not labels <= labels_of(self._read):
             self._read += [AssistantMessage("", (call,)), ToolMessage(call.id, call.name, "", labels)]
         self._above.note(labels)
-        if result.lead:
-            result = failure(call.name, _NO_HANDOFF, "denied")
+        if result.lead or result.status == "waiting":
+            result = failure(call.name, _NO_HANDOFF if result.lead else _NO_WAITING, "denied")
+        error = None if result.ok else (result.error or result.content).replace(f" {GO_ON}", "")
+        made, text = MadeCall(call, self._outcome(call, result), None, error, labels), None
+        if error is None:
+            text, was_cut, _ = rendered([result.value], _MOST_VALUE_CHARS)
+            made = replace(made, error=_TOO_LONG.format(call.name)) if was_cut else made
+        self._tell(made)
+        self._keep(made, text if made.error is None else None)
+        return {"value": text or ""} if made.error is None else {"error": made.error}
+
+    def _outcome(self, call: ToolCall, result: ToolResult) -> str:
+        """What came of a call in a word or two, and with which arguments where a person has changed them."""
+        rule = f" ({result.decision.rule})" if result.decision is not None and result.decision.denied else ""
+        used = call if self._within is None else self._within.run.progress.tool_calls[-1].call
+        is_edited = _told_call(used) != _told_call(call)
+        return f"{result.status}{rule}{f', as a person changed it: {_shown(used)}' if is_edited else ''}"
+
+    def _tell(self, made: MadeCall) -> None:
         if len(self._told) < _MOST_TOLD:
-            self._told.append(_line(call, result))
-        if not result.ok:
-            return {"error": (result.error or result.content).replace(f" {GO_ON}", "")}
-        text, was_cut, _ = rendered([result.value], _MOST_VALUE_CHARS)
-        return {"error": _TOO_LONG.format(call.name)} if was_cut else {"value": text}
+            self._told.append(well_formed(f"{_shown(made.call)}: {made.outcome}"))
+
+    def _keep(self, made: MadeCall, value: str | None) -> None:
+        """Keep what came of a call until the program may wait; `value` is JSON. Of too much nothing is kept."""
+        if self._sitting is not None:
+            self._kept_chars += len(made.call.arguments) + len(made.error or value or "")
+            self._made.append((made, value))
+            if self._kept_chars > _MOST_KEPT_CHARS:
+                self._made.clear()
 
 
-def _line(call: ToolCall, result: ToolResult) -> str:
-    """What came of a call, in a line: of what code has written, which may be anything, so much as a person reads."""
+def _told_call(call: ToolCall) -> tuple[str, str]:
+    """What must be the same of a call that a program makes again."""
+    return call.name, json.dumps(arguments_of(call), sort_keys=True)
+
+
+def _shown(call: ToolCall) -> str:
+    """A call in a line: of what code has written, which may be anything, so much as a person reads."""
     more = "…" if len(call.arguments) > _MOST_CHARS else ""
-    rule = f" ({result.decision.rule})" if result.decision is not None and result.decision.denied else ""
-    return well_formed(f"{call.name[:_MOST_NAME_CHARS]} {call.arguments[:_MOST_CHARS]}{more}: {result.status}{rule}")
-
-
-def _result_in(progress: Progress) -> ToolResult:
-    """The result of the call that was just used; one that would wait for a person has none."""
-    waiting = next(iter(progress.steps.values()), None)
-    return progress.tool_calls[-1].result if waiting is None else failure(waiting.call.name, _NO_WAITING, "denied")
+    return f"{call.name[:_MOST_NAME_CHARS]} {call.arguments[:_MOST_CHARS]}{more}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, Never
 
 from agentkit.agents.running.plan import hearing
-from agentkit.decisions import Decision
+from agentkit.agents.running.tool_call import CallingTool
+from agentkit.decisions import Decision, Label
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult
@@ -89,10 +90,8 @@ class _Confinement:
     limits: ProcessLimits
 
 
-class ProgramTool(Tool[..., dict[str, Any]]):
+class ProgramTool(CallingTool[..., dict[str, Any]]):
     """The tool `run_program`. `tools` are those that its programs may call."""
-
-    tools: Toolset
 
     def __init__(self, tools: Toolset, confinement: _Confinement, description: str) -> None:
         program = _Program(functions_of(tools), confinement)
@@ -111,17 +110,21 @@ class ProgramTool(Tool[..., dict[str, Any]]):
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Like that of any tool; the result bears the labels of what the calls of its program have read."""
-        with hearing() as found:
+        with hearing(sitting=self.sitting) as found:
             result = super().run(arguments, decision, timeout_seconds)
-        return replace(result, labels=result.labels | found)
+        return self._told(result, found)
 
     async def arun(
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Like `run`, without blocking the event loop."""
-        with hearing() as found:
+        with hearing(sitting=self.sitting) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
-        return replace(result, labels=result.labels | found)
+        return self._told(result, found)
+
+    def _told(self, result: ToolResult, found: Set[Label]) -> ToolResult:
+        pause = None if self.sitting is None else self.sitting.pause
+        return replace(result, labels=result.labels | found, pause=pause)
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError when a run that is given this as `context=` cannot use one of the tools."""
@@ -172,6 +175,8 @@ class _Program:
             outcome = run_program(code, offered, answer, sandbox=sandbox, limits=limits, cancellation=cancellation)
         except SandboxError as error:
             return {"code": code, "error": str(error), "calls": calls.told, "status": "failed", "boundary": NOT_RUN}
+        if calls.missing and outcome.kind != "limit":
+            outcome = replace(outcome, status="failed", error=f"{calls.missing} {outcome.error}".strip())
         told = told_of_code(code, outcome)
         silence = {} if told["output"] or outcome.error else {"note": _SILENT}
         return {**told, **silence, "calls": calls.told}

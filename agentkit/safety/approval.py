@@ -39,7 +39,10 @@ class Approval(StrEnum):
 @explained("REQUEST")
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a person is asked: may `agent` call `tool` with these arguments in this folder, given this decision?"""
+    """What a person is asked: may `agent` call `tool` with these arguments in this folder, given this decision?
+
+    `within` is the tool whose call makes this one, such as `run_program`; empty where the model makes it.
+    """
 
     agent: str
     tool: str
@@ -47,6 +50,7 @@ class ApprovalRequest:
     decision: Decision
     folder: str = ""
     call_id: str = ""
+    within: str = ""
 
     @property
     def question(self) -> str:
@@ -66,7 +70,8 @@ class ApprovalRequest:
 
     def __str__(self) -> str:
         """The question as a person reads it: what could deceive is made visible, what is long is cut in the middle."""
-        lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}"]
+        within = f" within {_quoted(self.within)}" if self.within else ""
+        lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}{within}"]
         lines += [f"in {_quoted(self.folder)}"] if self.folder else []
         for name, value in self.arguments.items():
             text = value_text(value)

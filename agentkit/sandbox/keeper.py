@@ -117,10 +117,15 @@ class Keeper:
                 stream.close()
 
 
+_ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+"""All that the worker finds in its environment: a set of texts has the same order each time that code is run."""
+
+
 def _start(task: int, *passed: int) -> subprocess.Popen[bytes]:
     arguments = [
         _interpreter(),
-        "-I",
+        "-P",
+        "-s",
         "-S",
         "-u",
         "-X",
@@ -137,7 +142,7 @@ def _start(task: int, *passed: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=passed,
-        env={},
+        env=_ENVIRONMENT,
         cwd="/",
         start_new_session=True,
     )

@@ -85,7 +85,7 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
     match event:
         case Approved(call_id, answer, text, arguments):
             return {"kind": "answered", "id": call_id, "answer": answer, "text": text, "edited": arguments is not None}
-        case ToolCallPostponed(call, question):
+        case ToolCallPostponed(question=question, asked=call):
             return {"kind": "waits", "id": call.id, "name": visible(call.name), "question": visible(question)}
     named = {"id": event.call.id, "name": visible(event.call.name), "arguments": fields_of(event.call.arguments)}
     if isinstance(event, ToolCallStarted):
@@ -107,6 +107,7 @@ def asked(mark: str, request: ApprovalRequest) -> Told:
         "id": request.call_id,
         "agent": visible(request.agent),
         "name": visible(request.tool),
+        "within": visible(request.within),
         "folder": visible(request.folder),
         "arguments": [[visible(name), bounded(visible(value_text(value)))] for name, value in arguments.items()],
         "json": editable(arguments),

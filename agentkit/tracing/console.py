@@ -186,7 +186,7 @@ def _of_response(event: ResponseReceived, seconds: float | None) -> Iterator[_Li
 
 def _of_call(event: ToolCallStarted, run: _Run) -> _Line:
     """A call and what was decided of it."""
-    run.calls[event.call.id] = len(run.calls) + 1
+    run.calls.setdefault(event.call.id, len(run.calls) + 1)  # a program that has waited begins once more
     decision = event.decision
     style = {Verdict.DENY: "bad", Verdict.ASK: "asked"}.get(decision.verdict, "")
     return _Line(_call(event.call, run), _arguments(event.call), style, f"{decision.verdict}, by {decision.rule}")

@@ -148,6 +148,8 @@ SAMPLES = {
     "tuple[Message, ...]": (messages.UserMessage("Hi"),),
     "Response": messages.Response(messages.AssistantMessage("Hello", (CALL,)), raw={"id": 1}),
     "ToolCall": CALL,
+    "ToolCall | None": CALL,
+    "tuple[MadeCall, ...]": (messages.MadeCall(CALL, "ok", [2, {"a": None}], labels=frozenset({Label.PRIVATE})),),
     "Decision": Decision(Verdict.ASK, "rule", "why", level=SafetyLevel.SYSTEM, egress=True),
     "Decision | None": None,
     "ToolResult": messages.ToolResult("calculator", "ok", "2", value=object()),

@@ -22,7 +22,7 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.memory.progress import Progress, Summary
-from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
+from agentkit.messages import AssistantMessage, MadeCall, Response, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.usage import Usage
 
 ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")
@@ -150,6 +150,37 @@ def test_a_run_goes_on_after_its_end():
     progress.apply(RunResumed())
     assert len(progress.messages) == 3
     assert len(progress.milestones) == 9
+
+
+INNER = ToolCall("call_1.2", "send", "{}")
+MADE = MadeCall(ToolCall("call_1.1", "note", "{}"), "ok", 1)
+
+
+def test_a_call_that_makes_calls_waits_for_one_of_them():
+    """Who answers answers the inner call, which is used up when the outer one goes on; what was made is kept."""
+    waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, (MADE,), SPENT)
+    progress = Progress.of([BEGUN, says("", ONE), Approved("call_1", "once"), ToolCallStarted(ONE, ALLOWED), waits])
+    (step,) = progress.waiting
+    assert (step.asked, step.inner, step.made, step.decision) == (INNER, INNER, (MADE,), None)
+    assert (step.within.call, step.within.question, step.within.inner) == (INNER, "May it send?", None)
+    assert progress.usage == SPENT + SPENT
+    progress.apply(Approved("call_1.2", "no"))
+    assert (progress.waiting, step.answer.answer, step.consent.answer) == ((), "no", "once")
+    progress.apply(ToolCallStarted(ONE, ALLOWED))
+    assert (step.within, step.answer, step.consent.answer) == (step, None, "once")
+    progress.apply(ToolCallPostponed(ONE, "May it?", ASKED, "", INNER, (MADE, MADE)))
+    assert step.made == (MADE, MADE, MADE)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"), [((), "it has not taken effect"), ((MADE,), "whether it took effect is unknown")]
+)
+def test_a_call_that_has_made_calls_has_begun(made, told):
+    """Of a call that is given up while one of its own waits it is told whether it may have taken effect."""
+    waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, made)
+    progress = Progress.of([BEGUN, says("", ONE), ToolCallStarted(ONE, ALLOWED), waits])
+    (finished,) = progress.interruptions()
+    assert told in finished.result.error
 
 
 def test_first_handoff_of_a_response_counts():

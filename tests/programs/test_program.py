@@ -294,13 +294,6 @@ def test_a_program_cannot_pass_the_conversation_on():
     assert result.output == "Done."
 
 
-def test_who_wants_to_answer_later_has_said_no():
-    """A program does not wait for a person who decides later."""
-    result, told = ran("erase('all')", [erase], approve=lambda _: Approval.LATER)
-    assert result.status == "done"
-    assert "cannot wait" in told.error
-
-
 def test_its_time_is_its_own():
     """The seconds that a tool takes are not those that a program may compute."""
 
@@ -559,9 +552,11 @@ def test_a_context_is_checked_before_the_run_begins():
         Agent("writer", [program_tool([who])], llm=ScriptedLLM()).run("Go")
 
 
-def test_what_would_wait_for_a_person_is_an_error():
-    """A tool that asks a person for words, who wants to answer later, gives none in a program."""
-    _, told = ran("ask_user('Who?')", [ask_user_tool()], approve=lambda _: Approval.LATER)
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_without_a_run_nothing_waits_for_a_person(awaiting):
+    """A tool that asks a person for words gives none in a program that is part of no run."""
+    asking, arguments = program_tool([ask_user_tool()]), {"code": "ask_user('Who?')"}
+    told = asyncio.run(asking.ainvoke(arguments)) if awaiting else asking.invoke(arguments)
     assert "cannot wait for a person" in told.error
 
 

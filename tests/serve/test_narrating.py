@@ -54,6 +54,10 @@ def only(event):
         (HandedOff("other"), {"kind": "note", "what": "Handed off to other", "words": ""}),
         (Approved("c1", "once", "", "{}"), {"kind": "answered", "id": "c1", "answer": "once", "edited": True}),
         (ToolCallPostponed(CALL, "Which?"), {"kind": "waits", "id": "c1", "question": "Which?"}),
+        (
+            ToolCallPostponed(CALL, "May it?", inner=ToolCall("c1.2", "refund", "{}")),
+            {"kind": "waits", "id": "c1.2", "name": "refund"},
+        ),
     ],
 )
 def test_each_event_is_told(event, said):
@@ -88,8 +92,9 @@ def test_arguments_that_are_no_object_are_shown_as_they_are(arguments):
 def test_a_question_has_all_that_is_needed_to_answer_it():
     """A question says who wants what and why; its arguments can be edited, and what would mislead is an escape."""
     said = asked(
-        7, ApprovalRequest("helper", "fetch_url", {"url": "https://a.example/x", "t": SPOOF}, ASKS, "/w", "c1")
+        7, ApprovalRequest("helper", "fetch_url", {"url": "https://a.example/x", "t": SPOOF}, ASKS, "/w", "c1", "run")
     )
+    assert said["within"] == "run"
     assert (said["question"], said["id"], said["name"], said["folder"]) == (7, "c1", "fetch_url", "/w")
     assert said["answers"] == ["once", "run", "always"]
     assert said["like"] == "any address at https://a.example:443"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -12,8 +13,8 @@ from agentkit.agents.running.checking.results import ResultChecks
 from agentkit.agents.running.plan import Lead, Lineage, Plan
 from agentkit.agents.running.questions import WORDS, AskPerson, Question, Steps, UseTools, tell
 from agentkit.agents.running.telling import Repeats, Telling
-from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
-from agentkit.decisions import Decision, Verdict
+from agentkit.agents.running.tool_call import Bench, CallingTool, JudgedCall, Sitting, judge_call
+from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.events import (
     AnswerGiven,
@@ -26,7 +27,16 @@ from agentkit.events import (
 )
 from agentkit.memory.progress import INTERRUPTED, Step
 from agentkit.memory.run import SessionRun
-from agentkit.messages import READ_MORE, Message, ToolResult
+from agentkit.messages import (
+    READ_MORE,
+    AssistantMessage,
+    MadeCall,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    failure_content,
+)
 from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, answered
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
@@ -53,6 +63,8 @@ class Batch:
     repeats: Repeats
     limit: LimitReached | None = None
     lead: Lead | None = None
+    within: str = ""
+    """The tool whose call makes these calls; empty where the model makes them."""
 
     def use(self) -> Steps:
         """Give each call its result, or find out that it must wait."""
@@ -61,10 +73,13 @@ class Batch:
         for step in tuple(self.run.progress.steps.values()):
             judged = (yield from self._prepared(step, read)) if step.result is None else None
             calls += [] if judged is None else [judged]
-        granted = self.budget.take_tool_calls(len(calls)) if self.budget.seconds_left > 0 else 0
-        for judged in calls[granted:]:
-            yield from self._refused_by_limit(judged)
-        for together in rounds(calls[:granted]):
+        new = [judged.call.id for judged in calls if not judged.has_begun]
+        granted = self.budget.take_tool_calls(len(new)) if self.budget.seconds_left > 0 else 0
+        refused = new[granted:]
+        for judged in calls:
+            if judged.call.id in refused:
+                yield from self._refused_by_limit(judged)
+        for together in rounds([judged for judged in calls if judged.call.id not in refused]):
             if self.budget.seconds_left > 0:
                 yield from self._run(together, read)
             else:
@@ -74,7 +89,7 @@ class Batch:
 
     def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
         """The call as it may run now; None when it has got its result without running, or must wait."""
-        if step.needs_words:
+        if step.needs_words and step.inner is None:
             yield from self._answered_by_person(step)
             return None
         if step.decision is not None and step.decision.allowed and not self._may_be_repeated(step):
@@ -84,8 +99,9 @@ class Batch:
         judged: JudgedCall | None = self._judged(step, read)
         if judged is not None and judged.decision.verdict is Verdict.ASK:
             judged = yield from self._approved(judged, step, read)
-        if judged is None:
+        if judged is None or not (yield from self._may_go_on(judged, step, read)):
             return None
+        judged = _seated(judged, step)
         yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
         telling = self._telling(judged, step, read)
         if not judged.decision.allowed:
@@ -102,7 +118,7 @@ class Batch:
 
     def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> Telling:
         """What the model is told of the call's result beside it."""
-        is_edited = step.answer is not None and step.answer.arguments is not None
+        is_edited = step.consent is not None and step.consent.arguments is not None
         labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
         earlier = self.repeats.of(judged.call)
         return Telling(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
@@ -110,7 +126,9 @@ class Batch:
     def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
         """The call with the decision on it; one about which a person was asked is the person's to decide."""
         judged, postponed = judge_call(step.call, self.bench, read), step.postponed
-        if postponed is not None and postponed.decision is not None and judged.decision.allowed:
+        if postponed is None or postponed.inner is not None:
+            return judged
+        if postponed.decision is not None and judged.decision.allowed:
             return replace(judged, decision=postponed.decision)
         return judged
 
@@ -130,9 +148,15 @@ class Batch:
         """
         bench, kept = self.bench, copied(judged.arguments)
         request = ApprovalRequest(
-            self.plan.agent, judged.call.name, kept, judged.decision, bench.workspace.folder, judged.call.id
+            self.plan.agent,
+            judged.call.name,
+            kept,
+            judged.decision,
+            bench.workspace.folder,
+            judged.call.id,
+            self.within,
         )
-        answer = step.answer
+        answer = step.consent
         if answer is None:
             decision = bench.grants.applied(request)
             if decision.allowed and step.postponed is None:
@@ -147,6 +171,31 @@ class Batch:
             bench.grants.enter(request, _lasting(Approval(answer.answer)))
         return self._decided(judged, answer, read)
 
+    def _may_go_on(
+        self, judged: JudgedCall, step: Step, read: Sequence[Message]
+    ) -> Generator[Event | Question, None, bool]:
+        """Whether nothing stands in the way of a call that was left while one of its own calls waited for a person.
+
+        The person is asked about that one, as it would be made now, unless an answer is there.
+        """
+        inner = step.within
+        if inner is step or inner.answer is not None or not isinstance(judged.tool, CallingTool):
+            return True
+        if not judged.decision.allowed:
+            return True
+        bench = self.bench.within(judged.tool.tools, read, self._known(read))
+        among = replace(self, bench=bench, within=step.call.name)
+        return (yield from among.settled(inner, [*read, *told_of(step.made)]))
+
+    def settled(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, bool]:
+        """Whether it is settled by now what becomes of a call that waits."""
+        if step.needs_words:
+            return (yield from self._words(step)) is not None
+        judged: JudgedCall | None = self._judged(step, read)
+        if judged is not None and judged.decision.verdict is Verdict.ASK:
+            judged = yield from self._approved(judged, step, read)
+        return judged is not None
+
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
         """The call as the person's answer leaves it: other arguments are judged anew, and `deny` still binds."""
         if said.arguments is not None:
@@ -158,14 +207,9 @@ class Batch:
 
     def _answered_by_person(self, step: Step) -> Steps:
         """The answer that a call waits for, now or given already, as its result."""
-        answer = step.answer
+        answer = yield from self._words(step)
         if answer is None:
-            asked = Decision(Verdict.ASK, WORDS, step.question)
-            request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id)
-            answer = yield from self._asked(step, request)
-            if answer.answer == Approval.LATER or answer.text == NOBODY.text:
-                return
-            yield from tell(self.run, answer)
+            return
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
         if answer.answer != Approval.NO:
             result = ToolResult(step.call.name, "ok", answer.text, value=answer.text)
@@ -173,6 +217,18 @@ class Batch:
             if checks is not None:
                 result = yield from checks.questions(result, time.monotonic() + self.budget.seconds_left)
         yield from tell(self.run, ToolCallFinished(step.call, result))
+
+    def _words(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
+        """What a person says to a question, now or before; None as long as nobody says anything."""
+        answer = step.answer
+        if answer is None:
+            asked = Decision(Verdict.ASK, WORDS, step.question)
+            request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id, self.within)
+            answer = yield from self._asked(step, request)
+            if answer.answer == Approval.LATER or answer.text == NOBODY.text:
+                return None
+            yield from tell(self.run, answer)
+        return answer
 
     def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
         approve, left = self.plan.said(step.call) or self.plan.approve, self.budget.seconds_left
@@ -184,7 +240,7 @@ class Batch:
         return question.answer or question.nobody
 
     def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
-        if step.postponed is None:
+        if step.postponed is None or step.inner is not None:
             yield from tell(self.run, ToolCallPostponed(step.call, str(request), request.decision, request.folder))
 
     def _refused_by_limit(self, judged: JudgedCall) -> Steps:
@@ -195,9 +251,7 @@ class Batch:
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; what was finished is entered also when the rest is cut off."""
         is_dry = self.bench.workspace.dry_run
-        earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
-        known = self.bench.above.union(labels_of(read), *earlier)
-        plan, context = self.plan, self.plan.context.called("", read)
+        plan, context, known = self.plan, self.plan.context.called("", read), self._known(read)
         lineage = Lineage(self.budget, self.bench.policies, plan.approve, 0, is_dry, known, None, context, plan)
         question = UseTools(calls, {}, self.budget.seconds_left, lineage)
         postponed: list[ToolCallPostponed] = []
@@ -207,12 +261,17 @@ class Batch:
             for judged in calls:
                 result = question.results.get(judged.call.id)
                 if result is not None and result.status == "waiting":
-                    postponed.append(ToolCallPostponed(judged.call, result.error or ""))
+                    postponed.append(_postponed(judged.call, result))
                 elif result is not None:
                     self.run.progress.apply(ToolCallFinished(judged.call, result))
             for milestone in postponed:
                 self.run.progress.apply(milestone)
         yield from postponed
+
+    def _known(self, read: Sequence[Message]) -> frozenset[Label]:
+        """All that was read so far, also by calls of this response that have ended."""
+        earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
+        return self.bench.above.union(labels_of(read), *earlier)
 
     def _followed(self) -> Steps:
         """What follows from the results, once all are there: another agent leads, or the answer is given."""
@@ -240,6 +299,33 @@ class Batch:
         if lead is None:
             raise unknown_lead(result.lead, self.plan.agent)
         return lead
+
+
+def told_of(made: Sequence[MadeCall]) -> list[Message]:
+    """Calls that a program has made as the messages of a conversation, with what came of each."""
+    told: list[Message] = []
+    for each in made:
+        content = json.dumps(each.value) if each.error is None else failure_content(each.call.name, each.error)
+        told += [AssistantMessage("", (each.call,)), ToolMessage(each.call.id, each.call.name, content, each.labels)]
+    return told
+
+
+def _seated(judged: JudgedCall, step: Step) -> JudgedCall:
+    """The call, with what it has come to where it makes calls itself and was left."""
+    tool, waits = judged.tool, step.within
+    if not isinstance(tool, CallingTool):
+        return judged
+    known = () if waits is step else (waits.postponed, waits.answer)
+    sitting = Sitting(judged.call.name, step.made, tuple(each for each in known if each is not None))
+    return replace(judged, tool=tool.for_sitting(sitting), has_begun=waits is not step or bool(step.made))
+
+
+def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
+    """What a call waits for, or one that it makes itself."""
+    pause, usage = result.pause, result.usage
+    if pause is None:
+        return ToolCallPostponed(call, result.error or "", usage=usage)
+    return ToolCallPostponed(call, pause.question, pause.decision, pause.folder, pause.call, pause.made, usage)
 
 
 def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:

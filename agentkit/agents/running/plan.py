@@ -13,7 +13,7 @@ from typing import Any
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.room import Room
-from agentkit.agents.running.tool_call import Bench
+from agentkit.agents.running.tool_call import Bench, Sitting
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
@@ -122,7 +122,8 @@ class Lineage:
 
     `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
     `context` is that of the run above, `plan` its plan where it is at work in this process; `attached` puts around the
-    calls of a program what the run's listeners put around its own.
+    calls of a program what the run's listeners put around its own. `sitting` is that of the call that is at work here,
+    where it makes calls itself and may wait.
     """
 
     budget: Budget | None = None
@@ -135,6 +136,7 @@ class Lineage:
     context: RunContext[Any] = NO_RUN
     plan: Plan | None = None
     attached: Callable[[Any], Any] | None = None
+    sitting: Sitting | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
         """Let the run above know what was read here."""

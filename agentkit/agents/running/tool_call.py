@@ -7,20 +7,24 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
 from agentkit.errors import UnknownTool
+from agentkit.events import Milestone
 from agentkit.levels import SafetyLevel
-from agentkit.messages import Message, ToolCall, ToolResult
+from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
-from agentkit.safety.flow import judge_flow, said_in
+from agentkit.safety.flow import judge_flow, labels_of, said_in
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def recorded(arguments: Mapping[str, Any]) -> str:
@@ -49,12 +53,40 @@ class Checking(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Sitting:
+    """How a call of a run goes that makes calls itself: from where it was left to where it stands still again, if so.
+
+    `tool` is whose call it is, `made` what it had made before it was left, `waiting` what is known of the call that
+    waited then: how it was postponed, and what a person has said.
+    """
+
+    tool: str
+    made: tuple[MadeCall, ...] = ()
+    waiting: tuple[Milestone, ...] = ()
+    pause: Pause | None = None
+
+
+class CallingTool(Tool[P, R]):
+    """A tool that makes calls itself, such as one that runs programs; `tools` are those that it may call.
+
+    `sitting` is that of the one call of a run that it is for; without one none of its calls may wait for a person.
+    """
+
+    tools: Toolset
+    sitting: Sitting | None = None
+
+    def for_sitting(self, sitting: Sitting) -> Self:
+        """The tool for one call of a run."""
+        return self._with(sitting=sitting)
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
     """A tool call with the judgment on it. `tool` is None when there is no such tool.
 
     `amend` makes of the tool's result what the model is told. `by_person` says that a person's answer let it happen.
-    `checks` look at the result before anybody is told of it.
+    `checks` look at the result before anybody is told of it. `has_begun` says that it goes on, and was counted before.
     """
 
     call: ToolCall
@@ -64,6 +96,7 @@ class JudgedCall:
     amend: Callable[[ToolResult], ToolResult] = _as_it_is
     by_person: bool = False
     checks: Checking | None = None
+    has_begun: bool = False
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
         """Run it, blocking, if the decision allows it, in the time that is left to it."""
@@ -107,6 +140,14 @@ class Bench:
     grants: Grants
     workspace: Workspace
     above: frozenset[Label] = frozenset()
+
+    def within(self, tools: Toolset, messages: Sequence[Message], read: frozenset[Label]) -> Bench:
+        """What the calls of a call are judged by: of these tools, after these messages; `read` is all that was read."""
+        # Of what the messages do not tell calls made just before have read. Once all is read, what programs send is no
+        # person's own words: of such the flow lets a few through, and would let a few through for each program.
+        known = labels_of(messages)
+        above = self.above | (read if known.issuperset(Label) else read - known)
+        return replace(self, tools=tools, above=above)
 
 
 def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedCall:

@@ -53,6 +53,8 @@ class CallStory:
     decision: Decision | None = None
     question: str = ""
     answers: list[Approved] = field(default_factory=list)
+    spent: Usage = field(default_factory=Usage)
+    """What it had spent when it was postponed."""
     result: ToolResult | None = None
     ended: float | None = None
     waited: tuple[float, float] | None = None
@@ -112,6 +114,7 @@ class RunStory:
         """What the run has spent, what agents that it used as tools have spent among it."""
         usages = [response.usage for response in self.responses]
         usages += [story.result.usage for story in self.tool_calls if story.result is not None]
+        usages += [story.spent for story in self.tool_calls]
         usages += [moment.milestone.usage for moment in self.moments if isinstance(moment.milestone, Summarised)]
         return reduce(add, usages, Usage())
 
@@ -196,7 +199,9 @@ def _tell_call(
             run.call_of(call, at).decision = decision
         case ToolCallPostponed(call, question, decision):
             story = run.call_of(call, at)
-            story.question, story.decision = question, decision or story.decision
+            story.question, story.decision = question, story.decision if milestone.inner else decision or story.decision
+            story.spent += milestone.usage
+            run.wishes[milestone.asked.id] = call  # what is answered of a call that it makes is part of its story
         case finished:
             story = run.call_of(finished.call, at - finished.result.seconds)
             story.call, story.result, story.ended = finished.call, finished.result, at

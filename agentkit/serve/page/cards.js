@@ -45,6 +45,11 @@ export class Call {
     this.node.classList.add("busy");
   }
 
+  waits(name) {
+    this.name.textContent = name;
+    this.answered("later", "", false);
+  }
+
   answered(answer, text, edited) {
     this.isAnswered = true;
     const kind = answer === "no" ? "deny" : answer === "later" ? "ask" : "allow";
@@ -93,7 +98,7 @@ export function question(event, send) {
   guard(all);
   const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `For this run, and always, mean ${event.like}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
   const node = make("section", { class: "question", "aria-labelledby": `${id}-title` },
-    make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), "?"),
+    make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), event.within ? [" within ", make("code", {}, event.within)] : "", "?"),
     event.arguments.length ? fields(event.arguments) : null, reasons(event.decision),
     make("div", { class: "buttons" }, buttons, deny), scope,
     make("p", { class: "why" }, make("label", { for: reason.id }, "Why not? The model is told"), reason),

@@ -97,7 +97,7 @@ export class Run {
 
   on_waits(event) {
     this.questions.get(event.id)?.remove();
-    this.call(event).answered("later", "", false);
+    this.call(event).waits(event.name); // which may be a call that a program makes, and that has no other card
   }
 
   on_note({ what, words }) {

@@ -4,6 +4,7 @@ import itertools
 import sys
 
 from agentkit.cli.runs.story import CallStory, Moment, stories
+from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
     Approved,
     ResponseReceived,
@@ -20,6 +21,8 @@ from agentkit.messages import AssistantMessage, Request, Response, ToolCall, Too
 from agentkit.usage import Usage
 
 CALL = ToolCall("c1", "add", "{}")
+ALLOW = Decision(Verdict.ALLOW, "level", "It is safe.")
+ASK = Decision(Verdict.ASK, "level", "It is not safe.")
 
 
 def told(*milestones):
@@ -80,6 +83,19 @@ def test_what_waits_is_told():
     waiting, other = run.tool_calls
     assert (waiting.question, waiting.result, waiting.judgment, waiting.seconds) == ("May I?", None, None, 0.0)
     assert (other.call.id, other.answers[0].answer) == ("other", "once")
+
+
+def test_what_a_program_waits_for_is_part_of_its_story():
+    """A call that a program makes, and that a person is asked about, is told with the call of the program."""
+    inner = ToolCall("c1.2", "refund", "{}")
+    postponed = ToolCallPostponed(CALL, "May it?", ASK, "", inner, usage=Usage(requests=1, input_tokens=7))
+    run = stories(told(RunStarted("helper", "Go."), ToolCallStarted(CALL, ALLOW), postponed, Approved("c1.2", "once")))[
+        0
+    ]
+    (story,) = run.tool_calls
+    assert (story.call.id, story.question, story.decision) == ("c1", "May it?", ALLOW)
+    assert story.answers[0].answer == "once"
+    assert run.usage.input_tokens == 7
 
 
 def test_a_response_that_got_new_ids_is_told_once():
