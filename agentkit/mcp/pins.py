@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ConfigError
+from agentkit.keeping import write_whole
 from agentkit.mcp.definitions import Definition
 from agentkit.redaction import written_redactor
 
@@ -51,13 +50,6 @@ class Pins:
 
 
 def replace_file(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a file that only its owner can read, as a whole or not at all."""
+    """Write a document to a file that only its owner can read, in a folder that is made for that."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".draft-")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(document, file, ensure_ascii=True, indent=1)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(document, indent=1))

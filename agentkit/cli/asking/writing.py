@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from agentkit.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
+from agentkit.keeping import write_whole
 from agentkit.memory.codec import encode_entry
 from agentkit.memory.store import Entry
 from agentkit.tape import Asked, Question, Tape
@@ -132,14 +132,7 @@ class Output:
     def finish(self) -> None:
         """Put the file in its place, if there is one and anything was written; else one of that name stays."""
         if self._path is not None and self._lines:
-            part = self._path.with_name(f"{self._path.name}.part")
-            try:
-                part.write_text("".join(f"{line}\n" for line in self._lines), "utf-8")
-                part.replace(self._path)
-            except OSError:
-                with suppress(OSError):
-                    part.unlink()
-                raise
+            write_whole(self._path, "".join(f"{line}\n" for line in self._lines), 0o666)
 
 
 def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:

@@ -77,12 +77,11 @@ def _read(file: Path, program: str) -> Manifest:
 
 def _write(text: str, file: Path) -> None:
     """Write a file as a whole or not at all. Raises ConfigError."""
-    draft = file.with_name(f"{file.name}.draft")
+    from agentkit.keeping import write_whole
+
     try:
-        draft.write_text(text, "utf-8", newline="\n")
-        draft.replace(file)
+        write_whole(file, text, 0o666)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise ConfigError(f"{file} cannot be written: {error.strerror}. Is its folder there and writable?") from None
     tell(f"Written: {file}. Review it, and commit it.")
 

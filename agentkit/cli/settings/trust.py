@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 from agentkit.cli.settings.files import File
 from agentkit.config import state_folder
 from agentkit.errors import ConfigError
+from agentkit.keeping import write_whole
 
 
 def is_trusted(file: File) -> bool:
@@ -21,13 +21,9 @@ def trust(file: File) -> None:
     """Remember that the user agrees to this file with this content. Raises ConfigError when that cannot be kept."""
     kept = json.dumps({**_known(), str(file.path): _fingerprint(file)}, indent=2)
     path = _path()
-    part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(kept)
-        part.replace(path)
+        write_whole(path, kept)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
 
