@@ -166,8 +166,8 @@ def of_call(work: ToolUse) -> Attributes:
 
 
 def of_decision(decision: Decision) -> Attributes:
-    """What was decided of a tool call, by which rule and why; not on what evidence, which is a piece of the call."""
-    return {DECISION_VERDICT: decision.verdict.value, DECISION_RULE: decision.rule, DECISION_REASON: decision.reason}
+    """What was decided of a tool call, and by which rule; not why, as a reason may quote this call or others."""
+    return {DECISION_VERDICT: decision.verdict.value, DECISION_RULE: decision.rule}
 
 
 def of_failure(result: ToolResult) -> Attributes:

@@ -95,9 +95,14 @@ def _of_call(call: ToolCall) -> Data:
 
 
 def _of_decision(event: ToolCallStarted) -> Data:
-    decision = event.decision
-    judged = {"verdict": decision.verdict, "rule": decision.rule, "reason": decision.reason}
+    judged = {"verdict": event.decision.verdict, "rule": event.decision.rule}
     return {**_of_call(event.call), **judged, "arguments_chars": len(event.call.arguments)}
+
+
+def _why(event: ToolCallStarted) -> Data:
+    """The arguments, and what may quote them: why the call was judged so, and on what evidence."""
+    decision = event.decision
+    return {"arguments": event.call.arguments, "reason": decision.reason, "evidence": decision.evidence}
 
 
 def _of_response(event: ResponseReceived) -> Data:
@@ -152,8 +157,8 @@ _WORDS: Mapping[type[Event], Callable[[Any], Data]] = {
     RunResumed: lambda event: {"prompt": event.prompt},
     ResponseReceived: lambda event: {"text": event.response.text, "reasoning": event.response.message.reasoning},
     Approved: lambda event: {"text": event.text, "arguments": event.arguments},
-    ToolCallStarted: lambda event: {"arguments": event.call.arguments, "evidence": event.decision.evidence},
     HostedCallFinished: lambda event: {"arguments": event.call.arguments, "error": event.result.error},
+    ToolCallStarted: _why,
     ToolCallFinished: lambda event: {"result": event.result.content, "error": event.result.error},
     ToolCallPostponed: lambda event: {"question": event.question},
     AnswerRefused: lambda event: {"reason": event.reason},

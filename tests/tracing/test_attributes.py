@@ -127,13 +127,12 @@ def test_response_of_another_provider(tariff, provider):
 
 
 def test_call_says_what_was_decided():
-    """A tool call says its decision without the evidence, which is a piece of its arguments."""
+    """A tool call says its decision without reason and evidence, which may be pieces of what was said."""
     decision = Decision("ask", "level", "It is SYSTEM.", evidence="rm -rf")
     work = ToolUse(SOURCE, ToolCall("c1", "look", "{}"), decision)
     assert names.of_decision(decision) == {
         "agentkit.decision.verdict": "ask",
         "agentkit.decision.rule": "level",
-        "agentkit.decision.reason": "It is SYSTEM.",
     }
     assert "gen_ai.tool.description" not in names.of_call(work)
     work.description = "Look."

@@ -221,6 +221,7 @@ class Spans:
         if span.is_recording():
             span.set_attributes({name: self._shown(told) for name, told in names.of_decision(work.decision).items()})
             if self._content:
+                span.set_attribute(names.DECISION_REASON, self._shown(work.decision.reason))
                 span.set_attribute(names.DECISION_EVIDENCE, self._shown(work.decision.evidence))
                 self._tell(span, {names.TOOL_CALL_ARGUMENTS: arguments_of(work.call)})
         return span

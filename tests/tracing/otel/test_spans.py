@@ -54,7 +54,7 @@ def test_run_as_a_tree(way, kept, make_agent, drive):
 
 
 def test_call_says_its_decision(kept, make_agent):
-    """A tool call says what was decided, by which rule and why, also one that may not happen: that is an error."""
+    """A tool call says what was decided, and by which rule, also one that may not happen: that is an error."""
     make_agent(listeners=[kept.listener()]).run("go")
     allowed, denied = kept.span("execute_tool calculator"), kept.span("execute_tool refused")
     assert (allowed.attributes["agentkit.decision.verdict"], allowed.status.status_code.name) == ("allow", "UNSET")
@@ -67,7 +67,6 @@ def test_call_says_its_decision(kept, make_agent):
         "agentkit.iteration": 2,
         "agentkit.decision.verdict": "deny",
         "agentkit.decision.rule": "no-refused",
-        "agentkit.decision.reason": "Nobody may do this.",
         "agentkit.tool.status": "denied",
         "error.type": "denied",
     }
@@ -97,11 +96,26 @@ def test_content_is_told_on_wish_alone(kept, make_agent):
         """Fail with a text."""
         raise ValueError(text)
 
-    lines = (say(SECRET, call("leak", text=SECRET), call("refused", why=SECRET)), SECRET)
+    @tool(labels=["private", "untrusted"])
+    def search(text: str, pages: int = 1) -> str:
+        """Search."""
+        return text
+
+    @tool(level="network")
+    def post(url: str) -> str:
+        """Post."""
+        return url
+
+    wrong = [call("search", text="a", pages=SECRET), call("leak", **{SECRET: 1}), call("search", text=SECRET)]
+    lines = (
+        say(SECRET, call("leak", text=SECRET), call("refused", why=SECRET), *wrong),
+        call("post", url=f"https://example.com/{SECRET}"),
+        SECRET,
+    )
     for content in (False, True):
         agent = make_agent(*lines, listeners=[kept.listener(content=content)])
         agent = agent.within(Session())
-        agent.tools = Toolset([*agent.tools, leak])
+        agent.tools = Toolset([*agent.tools, leak, search, post])
         agent.run(SECRET)
         said = "".join(span.to_json() for span in kept.spans)
         assert (SECRET in said) is content
