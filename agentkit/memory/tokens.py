@@ -40,6 +40,11 @@ _BYTES_PER_SECOND = {"wav": 64_000, "flac": 50_000, "mp3": 16_000}
 _CHARS_OF_KEPT_DATA = 5.0
 """Characters per token of what a provider wants back: encrypted reasoning, in base64."""
 
+_PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "data:image/")
+_PDFS = ("JVBERi0", "data:application/pdf")
+_FEWEST_CHARS_OF_DATA = 1_000
+"""How pictures and PDFs begin among it, which cost what they show and not what they are long."""
+
 _MOST_KEPT = 20_000
 _MOST_LEAVES = 1_000
 _MOST_RATIOS = 9
@@ -142,7 +147,15 @@ def _call_tokens(call: ToolCall) -> float:
 
 def _kept_tokens(extra: Mapping[str, Any]) -> float:
     """What the fields cost that go back to the provider."""
-    return sum(map(len, islice(_texts(extra), _MOST_LEAVES))) / _CHARS_OF_KEPT_DATA if extra else 0.0
+    return sum(map(_kept_text_tokens, islice(_texts(extra), _MOST_LEAVES))) if extra else 0.0
+
+
+def _kept_text_tokens(text: str) -> float:
+    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PICTURES):
+        return _IMAGE_TOKENS[None]
+    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PDFS):
+        return math.ceil(len(text) * 3 / 4 / _BYTES_PER_PAGE) * _TOKENS_PER_PAGE
+    return len(text) / _CHARS_OF_KEPT_DATA
 
 
 def _texts(value: Any) -> Iterable[str]:

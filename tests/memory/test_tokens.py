@@ -119,6 +119,21 @@ def test_what_a_provider_wants_back_may_be_nested_deeply() -> None:
     assert tokens_of(AssistantMessage("", extra={"reasoning": deep})) >= 1_000
 
 
+@pytest.mark.parametrize(
+    ("kept", "least", "most"),
+    [
+        ({"type": "image_generation_call", "result": "iVBORw0KGgo" + "A" * 2_000_000}, 1_000, 1_100),
+        ({"outputs": [{"type": "image", "url": "data:image/png;base64," + "A" * 2_000_000}]}, 1_000, 1_100),
+        ({"source": {"media_type": "application/pdf", "data": "JVBERi0" + "A" * 200_000}}, 4_000, 6_000),
+        ({"result": "/9j/ is how a picture begins"}, 0, 20),
+        ({"encrypted_content": "A" * 5_000}, 1_000, 1_100),
+    ],
+)
+def test_pictures_that_a_provider_made_cost_what_they_show(kept: dict[str, object], least: int, most: int) -> None:
+    """A picture or PDF in what goes back to a provider is no long text."""
+    assert least <= tokens_of(AssistantMessage("", extra={"output": (kept,)})) <= most
+
+
 def test_what_was_measured_before_changes_no_estimate() -> None:
     """A conversation that goes on, another one and a shorter one are estimated alike, whatever was measured before."""
     estimates = Estimates()
