@@ -124,7 +124,7 @@ def test_what_a_provider_wants_back_may_be_nested_deeply() -> None:
     [
         ({"type": "image_generation_call", "result": "iVBORw0KGgo" + "A" * 2_000_000}, 1_000, 1_100),
         ({"outputs": [{"type": "image", "url": "data:image/png;base64," + "A" * 2_000_000}]}, 1_000, 1_100),
-        ({"source": {"media_type": "application/pdf", "data": "JVBERi0" + "A" * 200_000}}, 4_000, 6_000),
+        ({"source": {"media_type": "application/pdf", "data": "JVBERi0" + "A" * 200_000}}, 4_000, 6_100),
         ({"result": "/9j/ is how a picture begins"}, 0, 20),
         ({"encrypted_content": "A" * 5_000}, 1_000, 1_100),
     ],
