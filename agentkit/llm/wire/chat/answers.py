@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta
@@ -35,6 +35,7 @@ _FILTERED = {
     "image_safety",
     "sensitive",
     "guardrail_intervened",
+    "refusal",
 }
 _FAILED = {
     "error",
@@ -65,7 +66,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     if said.get("refusal"):
         raise declined(reading.word(said["refusal"]))
     message = read_message(said)
-    return _response(without_thoughts(message), choice.get("finish_reason"), _figures(data, choice), data)
+    return _response(without_thoughts(message), _ending(choice), _figures(data, choice), data)
 
 
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:
@@ -142,19 +143,37 @@ def _usage(figures: Mapping[str, Any]) -> Usage:
     return reading.usage_of(figures, names, details)
 
 
+class _Ending(NamedTuple):
+    """Why an answer ended, in the words that count: as a server says it, and as the one behind a router did."""
+
+    said: str
+    behind: str
+
+
+def _ending(choice: Mapping[str, Any]) -> _Ending:
+    return _Ending(*(_plain(choice.get(name)) for name in ("finish_reason", "native_finish_reason")))
+
+
 def _plain(reason: object) -> str:
-    """Why an answer ended, in the one word that counts."""
     return reading.word(reason).lower().partition(":")[0]
 
 
-def _response(
-    message: AssistantMessage, reason: object, figures: Mapping[str, Any], raw: Mapping[str, Any]
-) -> Response:
-    said = _plain(reason)
-    if said in _FILTERED:
+def _check(ending: _Ending, *, is_empty: bool) -> None:
+    """Raises ModelError for an answer that was filtered or given up. Routers call both an error, or an empty answer."""
+    said, behind = ending
+    is_failed = said in _FAILED or (is_empty and behind in _FAILED | _FILTERED)
+    if said in _FILTERED or (is_failed and behind in _FILTERED):
         raise filtered()
-    if said in _FAILED:
-        raise BadResponse(f"The provider failed while it wrote the answer, and says only {said!r} of it. Try again.")
+    if is_failed:
+        told = behind or said
+        raise BadResponse(f"The provider failed while it wrote the answer, and says only {told!r} of it. Try again.")
+
+
+def _response(
+    message: AssistantMessage, ending: _Ending, figures: Mapping[str, Any], raw: Mapping[str, Any]
+) -> Response:
+    said = ending.said
+    _check(ending, is_empty=not (message.text or message.tool_calls))
     finish: FinishReason = "length" if said in reading.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
     model, hosted = reading.word(raw.get("model")), uses_in_message(message.extra)
     return Response(message, finish, _usage(figures), model, reading.well_formed_json(raw), hosted=hosted)
@@ -168,7 +187,7 @@ class ChatReader:
         self._thoughts = Thoughts()
         self._calls = CallsInPieces()
         self._extra: dict[str, Any] = {}
-        self._finish_reason = ""
+        self._ending = _Ending("", "")
         self._has_choice = self._has_ended = False
         self._index = 0
         self._figures: Mapping[str, Any] = {}
@@ -182,7 +201,7 @@ class ChatReader:
     @property
     def is_answered(self) -> bool:
         """Whether the answer is complete; only token counts may follow."""
-        return bool(self._finish_reason)
+        return bool(self._ending.said)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError when it is an error, and the answer has not ended yet."""
@@ -207,11 +226,11 @@ class ChatReader:
         if not isinstance(delta, dict):
             delta = self._undelivered(choice)
         calls, reason = calls_in(delta), choice.get("finish_reason")
-        if reason is not None:
-            self._finish_reason = reading.word(reason) or self._finish_reason
+        if reason:
+            self._ending = _ending(choice)
         # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
         is_blank_end = reason == "" and not delta.get("content") and not calls
-        self._has_ended = bool(self._finish_reason) or (is_blank_end and self._has_said_something())
+        self._has_ended = bool(self._ending.said) or (is_blank_end and self._has_said_something())
         events = self._feed_text(delta)
         if calls:
             events += self._calls.feed(calls)
@@ -244,7 +263,7 @@ class ChatReader:
 
     def _is_complete(self) -> bool:
         """Whether the answer has come to its end or its limit, and was neither filtered nor given up."""
-        return bool(self._finish_reason) and _plain(self._finish_reason) not in _FILTERED | _FAILED
+        return bool(self._ending.said) and self._ending.said not in _FILTERED | _FAILED
 
     def _has_said_something(self) -> bool:
         return bool(self._calls or self._text)
@@ -278,4 +297,4 @@ class ChatReader:
             raise BadResponse("The stream ended without an answer. Try again.")
         message = reading.assistant_message(text, self._calls.whole(), str(self._reasoning), self._extra)
         raw = {name: value for name, value in self._raw.items() if name != "choices"}
-        return _response(message, self._finish_reason, self._figures, raw)
+        return _response(message, self._ending, self._figures, raw)

@@ -178,3 +178,44 @@ def test_an_answer_that_is_given_up_behind_its_end():
         list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
     with pytest.raises(BadResponse, match="failed while it wrote"):
         reader.finish(closed=True)
+
+
+def ended(finish_reason, native, content=None, *, streamed):
+    """The answer of a router that ends so, and the provider behind it so."""
+    ending = {"finish_reason": finish_reason, "native_finish_reason": native}
+    said = {"role": "assistant", "content": content}
+    if not streamed:
+        return decode_answer({"choices": [{"message": said, **ending}]})
+    reader = ChatReader()
+    for choice in ({"delta": said}, {"delta": {"content": ""}, **ending}):
+        list(reader.feed({"choices": [choice]}))
+    return reader.finish(closed=True)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("finish_reason", "native", "content", "kind", "told"),
+    [
+        ("error", "MALFORMED_FUNCTION_CALL", "", BadResponse, "'malformed_function_call'"),
+        ("error", "upstream_502", "Hel", BadResponse, "'upstream_502'"),
+        ("error", None, "Hel", BadResponse, "'error'"),
+        ("error", "SAFETY", "Hel", Rejected, "content filter"),
+        ("error", "refusal", None, Rejected, "content filter"),
+        ("stop", "MALFORMED_FUNCTION_CALL", "", BadResponse, "'malformed_function_call'"),
+        ("stop", "PROHIBITED_CONTENT", None, Rejected, "content filter"),
+        ("refusal", None, "Hel", Rejected, "content filter"),
+    ],
+)
+def test_what_the_provider_behind_a_router_says_of_a_failure(streamed, finish_reason, native, content, kind, told):
+    """An answer that a router calls an error, or that is empty, is told by what the provider behind it says."""
+    with pytest.raises(kind, match=told):
+        ended(finish_reason, native, content, streamed=streamed)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("native", "content"), [("STOP", "Hi"), ("completed", ""), ("end_turn", "Hi"), ("error", "Hi"), ("SAFETY", "Hi")]
+)
+def test_what_the_provider_behind_a_router_says_of_an_answer(streamed, native, content):
+    """An answer that a router lets stand is one, however the provider behind it ended it."""
+    assert ended("stop", native, content, streamed=streamed).text == content
