@@ -46,7 +46,10 @@ class RunStarted(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class HistoryGiven(Milestone):
-    """The conversation begins with messages that were said elsewhere: those of a fork, or of an import."""
+    """The conversation begins with messages that were said elsewhere: those of a fork, or of an import.
+
+    It is kept with a session, and told to nobody.
+    """
 
     messages: tuple[Message, ...]
 
@@ -234,7 +237,10 @@ class RunLeft(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Milestone):
-    """The run is over, or paused. `output` is its answer as text; `error` says why there is none."""
+    """The run is over, or paused. `output` is its answer as text; `error` says why there is none.
+
+    It is kept with a session, and told to nobody: who listens hears RunFinished.
+    """
 
     status: RunStatus
     output: str = ""

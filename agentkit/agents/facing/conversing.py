@@ -12,7 +12,7 @@ from agentkit.agents.result import Resumption, RunFinished
 from agentkit.agents.runner import Runner
 from agentkit.agents.settings import Prompt, checked_listener
 from agentkit.errors import ConfigError
-from agentkit.events import Event
+from agentkit.events import Event, HistoryGiven, RunEnded
 from agentkit.llm.prices import cost_of
 from agentkit.llm.wire.chat.protocol import encode_message
 from agentkit.memory.session import Session
@@ -127,6 +127,10 @@ class Conversing(Runner):
         """Call `listener` with every event of that kind, in every run from now on. Raises ConfigError."""
         if not (isinstance(kind, type) and issubclass(kind, Event)):
             raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
+        if issubclass(kind, HistoryGiven | RunEnded):
+            raise ConfigError(
+                f"{kind.__name__} is kept with a session, and told to nobody. A run ends with RunFinished."
+            )
         checked_listener(listener)
 
         def heard(event: Event) -> None:

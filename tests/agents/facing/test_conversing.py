@@ -8,6 +8,7 @@ import pytest
 from agentkit import Agent, ConfigError, Limits, Policy, SafetyLevel, Session, core_tools, system_tools
 from agentkit.decisions import Label
 from agentkit.errors import SessionError
+from agentkit.events import HistoryGiven, RunEnded
 from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from agentkit.testing import ScriptedLLM, call
 
@@ -187,3 +188,10 @@ def test_own_class_may_have_more():
     clerk = Clerk()
     assert clerk("Hi!") == "Hello."
     assert clerk.state == {"orders": 3}
+
+
+@pytest.mark.parametrize("kind", [RunEnded, HistoryGiven])
+def test_nobody_waits_for_what_is_only_kept(kind):
+    """To ask for an event that a session keeps, and that nobody is told of, is an error that names the one to ask for."""
+    with pytest.raises(ConfigError, match=f"{kind.__name__} is kept with a session, and told to nobody. A run ends with"):
+        Agent("helper").on(kind, print)
