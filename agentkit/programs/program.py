@@ -34,9 +34,10 @@ few facts from long results. Print what you want to see; the value of a last lin
 well, and nothing else is told to you. The functions are there without import, and are called in turn, without await.
 What one returns is what its tool returns: a text, a number, a list or a dictionary, which is read by its keys. Each
 call is judged as usual; one that is denied or fails, also where the tool tells of an `error`, raises ToolError, which
-says why. The program knows nothing of earlier ones. Beside the functions it has Python's computing modules (math, re,
-json, datetime, collections, …), and no files, network or input(). It may compute for {seconds:g} seconds; the time that
-the functions take does not count.
+says why. Where a person must decide first, the program is run again later, with the same results up to there: let no
+call depend on the clock or on chance. The program knows nothing of earlier ones. Beside the functions it has Python's
+computing modules (math, re, json, datetime, collections, …), and no files, network or input(). It may compute for
+{seconds:g} seconds; the time that the functions take does not count.
 
 The functions:
 

@@ -327,6 +327,16 @@ def test_an_agent_within_a_program_does_not_wait():
     assert desk.done == []
 
 
+def test_a_program_of_an_agent_within_a_run_does_not_wait():
+    """What would wait in a program of an agent that is a tool is an error there, and the program goes on."""
+    code = "try:\n    ask_user('Who?')\nexcept ToolError as error:\n    print(error)"
+    llm = ScriptedLLM(call("run_program", code=code), "Nobody said.")
+    worker = Agent("worker", [program_tool([ask_user_tool()])], llm=llm)
+    result = Agent("clerk", [worker.as_tool()], llm=ScriptedLLM(call("worker", request="Ask"), "Done.")).run("Go")
+    assert result.status == "done"
+    assert result.tool_calls[0].result.content == "Nobody said."
+
+
 def test_a_tool_that_runs_programs_by_itself_does_not_wait():
     """A program that a function of yours runs within its own call is not the run's, and who answers later says no."""
     desk = Desk()

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.checking.results import ResultChecks
-from agentkit.agents.running.plan import Lead, Lineage, Plan
+from agentkit.agents.running.plan import LINEAGE, Lead, Lineage, Plan
 from agentkit.agents.running.questions import WORDS, AskPerson, Question, Steps, UseTools, tell
 from agentkit.agents.running.telling import Repeats, Telling
 from agentkit.agents.running.tool_call import Bench, CallingTool, JudgedCall, Sitting, judge_call
@@ -311,9 +311,9 @@ def told_of(made: Sequence[MadeCall]) -> list[Message]:
 
 
 def _seated(judged: JudgedCall, step: Step) -> JudgedCall:
-    """The call, with what it has come to where it makes calls itself and was left."""
+    """The call, with what it has come to where it makes calls itself and may wait: in a run that is within no other."""
     tool, waits = judged.tool, step.within
-    if not isinstance(tool, CallingTool):
+    if not isinstance(tool, CallingTool) or LINEAGE.get().depth:
         return judged
     known = () if waits is step else (waits.postponed, waits.answer)
     sitting = Sitting(judged.call.name, step.made, tuple(each for each in known if each is not None))
