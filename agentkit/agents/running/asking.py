@@ -121,7 +121,8 @@ class Asking:
             return answer
         for missed in answer.missed:
             yield from tell(self.run, RequestFailed(missed_told(missed), missed.kind))
-        self.plan.room.learn(request, answer.usage.input_tokens)
+        if not answer.hosted:  # what its tools have found was counted, too, once for each trip to the model
+            self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())

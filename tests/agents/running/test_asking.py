@@ -1,5 +1,7 @@
 """How is the model asked, when nobody but the test answers?"""
 
+from dataclasses import replace
+
 import pytest
 
 from agentkit.agents.agent import Agent
@@ -15,7 +17,7 @@ from agentkit.events import LimitReached, RequestFailed, ResponseReceived, RunSt
 from agentkit.llm.client import LLM
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
-from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult, UserMessage
+from agentkit.messages import AssistantMessage, HostedUse, Response, ToolCall, ToolResult, UserMessage
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
 from agentkit.testing import ScriptedLLM, say
@@ -193,6 +195,20 @@ def test_length_in_a_window_that_was_learnt():
     assert given.reserve(request).max_tokens == 1_000
     chosen = LLM(base_url="http://127.0.0.1:9/v1", model="any", max_tokens=50)
     assert asking(llm=lambda: chosen, output_tokens=100).reserve(request).max_tokens == 50
+
+
+def test_what_hosted_tools_have_read_teaches_nothing_of_the_request():
+    """A server counts what its own tools have found as input, which says nothing of how long the request was."""
+    used = HostedUse(ToolCall("srv", "web_search", "{}"))
+    for hosted, is_learnt in (((), True), ((used,), False)):
+        given = asking()
+        _, request = play(given.request())
+        before = given.plan.room.tokens(request)
+        play(
+            given.ask(request, given.reserve(request)),
+            replace(say("Hi", usage=Usage(30_000, 1, requests=1)), hosted=hosted),
+        )
+        assert (given.plan.room.tokens(request) > before) == is_learnt
 
 
 def test_summary_is_asked_for_and_told():
