@@ -38,6 +38,6 @@ def app(
     conversations of the page are kept, `session` the one that the page opens first. At most `most_runs` runs go on at
     the same time. Raises ConfigError, MissingExtra without Starlette, and NoProvider when there is no model to ask.
     """
-    from agentkit.serve.application import Options, application
+    from agentkit.serve.application import application
 
-    return application(agent, Options(token, tuple(hosts), sessions, session, most_runs))
+    return application(agent, token, hosts, sessions, session, most_runs)

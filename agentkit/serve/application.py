@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from agentkit.serve.endpoint.completions import Completions, refusal_of
 from agentkit.serve.exchange import Asked, Refusal, Reply
 from agentkit.serve.gate import HEADERS, SIGN_IN, Gate, Head
 from agentkit.serve.slots import Slots
-from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -41,19 +40,10 @@ _MOST_LISTENING = 64
 Handler = Callable[[Asked], Awaitable[Reply]]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What `app` takes beside the agent."""
-
-    token: str | None
-    hosts: tuple[str, ...]
-    sessions: Place
-    session: str
-    most_runs: int
-
-
-def application(agent: Agent[Any], options: Options) -> Starlette:
-    """The application. Raises ConfigError, MissingExtra and NoProvider."""
+def application(
+    agent: Agent[Any], token: str | None, hosts: Iterable[str], sessions: Place, session: str, most_runs: int
+) -> Starlette:
+    """The application that `app` promises. Raises ConfigError, MissingExtra and NoProvider."""
     try:
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
@@ -63,9 +53,9 @@ def application(agent: Agent[Any], options: Options) -> Starlette:
     if not isinstance(agent, Agent):
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
     _ = agent.llm  # without a model to ask, the server shall not start
-    gate, room = Gate(options.token, options.hosts, _FILES), Slots(options.most_runs)
-    chats = Chats(agent, store_at(options.sessions), room)
-    desk = Desk(agent, gate, chats, Slots(_MOST_LISTENING), options.session)
+    gate, room = Gate(token, hosts, _FILES), Slots(most_runs)
+    chats = Chats(agent, store_at(sessions), room)
+    desk = Desk(agent, gate, chats, Slots(_MOST_LISTENING), session)
     handlers = _handlers(Completions(agent, room), desk)
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
 

@@ -9,12 +9,11 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from agentkit.slotted import dataclass
-from agentkit.testing import chat_shapes, responses_shapes
-from agentkit.testing.embedding.shapes import PATH
-from agentkit.testing.messages import shapes as messages_shapes
 from agentkit.testing.recorded import RecordedRequest
 from agentkit.testing.replies import Answer, Raw, Reply, fail
 from agentkit.testing.script import ScriptError, with_call_ids
+from agentkit.testing.shapes import chat, messages, responses
+from agentkit.testing.shapes.vectors import PATH
 
 _EVENT_STREAM = "text/event-stream"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -38,15 +37,9 @@ class _Protocol(NamedTuple):
 
 
 _PROTOCOLS = {
-    "/chat/completions": _Protocol(
-        chat_shapes.completion, chat_shapes.chunks, chat_shapes.is_delta, "", (b"data: [DONE]\n\n",)
-    ),
-    "/responses": _Protocol(
-        responses_shapes.response, responses_shapes.events, responses_shapes.is_delta, "event: {type}\n", ()
-    ),
-    "/messages": _Protocol(
-        messages_shapes.message, messages_shapes.events, messages_shapes.is_delta, "event: {type}\n", ()
-    ),
+    "/chat/completions": _Protocol(chat.completion, chat.chunks, chat.is_delta, "", (b"data: [DONE]\n\n",)),
+    "/responses": _Protocol(responses.response, responses.events, responses.is_delta, "event: {type}\n", ()),
+    "/messages": _Protocol(messages.message, messages.events, messages.is_delta, "event: {type}\n", ()),
 }
 
 

@@ -12,8 +12,8 @@ from agentkit.llm.client import LLM
 from agentkit.llm.embedding.vectors import Embeddings
 from agentkit.llm.endpoint import Endpoint
 from agentkit.messages import Request, Response
-from agentkit.testing.embedding.spelling import LENGTH, vector_of, words_in
 from agentkit.testing.script import Saying, Script, is_function, pieces, resolve, response_of, with_call_ids
+from agentkit.testing.spelling import LENGTH, vector_of, words_in
 from agentkit.usage import Usage
 
 Line = Saying | BaseException | Callable[[Request], "Line"]

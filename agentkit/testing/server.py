@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from agentkit.testing.delivery import Delivery, deliver, objection
-from agentkit.testing.embedding.shapes import PATH, reply_with_vectors
 from agentkit.testing.recorded import RecordedRequest, read_request
 from agentkit.testing.replies import ServerLine, fail, reply_of
 from agentkit.testing.script import Script, ScriptError, is_function, resolve
+from agentkit.testing.shapes.vectors import PATH, reply_with_vectors
 
 _DO_NOT_RETRY = {"X-Should-Retry": "false"}
 _JOIN_SECONDS = 5.0

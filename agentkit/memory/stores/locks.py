@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from agentkit.errors import SessionError
 from agentkit.memory.store import Release, in_use
@@ -27,18 +27,6 @@ _RANGE = "hhqqi0q"
 
 _SHORT_WAIT_SECONDS = 0.01
 _FEW_TRIES = 5
-
-
-class Locks(Protocol):
-    """Named locks between all threads and processes of a machine. Raises SessionError when they cannot be had."""
-
-    def take(self, name: str, *, shared: bool = False) -> Release | None:
-        """A lock, alone or with others who share it; None when it is taken."""
-        ...
-
-    def is_taken(self, name: str) -> bool:
-        """Whether somebody has it."""
-        ...
 
 
 class Holds:
@@ -120,7 +108,7 @@ class RangeLocks:
         self._files = _Files()
 
     def take(self, name: str, *, shared: bool = False) -> Release | None:
-        """Lock the byte."""
+        """Lock the byte, alone or with others who share it; None when it is taken. Raises SessionError."""
         import fcntl
 
         file = self._files.open(self._path)
@@ -165,6 +153,10 @@ class FileLocks:
         if release is not None:
             release()
         return release is None
+
+
+Locks = RangeLocks | FileLocks
+"""Named locks between all threads and processes of a machine."""
 
 
 def refuse_others(path: Path, found: os.stat_result) -> None:

@@ -79,7 +79,7 @@ def test_a_server_that_takes_fewer(said, status):
     """Where a server refuses so many texts at once, half as many are sent, and that holds for later ones."""
 
     def bounded(request, most=12):
-        from agentkit.testing.embedding.shapes import reply_with_vectors
+        from agentkit.testing.shapes.vectors import reply_with_vectors
 
         is_too_much = len(request.json["input"]) > most
         return fail(status, said) if is_too_much else reply_with_vectors(request)
@@ -98,7 +98,7 @@ def test_a_text_that_is_too_long(embed):
     """The error for a text that no model can read names the text, and what was learnt on the way to it is forgotten."""
 
     def bounded(request):
-        from agentkit.testing.embedding.shapes import reply_with_vectors
+        from agentkit.testing.shapes.vectors import reply_with_vectors
 
         if any(len(text) > 100 for text in request.json["input"]):
             return fail(400, "This model's maximum context length is 20 tokens, however you requested 50 tokens.")

@@ -6,8 +6,8 @@ from pydantic import TypeAdapter
 
 from agentkit.messages import ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.messages.shapes import events, is_delta, message
 from agentkit.testing.replies import reply_of
+from agentkit.testing.shapes.messages import events, is_delta, message
 from agentkit.usage import Usage
 
 _LINES = {

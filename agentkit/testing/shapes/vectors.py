@@ -7,9 +7,9 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from agentkit.testing.embedding.spelling import LENGTH, vector_of, words_in
 from agentkit.testing.recorded import RecordedRequest
 from agentkit.testing.replies import Raw, Reply, fail
+from agentkit.testing.spelling import LENGTH, vector_of, words_in
 
 PATH = "/embeddings"
 _MOST_TEXTS = 2_048

@@ -6,7 +6,7 @@ import openai
 import pytest
 
 from agentkit.testing import FakeServer, RecordedRequest, ScriptError, fail
-from agentkit.testing.embedding.shapes import reply_with_vectors
+from agentkit.testing.shapes.vectors import reply_with_vectors
 
 
 def asked(**body):

@@ -5,8 +5,8 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from agentkit.messages import AssistantMessage, ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.chat_shapes import chunks, completion, is_delta
 from agentkit.testing.replies import reply_of
+from agentkit.testing.shapes.chat import chunks, completion, is_delta
 from agentkit.usage import Usage
 
 _AZURE = "/openai/deployments/mini/chat/completions"

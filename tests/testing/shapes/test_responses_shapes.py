@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from agentkit.messages import ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
 from agentkit.testing.replies import reply_of
-from agentkit.testing.responses_shapes import events, is_delta, response
+from agentkit.testing.shapes.responses import events, is_delta, response
 from agentkit.usage import Usage
 
 _LINES = {

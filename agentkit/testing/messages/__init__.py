@@ -1,1 +1,0 @@
-"""How does a fake server speak Anthropic's Messages protocol?"""
