@@ -18,8 +18,9 @@ _LEVELS: Mapping[str, tuple[SafetyLevel, tuple[Label, ...]]] = {
     "code_interpreter": (SafetyLevel.SAFE, ()),
     "image_generation": (SafetyLevel.SAFE, ()),
     "file_search": (SafetyLevel.SAFE, (Label.PRIVATE,)),
+    "mcp": (SafetyLevel.SYSTEM, (Label.UNTRUSTED,)),
 }
-"""The level of the tools that reach nobody but the provider, and what they may bring."""
+"""The level of the tools that reach nobody but the provider, and of those that may change things; what each may bring."""
 
 _OTHERS = (SafetyLevel.NETWORK, (Label.UNTRUSTED,))
 

@@ -16,7 +16,7 @@ DECLARED = [
     (HostedTool("web_search"), "web_search", SafetyLevel.NETWORK, {Label.UNTRUSTED}),
     (HostedTool("code_execution"), "code_execution", SafetyLevel.SAFE, set()),
     (HostedTool("file_search", vector_store_ids=["vs_1"]), "file_search", SafetyLevel.SAFE, {Label.PRIVATE}),
-    (HostedTool("mcp", server_label="wiki"), "wiki", SafetyLevel.NETWORK, {Label.UNTRUSTED}),
+    (HostedTool("mcp", server_label="wiki"), "wiki", SafetyLevel.SYSTEM, {Label.UNTRUSTED}),
     (HostedTool("web_fetch_20260318", name="web_fetch"), "web_fetch", SafetyLevel.NETWORK, {Label.UNTRUSTED}),
     (HostedTool("web_search", level="system", labels=["private"]), "web_search", SafetyLevel.SYSTEM, {Label.PRIVATE}),
 ]
