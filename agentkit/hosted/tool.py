@@ -20,7 +20,7 @@ _LEVELS: Mapping[str, tuple[SafetyLevel, tuple[Label, ...]]] = {
     "file_search": (SafetyLevel.SAFE, (Label.PRIVATE,)),
     "mcp": (SafetyLevel.SYSTEM, (Label.UNTRUSTED,)),
 }
-"""The level of the tools that reach nobody but the provider, and of those that may change things; what each may bring."""
+"""The level of what reaches nobody but the provider, and of what may change things; what each may bring."""
 
 _OTHERS = (SafetyLevel.NETWORK, (Label.UNTRUSTED,))
 
