@@ -64,11 +64,3 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be kept"):
         Pins(tmp_path / "file", "a").write({})
-
-
-def test_nothing_half_written_is_left(pins):
-    """What cannot be put in its place leaves no draft behind."""
-    pins.path.mkdir(parents=True)
-    with pytest.raises(ConfigError, match="cannot be kept"):
-        pins.write({"add": ADD})
-    assert list(pins.path.parent.iterdir()) == [pins.path]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from agentkit.evals.reporting.failed import facts_of
 from agentkit.evals.reporting.figures import Figures, Reported
-from agentkit.evals.reporting.lines import why
+from agentkit.evals.reporting.lines import facts_of, why
 from agentkit.evals.trial import Trial
 from agentkit.wording import cut, hidden
 

@@ -1,12 +1,13 @@
-"""How is one thing of a report said on a line? Cut, and without what could trick a terminal (pure)."""
+"""How is one thing of a report said? Cut, without secrets, and without what could trick a terminal (pure)."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
 
+from agentkit.evals.case import expected_text
 from agentkit.evals.trial import Trial
-from agentkit.wording import one_line
+from agentkit.wording import call_text, cut, hidden, one_line
 
 MOST_NAME_CHARS = 28
 _MOST_LISTED = 10
@@ -21,6 +22,16 @@ def why(trial: Trial) -> str:
     """Why a trial did not pass."""
     reasons = [f"{score.name}: {score.reason or f'{score.value:.2f}'}" for score in trial.scores if not score.passed]
     return trial.error or "; ".join(reasons)
+
+
+def facts_of(trial: Trial, most_chars: int) -> dict[str, str]:
+    """What is known of it, by its heading: each text without secrets and cut; what is empty is left out."""
+    facts = {"Prompt": trial.case.text, "Answer": trial.answer, "Expected": expected_text(trial.case)}
+    if trial.case.is_conversation:
+        facts["Conversation"] = trial.transcript
+    facts["Tool calls"] = "\n".join(call_text(used.call) for used in (trial.result.tool_calls if trial.result else ()))
+    facts["Why"] = "\n".join([*(f"{each.name} {each.value:.2f}: {each.reason}" for each in trial.scores), trial.error])
+    return {head: cut(hidden(text.strip()), most_chars) for head, text in facts.items() if text.strip()}
 
 
 def columns_of(text: str) -> int:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from agentkit.evals.reporting.failed import facts_of
 from agentkit.evals.reporting.figures import Reported
-from agentkit.evals.reporting.lines import why
+from agentkit.evals.reporting.lines import facts_of, why
 from agentkit.evals.reporting.table import HEADS, notes_of, row_of, tag_rows, title_of
 from agentkit.evals.trial import Trial
 from agentkit.wording import one_line, visible

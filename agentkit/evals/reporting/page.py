@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agentkit.evals.reporting.failed import facts_of
 from agentkit.evals.reporting.figures import OUTCOMES, Figures, Reported
-from agentkit.evals.reporting.lines import why
+from agentkit.evals.reporting.lines import facts_of, why
 from agentkit.evals.reporting.plots import latencies, rates
 from agentkit.evals.reporting.table import row_of
 from agentkit.evals.trial import Trial

@@ -8,10 +8,10 @@ from pathlib import PurePath
 
 from agentkit.errors import ToolError
 from agentkit.knowledge.passages import Block
-from agentkit.knowledge.reading.pages import blocks_of_pdf
 from agentkit.knowledge.reading.prose import blocks_of_lines, blocks_of_markdown, blocks_of_text
 from agentkit.knowledge.reading.source_code import blocks_of_code, blocks_of_python
 from agentkit.reading.office import text_of_office
+from agentkit.reading.pdf import pages_of_pdf
 from agentkit.safety.addresses import Url, read_url
 from agentkit.slotted import dataclass
 from agentkit.tools.web.markdown import MAX_HTML_BYTES, read_html
@@ -56,14 +56,18 @@ class Content:
 
 
 def read(body: bytes, name: str, content_type: str = "") -> Content:
-    """Read a document by its name and what is in it. Raises ToolError for what holds no text that can be read."""
+    """Read a document by its name and what is in it.
+
+    Raises ToolError for what holds no text that can be read, and MissingExtra for a PDF without pypdf.
+    """
     document = text_of_office(body)
     if document is not None:
         return Content("office", document[0], _without_lines(blocks_of_markdown(document[1])))
     kind = _kind(body, name, content_type)
     if kind == "pdf":
-        title, pages = blocks_of_pdf(body)
-        return Content("pdf", title, tuple(pages))
+        title, pages = pages_of_pdf(body)
+        found = ((block.text, page) for page, text in enumerate(pages, 1) for block in blocks_of_text(text))
+        return Content("pdf", title, tuple(Block(text, (), 0, page) for text, page in found))
     text = without_controls(decode(body, content_type))
     return _read_html(text, name) if kind == "html" else read_text(text, kind)
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.server import Server
-from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, embedded_text, heading_of
+from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, check_length, embedded_text, heading_of
 from agentkit.reading.words import Terms, indexed
 
 MAX_INDEXED = 2_000
@@ -142,11 +141,7 @@ class PostgresStore:
             found = connection.execute(_LENGTH, (scope.space,)).fetchone()
             if found is None:
                 return []
-            if found[0] != len(vector):
-                raise ConfigError(
-                    f"embed= gives vectors of {len(vector)} numbers, and those that are kept have {found[0]}."
-                    " Give the function that made them, or make all anew with embed_again()."
-                )
+            check_length(len(vector), found[0])
             # The index goes on looking when what it found first is out of the scope.
             connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
             return connection.execute(statement, (wanted, *values, wanted, limit)).fetchall()

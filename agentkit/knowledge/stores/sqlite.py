@@ -11,10 +11,9 @@ from operator import mul
 from sqlite3 import Connection
 from typing import Any
 
-from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.file import DatabaseFile
-from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, embedded_text, heading_of
+from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, check_length, embedded_text, heading_of
 from agentkit.reading.words import Terms, indexed
 
 WEIGHTS = (4.0, 1.0, 1.0)
@@ -232,11 +231,7 @@ def _number(value: Any) -> Any:
 def _cosines(rows: Iterable[tuple[int, bytes]], wanted: array[float]) -> Iterator[tuple[int, float]]:
     for number, packed in rows:
         vector = memoryview(packed).cast("f")
-        if len(vector) != len(wanted):
-            raise ConfigError(
-                f"embed= gives vectors of {len(wanted)} numbers, and those that are kept have {len(vector)}."
-                " Give the function that made them, or make all anew with embed_again()."
-            )
+        check_length(len(wanted), len(vector))
         yield number, sum(map(mul, wanted, vector))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Document, Passage, Piece, Scope
 from agentkit.reading.words import Terms
 from agentkit.slotted import dataclass
@@ -93,6 +94,15 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of file or connection; the next use opens it again."""
         ...
+
+
+def check_length(given: int, kept: int) -> None:
+    """Raise ConfigError for vectors of another length than those that are kept."""
+    if given != kept:
+        raise ConfigError(
+            f"embed= gives vectors of {given} numbers, and those that are kept have {kept}."
+            " Give the function that made them, or make all anew with embed_again()."
+        )
 
 
 def embedded_text(title: str, section: str, text: str) -> str:

@@ -62,3 +62,19 @@ def test_other_encodings_are_read():
 def test_a_text_of_a_kind():
     """A text is read as the kind that it is said to be."""
     assert read_text("def f(): ...", "python").blocks[0].section == ("f",)
+
+
+def test_pages_and_title(pdf):
+    """A PDF gives its title, and its paragraphs with their pages."""
+    content = read(pdf("Thirty days of leave.", "", "Call before nine."), "handbook.pdf")
+    assert (content.kind, content.title) == ("pdf", "The handbook")
+    assert [(block.text, block.page, block.line) for block in content.blocks] == [
+        ("Thirty days of leave.", 1, 0),
+        ("Call before nine.", 3, 0),
+    ]
+
+
+def test_a_pdf_without_text_is_told_to_knowledge(pdf):
+    """A PDF of pictures is refused, because pictures are not read."""
+    with pytest.raises(ToolError, match="no text"):
+        read(pdf(""), "pictures.pdf")
