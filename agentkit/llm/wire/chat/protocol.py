@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.wire import reading
 from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
-from agentkit.llm.wire.chat.thinking import FIELD, with_thoughts
+from agentkit.llm.wire.chat.thinking import FIELD, are_read, with_thoughts
 from agentkit.llm.wire.hosted import declared
 from agentkit.llm.wire.parts import Forms
 from agentkit.llm.wire.reading import REASONING_FIELDS
@@ -41,7 +41,8 @@ class ChatCompletions:
     def encode(self, request: Request, model: str, *, strict: bool, before: Written | None = None) -> dict[str, Any]:
         """The request as the body of a POST to `path`."""
         before = before or Written()
-        messages = before.entries(request.messages, _encode_message)
+        encode = _encode_with_thoughts if are_read(request.settings) else _encode_message
+        messages = before.entries(request.messages, encode)
         if len(messages) > len(request.messages):
             messages = _with_shown_last(request.messages, messages)
         if request.instruction:
@@ -70,7 +71,7 @@ def encode_message(message: Message) -> dict[str, Any]:
         case UserMessage(content):
             return {"role": "user", "content": _FORMS.content(content)}
         case AssistantMessage():
-            return _encode_answer(message)
+            return _encode_answer(message, has_thoughts=bool(message.tool_calls))
         case ToolMessage(call_id):
             return {"role": "tool", "tool_call_id": call_id, "content": _FORMS.content(message.shown)}
     return {"role": "system", "content": well_formed(message.text)}
@@ -93,18 +94,17 @@ def _encode_file(file: File) -> dict[str, Any]:
 _FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
-def _encode_answer(message: AssistantMessage) -> dict[str, Any]:
+def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str, Any]:
     """Reasoning goes back only beside tool calls: some servers demand it there and refuse it elsewhere.
 
     What only tells of the answer does not: servers forget or refuse it.
     """
-    dropped = _LEFT_OUT if message.tool_calls else _LEFT_OUT.union(REASONING_FIELDS)
+    dropped = _LEFT_OUT if has_thoughts else _LEFT_OUT.union(REASONING_FIELDS)
     kept = {name: value for name, value in message.extra.items() if name not in dropped}
-    text = well_formed(message.text)
-    if not message.tool_calls:
-        return {"role": "assistant", "content": text, **kept}
-    calls = [_encode_call(call) for call in message.tool_calls]
-    return {"role": "assistant", "content": with_thoughts(message, text or None), **kept, "tool_calls": calls}
+    text = well_formed(message.text) or (None if message.tool_calls else "")
+    content = with_thoughts(message, text) if has_thoughts else text
+    calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
+    return {"role": "assistant", "content": content, **kept, **calls}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:
@@ -119,6 +119,13 @@ def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     told = f"{BESIDE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
     shown = UserMessage((told, *message.beside))
     return encode_message(replace(message, images=(), files=())), encode_message(shown)
+
+
+def _encode_with_thoughts(message: Message) -> tuple[dict[str, Any], ...]:
+    """The same for a server that reads the thoughts of every answer."""
+    if isinstance(message, AssistantMessage):
+        return (_encode_answer(message, has_thoughts=True),)
+    return _encode_message(message)
 
 
 def _with_shown_last(messages: Sequence[Message], entries: Sequence[Entry]) -> list[Entry]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.llm.wire import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from agentkit.messages import AssistantMessage
 
@@ -16,6 +16,10 @@ FIELD = "content"
 
 _LEVELS = 2
 """Thoughts are parts, which are texts or lists of parts."""
+
+_READ = (("clear_thinking", False), ("preserve_thinking", True), ("keep", "all"))
+_HOMES = ("thinking", "chat_template_kwargs")
+"""How Z.ai, Qwen and Kimi are asked to read the thoughts of all answers, and where: there, or among the settings."""
 
 _Parts = list[dict[str, Any]]
 
@@ -48,8 +52,14 @@ def _grown(name: str, old: object, new: Any, levels: int) -> Any:
     return f"{old}{new}" if is_more else new or old
 
 
+def are_read(settings: Mapping[str, Any]) -> bool:
+    """Whether the user asks the server to read the thoughts of all answers, and not only those beside calls."""
+    homes = [settings, *(reading.dictionary(settings.get(name)) for name in _HOMES)]
+    return any(home.get(name) == value for home in homes for name, value in _READ)
+
+
 def with_thoughts(message: AssistantMessage, text: str | None) -> str | _Parts | None:
-    """The content of a message that calls tools, behind the thoughts that stood in it."""
+    """The content of a message, behind the thoughts that stood in it."""
     thoughts: Any = message.extra.get(FIELD)
     if not thoughts:
         return text

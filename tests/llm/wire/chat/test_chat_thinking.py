@@ -3,9 +3,9 @@
 import pytest
 
 from agentkit.llm.wire.chat.answers import ChatReader, decode_answer
-from agentkit.llm.wire.chat.protocol import encode_message
+from agentkit.llm.wire.chat.protocol import ChatCompletions, encode_message
 from agentkit.llm.wire.chat.thinking import joined
-from agentkit.messages import AssistantMessage, ToolCall
+from agentkit.messages import AssistantMessage, Request, ToolCall, UserMessage
 
 CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
 
@@ -87,3 +87,44 @@ def test_the_text_is_that_of_the_message():
 def test_pieces_of_one_thought_are_one(old, new, both):
     """What goes on with a thought is joined to it, to the depth that thoughts have."""
     assert joined(old, new) == both
+
+
+def sent(settings, message):
+    """The answer in a conversation as it is sent with these settings."""
+    request = Request([UserMessage("Hi"), message, UserMessage("And?")], settings=settings)
+    return ChatCompletions().encode(request, "m", strict=False)["messages"][1]
+
+
+THOUGHT_ALOUD = AssistantMessage("Hello", extra={"reasoning_content": "Hm.", "channel": "final"})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"thinking": {"type": "enabled", "clear_thinking": False}},
+        {"thinking": {"type": "enabled", "keep": "all"}},
+        {"chat_template_kwargs": {"enable_thinking": True, "preserve_thinking": True}},
+        {"preserve_thinking": True},
+    ],
+)
+def test_thoughts_go_back_to_a_server_that_is_to_read_them(settings):
+    """Who asks a server to read the thoughts of all answers has them sent, in whatever form they came."""
+    assert sent(settings, THOUGHT_ALOUD) == {"role": "assistant", "content": "Hello", "reasoning_content": "Hm."}
+    assert sent(settings, whole([thought("Hm."), SAID]))["content"] == [thought("Hm."), SAID]
+    assert sent(settings, AssistantMessage())["content"] == ""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"thinking": {"type": "enabled"}},
+        {"thinking": {"clear_thinking": True, "keep": None}},
+        {"thinking": "high", "chat_template_kwargs": None},
+        {"chat_template_kwargs": {"preserve_thinking": False}},
+    ],
+)
+def test_thoughts_stay_where_nobody_reads_them(settings):
+    """Where nobody asks for them, the thoughts of an answer without calls are not sent back."""
+    assert sent(settings, THOUGHT_ALOUD) == {"role": "assistant", "content": "Hello"}
+    assert sent(settings, whole([thought("Hm."), SAID]))["content"] == "Let me see."
