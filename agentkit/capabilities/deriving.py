@@ -18,6 +18,7 @@ from agentkit.capabilities.offers import (
     tool_facts,
     tools_of,
     worker_of,
+    workers_of,
 )
 from agentkit.capabilities.places import model_facts, price_told, session_told, workspace_facts
 from agentkit.capabilities.sources import approver_of, code_of, is_ours
@@ -54,8 +55,7 @@ def _staff(agent: Agent[Any]) -> list[Agent[Any]]:
     """The agent and all that it can set to work, or hand over to, each once."""
     found = [agent]
     for each in found:
-        workers = [worker for _, tool in tools_of(each) if (worker := worker_of(tool)) is not None]
-        for other in (*workers, *_leads(each)):
+        for other in (*workers_of(each), *_leads(each)):
             if not any(other is one for one in found):
                 found.append(other)
     return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
+import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,11 +25,14 @@ from agentkit.safety.policy import NO_RULE, Policy
 from agentkit.safety.rules import Rule
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.supervision import ProcessLimits
+from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool
 
 HARMLESS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"})
 """The variables that every server of tools may see; none of them holds a secret."""
 
+_MOST_LOOKED_AT = 10_000
+_HOLD_NOTHING = (str, bytes, int, float, type(None), types.ModuleType, types.BuiltinFunctionType)
 _LOGIN = "login"
 _SEARCH = ("AGENTKIT_SEARXNG_URL", "duckduckgo.com")
 """Where a search goes that was given no server of its own: to the one that the variable names, if it is set."""
@@ -41,6 +47,62 @@ def worker_of(tool: AnyTool) -> Agent[Any] | None:
     """The agent that a tool sets to work; None when it is no agent's tool."""
     worker = tool.function.agent if isinstance(tool.function, Worker) else None
     return worker if isinstance(worker, Agent) else None
+
+
+def workers_of(agent: Agent[Any]) -> list[Agent[Any]]:
+    """The agents that an agent can set to work: by tools that are agents, or by functions of its own that hold one."""
+    own = [agent.approve, agent.instruction, agent.context, *agent.listeners]
+    functions = [*own, *(check.function for check in agent.answer_rules.checks)]
+    return [each for held in (*(tool for _, tool in tools_of(agent)), *functions) for each in agents_in(held)]
+
+
+def agents_in(held: Any) -> list[Agent[Any]]:
+    """The agents that a tool, a function or an object holds: in its closure, by global names, or in what it calls."""
+    found: list[Agent[Any]] = []
+    waiting, seen = [held], set[int]()
+    while waiting and len(seen) < _MOST_LOOKED_AT:
+        value = waiting.pop(0)
+        if id(value) in seen or isinstance(value, _HOLD_NOTHING):
+            continue
+        seen.add(id(value))
+        if isinstance(value, Agent):
+            found.append(value)
+        else:
+            waiting += _held_by(value)
+    return found
+
+
+def _held_by(value: Any) -> Iterator[Any]:
+    """What a value works with, as far as that can be found without running anything."""
+    match value:
+        case Tool() | Worker():
+            yield from (getattr(value, name, None) for name in ("function", "_asynchronous", "agent"))
+        case functools.partial():
+            yield from (value.func, value.args, value.keywords)
+        case types.MethodType():
+            yield from (value.__func__, value.__self__)
+        case types.FunctionType() if not is_ours(value):
+            yield from _named_in(value)
+        case dict():
+            yield from value.values()
+        case list() | tuple():
+            yield from value
+        case _ if not isinstance(value, type | types.FunctionType) and not is_ours(value):
+            yield from getattr(value, "__dict__", {}).values()
+
+
+def _named_in(function: types.FunctionType) -> Iterator[Any]:
+    """What a function closes over and was made with, and what the global names stand for that are in its text."""
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # a variable that was given no value yet
+            yield cell.cell_contents
+    yield from (function.__defaults__, function.__kwdefaults__, vars(function))
+    names, codes = dict[str, None](), [function.__code__]
+    for code in codes:
+        names.update(dict.fromkeys(code.co_names))
+        codes += [inner for inner in code.co_consts if isinstance(inner, types.CodeType)]
+    for each in (function.__globals__[name] for name in names if name in function.__globals__):
+        yield from (vars(each).get(name) for name in names) if isinstance(each, types.ModuleType) else (each,)
 
 
 def tools_of(agent: Agent[Any]) -> Iterator[tuple[str, AnyTool]]:
