@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from types import FrameType
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from agentkit.agents.result import Resumption, RunResult
@@ -15,6 +11,7 @@ from agentkit.cli.asking.question import with_files
 from agentkit.cli.chat.commands import OFFLINE, command_in, run_command, tell_session, unescaped
 from agentkit.cli.chat.conversation import Conversation
 from agentkit.cli.chat.front import Front
+from agentkit.cli.chat.stopping import stoppable
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.cli.terminal import shown_word, tell_error
 from agentkit.llm.prices import cost_of
@@ -71,7 +68,7 @@ class Room:
         front.model = conversation.llm.model
         front.begin()
         try:
-            with _stoppable(), closing(conversation.stream(prompt, said)) as events:
+            with stoppable(), closing(conversation.stream(prompt, said)) as events:
                 for event in events:
                     front.hear(event)
         except KeyboardInterrupt:
@@ -109,24 +106,3 @@ class Room:
             return FAILED
         tell_error(limit_error(result), IGNORE_PRICE if is_unpriced(result) else "Go on with: /resume")
         return LIMIT
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """The first Ctrl-C stops the run; a second one does not keep from writing down what was said, a third does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    presses = 0
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        nonlocal presses
-        presses += 1
-        if presses != 2:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
