@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 
 from agentkit.decisions import Decision
 from agentkit.messages import Content, MadeCall, Message, Response, ToolCall, ToolResult
+from agentkit.naming.explaining import explained
 from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
@@ -139,6 +140,7 @@ class ToolCallStarted(Milestone):
     decision: Decision
 
 
+@explained("USED")
 @dataclass(frozen=True, slots=True)
 class ToolCallFinished(Milestone):
     """A tool call has its result."""

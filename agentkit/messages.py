@@ -8,6 +8,7 @@ from dataclasses import field, fields, replace
 from typing import Any, ClassVar, Literal
 
 from agentkit.decisions import Decision, Label
+from agentkit.naming.explaining import explained
 from agentkit.parts import File, Image
 from agentkit.slotted import dataclass
 from agentkit.usage import NO_USAGE, Tariff, Usage
@@ -95,6 +96,7 @@ class Pause:
     made: tuple[MadeCall, ...] = field(default=(), repr=False)
 
 
+@explained("OUTCOME")
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What came of a tool call.
@@ -170,6 +172,7 @@ class UserMessage:
     by_person: bool = field(default=True, repr=False)
 
 
+@explained("ANSWERED")
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
     """What a model says: text, tool calls, or both.

@@ -11,6 +11,7 @@ from typing import Literal, TypeGuard
 
 from agentkit.errors import ConfigError
 from agentkit.naming import refuse_made
+from agentkit.naming.explaining import explained
 from agentkit.slotted import dataclass
 
 LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
@@ -44,6 +45,7 @@ class Tariff:
         return Tariff(self.provider, self.model, served, over_tokens, self.price)
 
 
+@explained("USAGE")
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts as the server reported them, summed over `requests` requests.

@@ -17,9 +17,11 @@ from agentkit.memory.run import OwnHolds, SessionRun, entries_of_run, resumption
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, Store, checked_name
 from agentkit.memory.stores.opening import Place, store_at
 from agentkit.messages import AssistantMessage, Message
+from agentkit.naming.explaining import explained
 from agentkit.usage import Usage
 
 
+@explained("SESSION")
 class Session:
     """A conversation: the messages of its runs, each entered in one piece when its run ends.
 

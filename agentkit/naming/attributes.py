@@ -132,3 +132,48 @@ WAITING: Mapping[str, str] = {
     **dict.fromkeys(("needs_user_input", "needs_confirmation"), "pending.needs_answer"),
 }
 """The same of a call that waits."""
+
+SESSION: Mapping[str, str] = {
+    **dict.fromkeys(("get_items", "get_messages", "items", "history", "get_chat_history"), "session.messages"),
+    **dict.fromkeys(("add_items", "add_messages", "add_message", "save"), "session.append(messages)"),
+    **dict.fromkeys(("clear_session", "clear", "reset"), "agent.reset(), or session.delete()"),
+    "pop_item": "session.fork('other', at=...), which begins with the first messages",
+    **dict.fromkeys(("create_branch_from_turn", "branch"), "session.fork('other', at=...)"),
+    **dict.fromkeys(("session_id", "id", "get_session_id"), "session.name"),
+    **dict.fromkeys(("get_session_usage", "metrics"), "session.usage"),
+    "runs": "session.entries, or print(session.show())",
+}
+"""The same of a conversation."""
+
+USED: Mapping[str, str] = {
+    **dict.fromkeys(("name", "tool_name", "tool"), "used.call.name"),
+    **dict.fromkeys(("arguments", "args", "input", "tool_args"), "used.call.arguments"),
+    **dict.fromkeys(("id", "call_id", "tool_call_id"), "used.call.id"),
+    **dict.fromkeys(("output", "value", "return_value"), "used.result.value"),
+    **dict.fromkeys(("content", "text"), "used.result.content, which is what the model was told"),
+    **dict.fromkeys(("error", "status", "decision"), "used.result, which has it"),
+}
+"""The same of a tool call that has its result."""
+
+OUTCOME: Mapping[str, str] = {
+    **dict.fromkeys(("output", "data", "return_value"), "result.value"),
+    **dict.fromkeys(("text", "message", "string_result"), "result.content, which is what the model is told"),
+    **dict.fromkeys(("success", "is_error"), "result.ok, or result.status"),
+    **dict.fromkeys(("name", "tool_name"), "result.tool"),
+}
+"""The same of what came of a tool call."""
+
+ANSWERED: Mapping[str, str] = {
+    **dict.fromkeys(("content", "parts"), "message.text, message.tool_calls, message.reasoning"),
+    "reasoning_content": "message.reasoning",
+}
+"""The same of what a model says."""
+
+USAGE: Mapping[str, str] = {
+    **dict.fromkeys(("prompt_tokens", "request_tokens", "inputTokens"), "usage.input_tokens"),
+    **dict.fromkeys(("completion_tokens", "response_tokens", "outputTokens"), "usage.output_tokens"),
+    **dict.fromkeys(("total", "totalTokens"), "usage.total_tokens"),
+    **dict.fromkeys(("cost", "total_cost"), "result.cost, or cost_of(usage) of agentkit.llm.prices"),
+    "request_usage_entries": "event.response.usage, of each ResponseReceived in result.milestones",
+}
+"""The same of what was spent."""

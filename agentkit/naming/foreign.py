@@ -160,6 +160,12 @@ _CONNECTING: Mapping[str, str] = {
     **dict.fromkeys(("retries", "num_retries"), "max_retries="),
     **dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "max_tokens="),
     **dict.fromkeys(("top_p", "seed", "stop", "tool_choice", "parallel_tool_calls"), "settings={{'{0}': ...}}"),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty", "logit_bias", "logprobs"), "settings={{'{0}': ...}}"),
+    **dict.fromkeys(("top_k", "thinking", "verbosity", "service_tier", "metadata", "user"), "settings={{'{0}': ...}}"),
+    **dict.fromkeys(
+        ("retry", "retry_on", "max_delay", "initial_delay", "backoff"),
+        "max_retries=, which wait as long as the server asks for",
+    ),
     **dict.fromkeys(("model_settings", "model_kwargs", "extra_body"), "settings="),
     "reasoning": "reasoning_effort=",
     **dict.fromkeys(("fallbacks", "fallback_model", "fallback_models"), "fallback="),

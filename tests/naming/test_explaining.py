@@ -6,10 +6,13 @@ import re
 
 import pytest
 
-from agentkit import Agent, ApprovalRequest, RunContext
+from agentkit import Agent, ApprovalRequest, RunContext, Session, ToolResult, Usage
 from agentkit.agents.default import QuickAgent
 from agentkit.agents.result import Pending
 from agentkit.decisions import Decision, Verdict
+from agentkit.events import ToolCallFinished
+from agentkit.messages import AssistantMessage, ToolCall
+from agentkit.naming import attributes
 from agentkit.naming.attributes import AGENT, CHAT, REQUEST, RESULT, RUN, WAITING
 from agentkit.testing import ScriptedLLM
 
@@ -116,16 +119,21 @@ def test_what_is_named_instead_exists():
 
 
 ASKED = ApprovalRequest("helper", "pay", {"euros": 5}, Decision(Verdict.ASK, "money", "It pays."))
+CALLED = ToolCallFinished(ToolCall("call_1", "pay", "{}"), ToolResult("pay", "ok", "5", 5))
 OTHERS = (
     (RunContext(3), RUN, "run"),
     (ASKED, REQUEST, "request"),
     (Pending("call_1", "pay", "{}", "May it pay?"), WAITING, "pending"),
+    (CALLED, attributes.USED, "used"),
+    (CALLED.result, attributes.OUTCOME, "result"),
+    (AssistantMessage("Hello."), attributes.ANSWERED, "message"),
+    (Usage(requests=1), attributes.USAGE, "usage"),
 )
 
 
 @pytest.mark.parametrize(("owner", "hints", "word"), OTHERS, ids=lambda each: type(each).__name__)
 def test_what_tools_and_approvers_are_given_answers_too(owner, hints, word):
-    """The context of a run, what an approver is asked and a call that waits say what another toolkit's word is here."""
+    """What tools, approvers and listeners are given, and what a result holds, say what another's word is here."""
     for name, written in hints.items():
         assert not hasattr(owner, name)
         with pytest.raises(AttributeError) as raised:
@@ -135,3 +143,15 @@ def test_what_tools_and_approvers_are_given_answers_too(owner, hints, word):
     assert named
     assert [name for name in named if not hasattr(owner, name)] == []
     assert pickle.loads(pickle.dumps(copy.copy(owner))) == owner
+
+
+def test_a_conversation_answers_too():
+    """A session says what another toolkit's word is here, also a copy of one."""
+    for session in (Session("trip"), pickle.loads(pickle.dumps(Session("trip")))):
+        for name, written in attributes.SESSION.items():
+            assert not hasattr(session, name)
+            with pytest.raises(AttributeError) as raised:
+                getattr(session, name)
+            assert str(raised.value) == f"'Session' object has no attribute {name!r}. Write: {written}"
+        named = {name for hint in attributes.SESSION.values() for name in re.findall(r"\bsession\.(\w+)", hint)}
+        assert [name for name in named if not hasattr(session, name)] == []
