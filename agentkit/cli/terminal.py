@@ -81,6 +81,12 @@ def halves(text: str) -> tuple[str, str]:
     return first, "\n".join(filter(None, (*rest, more)))
 
 
+def remedied(error: Exception, remedy: str) -> str:
+    """What an error says, with what to do where it does not say that itself."""
+    what, own = halves(str(error))
+    return f"{what}\n{own or remedy}"
+
+
 def _clauses(sentence: str) -> list[str]:
     """What stands before the semicolon, and what stands behind it, each as a sentence; or the sentence as it is."""
     before, *behind = _CLAUSE.split(sentence, maxsplit=1)

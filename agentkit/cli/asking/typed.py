@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import click
 
-from agentkit.cli.loading.programs import names_in, parted
+from agentkit.cli.loading.programs import parted, run_file
 
 EXAMPLE = "name, age int, mood happy|sad, tags list[text]"
 _KINDS: Mapping[str, Any] = {
@@ -55,9 +55,7 @@ def answer_type(text: str) -> Any:
 
 
 def _written_in(file: Path, name: str) -> Any:
-    if not file.is_file():
-        raise click.UsageError(f"There is no file {str(file)!r}.")
-    found = names_in(file)
+    found = run_file(file)
     if name in found:
         return found[name]
     own = [each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]]

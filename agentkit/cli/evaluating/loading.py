@@ -10,7 +10,7 @@ import click
 
 from agentkit.agents.agent import Agent
 from agentkit.cli.loading.programs import SUFFIX, one_in, parted, run_file
-from agentkit.cli.terminal import halves
+from agentkit.cli.terminal import remedied
 from agentkit.errors import ConfigError
 from agentkit.evals.variants import Tried, is_tried, name_of
 from agentkit.wording import suggestion
@@ -46,10 +46,10 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
     try:
         return Suite.read(path, scorers)
     except ConfigError as error:
-        _, remedy = halves(f"{error}")
-        if remedy or isinstance(error.__cause__, OSError):
+        if isinstance(error.__cause__, OSError):
             raise
-        raise ConfigError(f"{error}\nMend the file; the fields of a case are {', '.join(FIELDS)}.") from error
+        remedy = f"Mend the file; the fields of a case are {', '.join(FIELDS)}."
+        raise ConfigError(remedied(error, remedy)) from error
 
 
 def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:

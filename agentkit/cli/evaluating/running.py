@@ -15,7 +15,7 @@ from agentkit.cli.evaluating.telling import STDOUT, Places, Progress, compared, 
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.cli.settings.keys import limit_of
 from agentkit.cli.settings.layers import settings_here
-from agentkit.cli.terminal import halves, shown_word, tell
+from agentkit.cli.terminal import halves, remedied, shown_word, tell
 from agentkit.errors import SessionError
 from agentkit.evals.keeping.cassettes import Cassettes
 from agentkit.evals.reporting.report import Report
@@ -99,8 +99,7 @@ def run(wanted: Wanted) -> int:
     except KeyboardInterrupt:
         return _interrupted(wanted.resume)
     except SessionError as error:
-        _, remedy = halves(f"{error}")
-        raise SessionError(f"{error}" if remedy else f"{error}\nName another file.") from error
+        raise SessionError(remedied(error, "Name another file.")) from error
     tell_report(report, wanted)
     return max(
         _missed(report, wanted.threshold), _against(baseline, report, wanted), key=(ANSWERED, FAILED, LIMIT).index

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.terminal import halves
+from agentkit.cli.terminal import remedied
 
 if TYPE_CHECKING:
     from agentkit.memory.cassettes.entries import Entry
@@ -49,8 +49,7 @@ def recorded(file: Path) -> tuple[Data, list[Entry]]:
     try:
         return read_cassette(file, hide=True)
     except SessionError as error:
-        what, remedy = halves(str(error))
-        raise SessionError(f"{what}\n{remedy or _READABLE}") from None
+        raise SessionError(remedied(error, _READABLE)) from None
 
 
 def _for_the_owner(path: str, flags: int) -> int:
