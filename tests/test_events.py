@@ -7,7 +7,7 @@ import pytest
 
 from agentkit import events
 from agentkit.events import Event
-from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult, UserMessage
+from agentkit.messages import AssistantMessage, MadeCall, Response, ToolCall, ToolResult, UserMessage
 from agentkit.usage import Usage
 
 KINDS = [kind for kind in vars(events).values() if dataclasses.is_dataclass(kind) and issubclass(kind, Event)]
@@ -40,6 +40,8 @@ VALUES = {
     "output": "Hello.",
     "changes": "",
     "folder": "/srv/project",
+    "inner": CALL,
+    "made": (MadeCall(CALL, "ok", 3),),
 }
 
 

@@ -19,7 +19,9 @@ from agentkit.sandbox.worker import listed
 
 _HOME = str(Path(__file__).resolve().parents[1])
 _BOOTSTRAP = """
+import os
 import sys
+os.environ.clear()
 package = sys.modules["agentkit"] = type(sys)("agentkit")
 package.__path__ = [sys.argv[1]]
 from agentkit.sandbox.worker import main
@@ -118,7 +120,7 @@ class Keeper:
 
 
 _ENVIRONMENT = {"PYTHONHASHSEED": "0"}
-"""All that the worker finds in its environment: a set of texts has the same order each time that code is run."""
+"""All that the interpreter is started with, and code does not find: a set of texts has the same order each time."""
 
 
 def _start(task: int, *passed: int) -> subprocess.Popen[bytes]:
