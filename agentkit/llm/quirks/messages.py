@@ -218,6 +218,31 @@ def _no_unknown_tools(refusal: Refusal) -> Adjustment | None:
     return Adjustment(name, _with_tools_told) if is_about else None
 
 
+def _without_waiting_code(body: Body) -> Body:
+    """The body without code of the server's that waits for a call, which then is one that the model made itself."""
+    if "container" in body:
+        return body
+    answered = {block.get("tool_use_id") for turn in body["messages"] for block in turn["content"]}
+    waiting = {block.get("id") for block in _blocks_of(body, "server_tool_use")} - answered
+
+    def is_kept(block: Body) -> bool:
+        return block.get("type") != "server_tool_use" or block.get("id") not in waiting
+
+    def called(block: Body) -> Body:
+        return without(block, "caller") if (block.get("caller") or {}).get("tool_id") in waiting else block
+
+    turns = [
+        {**turn, "content": [called(each) for each in turn["content"] if is_kept(each)]} for turn in body["messages"]
+    ]
+    return {**body, "messages": turns} if waiting else body
+
+
+def _no_waiting_code(refusal: Refusal) -> Adjustment | None:
+    """A server may want the id of a machine that it has not told, as in streams that stop at a call."""
+    is_about = "container_id is required" in refusal.text and _without_waiting_code(refusal.body) != refusal.body
+    return Adjustment("code whose machine is not known is left out", _without_waiting_code) if is_about else None
+
+
 def _no_thinking_now(refusal: Refusal) -> Adjustment | None:
     """Where thoughts are demanded that a history from elsewhere has not, there are none in this answer either."""
     is_about = "thinking" in refusal.body and re.search(_MISSING_THOUGHTS, refusal.text)
@@ -254,6 +279,7 @@ _LESSONS = (
         _no_sampling,
         _lower_limit,
         _no_thoughts,
+        _no_waiting_code,
         _no_thinking_now,
         _no_unknown_tools,
         _no_marks,
