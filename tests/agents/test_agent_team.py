@@ -422,6 +422,45 @@ def test_results_of_workers_have_the_labels_of_what_was_read(way, drive):
     assert drive(desk, way).tool_calls[0].result.labels == {Label.UNTRUSTED, Label.PRIVATE}
 
 
+async def within_tasks(agent):
+    """What an agent answers to a task of a group."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(agent.arun("Read!"))
+    return task.result().text
+
+
+WAYS_TO_KNOW = {
+    "its answer": lambda agent: agent("Read!"),
+    "its text in pieces": lambda agent: "".join(agent.stream_text("Read!")),
+    "an event loop of its own": lambda agent: asyncio.run(agent.arun("Read!")).text,
+    "a task": lambda agent: asyncio.run(within_tasks(agent)),
+    "a thread": lambda agent: asyncio.run(asyncio.to_thread(agent, "Read!")),
+    "many at once": lambda agent: agent.map(["Read!"])[0].text,
+    "an error": lambda agent: 1 / len(agent("Read!")[:0]),
+    "its history": lambda agent: str(agent.history),
+    "its messages": lambda agent: str(agent.messages),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("known_by", WAYS_TO_KNOW)
+def test_what_another_agent_has_read_is_labelled(known_by, way, drive):
+    """However a tool gets to know what another agent has read, its result bears the labels of that."""
+    web, file, send, sent = outside()
+    lines = (call("read_web"), call("read_file"), "SECRET")
+    other = Agent("other", [web, file], llm=ScriptedLLM(*lines, *lines))
+    if known_by in ("its history", "its messages"):
+        other("Read!")
+
+    def look() -> str:
+        """Look."""
+        return WAYS_TO_KNOW[known_by](other)
+
+    llm = ScriptedLLM(call("look"), call("send", text="SECRET"), "Done.")
+    looked = drive(Agent("desk", [Tool(look), send], llm=llm), way).tool_calls[0]
+    assert (looked.result.labels, sent) == ({Label.UNTRUSTED, Label.PRIVATE}, [])
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_approver_of_the_asking_agent_is_asked(way, drive):
     """A worker without an approver asks that of the agent that set it to work; one that has one asks its own."""

@@ -10,6 +10,7 @@ from agentkit.agents import settings, team
 from agentkit.agents.facing.spoken import Spoken
 from agentkit.agents.result import Resumption, RunFinished
 from agentkit.agents.runner import Runner
+from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt, checked_listener
 from agentkit.errors import ConfigError
 from agentkit.events import Event, HistoryGiven, RunEnded
@@ -18,6 +19,7 @@ from agentkit.llm.wire.chat.protocol import encode_message
 from agentkit.memory.session import Session
 from agentkit.messages import Message, without_extra
 from agentkit.naming.explaining import explained, no_such
+from agentkit.safety.flow import labels_of
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Cost, Limits, Usage
 
@@ -57,8 +59,10 @@ class Conversing(Runner):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation so far as typed messages."""
-        return self.session.messages
+        """The conversation so far as typed messages. A tool that reads them bears the labels of what they hold."""
+        messages = self.session.messages
+        LINEAGE.get().note(labels_of(messages))
+        return messages
 
     @property
     def usage(self) -> Usage:
