@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentkit.errors import ConfigError
+from agentkit.errors import BadResponse, ConfigError
 from agentkit.llm.wire import reading
 from agentkit.messages import HostedUse, ToolCall
 
@@ -32,11 +32,15 @@ _USED_AS = {
 }
 """The tool that was declared, by the name under which its use is told."""
 
-
 _ASKED_OF_US = frozenset(
     f"{name}_call" for name in ("function", "custom_tool", "computer", "local_shell", "shell", "apply_patch")
 )
 """The items with which a model asks for a tool, rather than tell of one that was used."""
+
+_APPROVAL = "mcp_approval_request"
+_UNANSWERED = "The model waits for somebody to do what its {kind!r} wants, which nobody here can. {remedy}"
+_REMEDIES = {_APPROVAL: "Say require_approval='never' of that server, or use it as an MCPServer of agentkit.mcp."}
+_REMEDY = "Declare no tool of that type, and give the model one of your own."
 
 _GIVEN = ("action", "queries", "code", "server_label", "name", "arguments")
 """Where such an item says what a tool was used with."""
@@ -67,10 +71,18 @@ def uses_in_items(items: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
     uses = [
         _use(item, _named(item, kind), _given(item), reading.dictionary(item.get("action")).get("sources"))
         for item in items
-        if (kind := reading.word(item.get("type"))).endswith("_call") and kind not in _ASKED_OF_US
+        if (kind := reading.word(item.get("type"))).endswith("_call") and _is_done(item, kind)
     ]
     parts = (part for item in items for part in reading.dictionaries(item.get("content")))
     return _citing(uses, [note for part in parts for note in reading.dictionaries(part.get("annotations"))])
+
+
+def raise_unanswerable(items: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BadResponse for an answer that only waits for what nobody here can do."""
+    for item in items:
+        kind = reading.word(item.get("type"))
+        if kind == _APPROVAL or (kind in _ASKED_OF_US and kind != "function_call" and not _is_done(item, kind)):
+            raise BadResponse(_UNANSWERED.format(kind=kind, remedy=_REMEDIES.get(kind, _REMEDY)))
 
 
 def uses_in_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
@@ -126,6 +138,12 @@ def _sources(found: object) -> tuple[Mapping[str, str], ...]:
 
 def _found(tool: Mapping[str, Any]) -> object:
     return reading.dictionary(tool.get("search_results")).get("results")
+
+
+def _is_done(item: Mapping[str, Any], kind: str) -> bool:
+    """Whether an item tells of a use; a command is the provider's where it ran on a machine of the provider's."""
+    place = reading.word(reading.dictionary(item.get("environment")).get("type"))
+    return kind not in _ASKED_OF_US or place.startswith("container")
 
 
 def _named(item: Mapping[str, Any], kind: str) -> str:

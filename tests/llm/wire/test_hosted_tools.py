@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit import LLM
-from agentkit.errors import ConfigError
+from agentkit.errors import BadResponse, ConfigError
 from agentkit.hosted import HostedTool
 from agentkit.llm.wire.hosted import declared, uses_in_blocks, uses_in_items, uses_in_message
 from agentkit.testing import FakeServer, raw
@@ -121,6 +121,30 @@ def test_pages_that_an_answer_cites_are_the_last_searchs():
     """What was found by one use is not told of another."""
     items = [{"type": "web_search_call"}, {"type": "web_search_call"}, {"type": "code_interpreter_call"}, SAID]
     assert [len(use.sources) for use in uses_in_items(items)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("computer_call", "Declare no tool of that type"),
+        ("local_shell_call", "Declare no tool of that type"),
+        ("mcp_approval_request", "require_approval='never'"),
+    ],
+)
+def test_an_answer_that_waits_for_what_nobody_can_do_is_an_error(kind, says):
+    """A run does not end as if it were done; the error says what to declare instead."""
+    body = json.dumps({"status": "completed", "output": [{"type": kind, "id": "x_1"}]}).encode()
+    with FakeServer(raw(body, headers={"Content-Type": "application/json"})) as server:
+        llm = LLM(base_url=server.base_url, model="m", protocol="responses", max_retries=0)
+        with pytest.raises(BadResponse, match=says):
+            llm.complete("Click on it.")
+
+
+def test_a_command_on_a_machine_of_the_providers_is_a_use():
+    """The same item asks for a command here, or tells of one there."""
+    items = [{"type": "shell_call", "id": "s_1", "environment": {"type": "container_reference"}}]
+    assert [use.call.name for use in uses_in_items(items)] == ["shell"]
+    assert uses_in_items([{"type": "shell_call", "environment": {"type": "local"}}]) == ()
 
 
 def test_blocks_of_an_answer_tell_what_was_used():

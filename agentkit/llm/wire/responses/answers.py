@@ -17,7 +17,7 @@ from agentkit.llm.wire.failures import (
     no_answer,
     raise_error_inside,
 )
-from agentkit.llm.wire.hosted import uses_in_items
+from agentkit.llm.wire.hosted import raise_unanswerable, uses_in_items
 from agentkit.llm.wire.paragraphs import Paragraphs
 from agentkit.llm.wire.responses.hosted import is_thought, settled
 from agentkit.llm.wire.thoughts import Thoughts, without_thoughts
@@ -79,7 +79,10 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
         finish = "tool_calls"
     message = reading.assistant_message(text, calls, _reasoning(items), {ITEMS: settled(items)})
     model, raw = reading.word(data.get("model")), reading.well_formed_json(data)
-    hosted = uses_in_items(reading.dictionaries(items))
+    told = reading.dictionaries(items)
+    if not text and not calls:
+        raise_unanswerable(told)
+    hosted = uses_in_items(told)
     return Response(without_thoughts(message), finish, _usage(data), model, raw, hosted=hosted)
 
 
