@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from agentkit.doors.patience import server_of
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.gate import PATH, Gate
 from agentkit.mcp.sdk import check_package, version
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from mcp import types
     from mcp.server import Server
 
-_MOST_CONNECTIONS = 256
 
 Ask = Callable[[str, str], Awaitable[bool]]
 """Puts a question about a call to the person at the client; the other text tells this question from any other."""
@@ -69,15 +69,12 @@ async def over_stdio(server: Server[Any]) -> None:
 
 async def over_http(server: Server[Any], listener: socket.socket, gate: Gate) -> None:
     """Serve streamable HTTP on an open socket until this is cancelled or the process is told to end."""
-    import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
 
     hosts, origins = gate.hosts, [f"{scheme}://{host}" for host in gate.hosts for scheme in ("http", "https")]
     checks = TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=origins)
     application = gate.before(server.streamable_http_app(streamable_http_path=PATH, transport_security=checks))
-    settings: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
-    settings |= {"limit_concurrency": _MOST_CONNECTIONS, "timeout_graceful_shutdown": 1, "proxy_headers": False}
-    await uvicorn.Server(uvicorn.Config(application, **settings)).serve([listener])
+    await server_of(application).serve([listener])
 
 
 def _offered(tool: Tool[..., Any]) -> types.Tool:

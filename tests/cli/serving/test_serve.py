@@ -8,12 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 
 import pytest
-import uvicorn
 
-from agentkit.cli.serving.starting import connections
 from agentkit.testing import FakeServer
 
 
@@ -31,30 +28,6 @@ def serving(spawn, tmp_path):
     for process in started:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
-
-
-def test_a_connection_that_asks_nothing_is_closed():
-    """Who opens a connection and says nothing, or half a head, keeps its place for a few seconds only."""
-
-    async def answer(_scope, _receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    config = uvicorn.Config(answer, http=connections(0.3), ws="none", lifespan="off", log_config=None)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        head = b"GET / HTTP/1.1\r\nHost: x\r\n"
-        for said in (b"", head, head + b"\r\n" + head):
-            with socket.create_connection(listener.getsockname(), timeout=30) as connection:
-                connection.sendall(said)
-                answered = b""
-                while piece := connection.recv(1_000):
-                    answered += piece
-            assert answered.endswith(b"ok") is (b"\r\n\r\n" in said)
-        server.should_exit = True
-        thread.join(30)
 
 
 def get(url, token, document=None, **headers):
