@@ -21,9 +21,6 @@ from agentkit.workspace.opening import (
     OPEN_ANY,
     OPEN_FILE,
     OPEN_FOLDER,
-    Opener,
-    explained,
-    open_beneath,
     open_by_component,
     shown,
 )
@@ -81,7 +78,7 @@ class Root:
     something takes a real place, as those give it, and follows no link at all: nobody can move it meanwhile.
     """
 
-    def __init__(self, folder: str | Path, *, opener: Opener | None = None) -> None:
+    def __init__(self, folder: str | Path, *, opener: opening.Opener | None = None) -> None:
         self._spelled = str(Path(folder).absolute())
         self.folder = os.path.realpath(folder)
         self._opener = opener or opening.best_opener()
@@ -146,7 +143,7 @@ class Root:
             old = _status(parent, name)
             if old is not None:
                 _refuse_special(old, place)
-            _replace(parent, name, content, _Look(mode, old, unnamed=self._opener is open_beneath))
+            _replace(parent, name, content, _Look(mode, old, unnamed=self._opener is opening.open_beneath))
 
     def make_folder(self, place: str) -> None:
         """Make one folder."""
@@ -231,7 +228,7 @@ class Root:
         return names
 
     @contextlib.contextmanager
-    def _open(self, names: Sequence[str], flags: int, opener: Opener | None = None) -> Iterator[int]:
+    def _open(self, names: Sequence[str], flags: int, opener: opening.Opener | None = None) -> Iterator[int]:
         """What the names lead to, open for a while."""
         root = os.open(self.folder, OPEN_FOLDER)
         try:
@@ -258,11 +255,11 @@ class Root:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise explained(error, path) from None
+                raise opening.explained(error, path) from None
         raise ToolError(f"The workspace {self.folder} is gone.")
 
     def _place(self, opened: int, path: str) -> str:
-        if self._opener is not open_beneath:  # no link was followed: it is where its name says
+        if self._opener is not opening.open_beneath:  # no link was followed: it is where its name says
             return _joined(*self._components(path))
         place = opening.real_place(self.folder, opened)
         if place is None:
@@ -275,7 +272,7 @@ def _translated(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise explained(error, path) from None
+        raise opening.explained(error, path) from None
 
 
 def _joined(*names: str) -> str:
@@ -353,6 +350,9 @@ def _replace(parent: int, name: str, content: bytes, look: _Look) -> None:
         if look.old is not None:
             _copy_attributes(parent, name, file)
         _dress(file, look)
+        if not is_named and look.old is None:  # a process that is killed here leaves nothing but the file
+            with contextlib.suppress(FileExistsError):
+                return os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=parent)
         if not is_named:
             os.link(f"/proc/self/fd/{file}", hidden, dst_dir_fd=parent)
             is_named = True

@@ -1,6 +1,7 @@
 """How are files below one folder read, written and listed?"""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -323,3 +324,38 @@ def test_extended_attributes_are_kept(tmp_path):
     Root(tmp_path).write("a", b"b")
     assert (tmp_path / "a").read_text() == "b"
     assert os.getxattr(tmp_path / "a", "user.origin") == b"web"
+
+
+KILLED = """
+import os, signal, sys
+from agentkit.workspace.root import Root
+root, left = Root(sys.argv[1]), int(sys.argv[3])
+root.write("warm.txt", b"")
+def count(frame, event, function):
+    global left
+    if event == "c_call" and getattr(function, "__module__", "") == "posix":
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.setprofile(count)
+root.write(sys.argv[2], b"new" * 10_000)
+"""
+
+
+@pytest.mark.parametrize("name", ["old.txt", "fresh.txt"])
+def test_process_killed_at_any_call_leaves_the_old_file_or_the_new_one(name, tmp_path):
+    """Whenever a process is killed that writes a file, the old one stands there or the new one, never a part of it."""
+    left = []
+    for call in itertools.count(1):
+        folder = tmp_path / str(call)
+        folder.mkdir()
+        (folder / "old.txt").write_bytes(b"old")
+        done = subprocess.run([sys.executable, "-c", KILLED, str(folder), name, str(call)], check=False)
+        place = folder / name
+        left.append(place.read_bytes() if place.exists() else None)
+        remains = {each.name for each in folder.iterdir()} - {"old.txt", "fresh.txt", "warm.txt"}
+        assert name == "old.txt" or not remains
+        if done.returncode == 0:
+            break
+    before = b"old" if name == "old.txt" else None
+    assert sorted(set(left), key=left.index) == [before, b"new" * 10_000]
