@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from inspect import iscoroutinefunction
 from itertools import pairwise
 
 from agentkit.errors import ConfigError
+from agentkit.memory.conversation import fault_in
 from agentkit.memory.tokens import Estimates
 from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, reading_call
 from agentkit.slotted import dataclass
@@ -17,12 +19,16 @@ from agentkit.usage import is_whole
 _NOTES_TOKENS = 80
 """What the two notes about left out messages take at most."""
 
+_EDITS = "The function edit= of the Window gave what cannot be sent."
 _FEWEST_RESULT_CHARS = 200
 _LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
 _NOT_SHOWN = "\n[its pictures and files are left out here]"
 _SLICES = 4
 """What must go is rounded up to a quarter of the room, so that the rest stays the same for many requests: a provider
 reads the beginning that it knows already for a tenth of the price."""
+
+Edit = Callable[[list[Message]], Sequence[Message]]
+"""Makes of the messages that would be sent those that are sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +38,9 @@ class Window:
     `tokens` is what a request and its answer may take together, by default what the model takes; `answer_tokens` of
     them, at most a quarter, are kept free for the answer. When a conversation is longer, its old tool results are
     shortened to `result_chars` characters without pictures and files, all but the newest `keep_results`; then its
-    oldest exchanges are left out, or, with `summarise`, told in a summary that the model writes. Raises ConfigError.
+    oldest exchanges are left out, or, with `summarise`, told in a summary that the model writes. `edit` is a function
+    from the messages that would be sent to those that are sent, before each request; what is remembered stays. Raises
+    ConfigError.
     """
 
     tokens: int | None = None
@@ -40,6 +48,7 @@ class Window:
     keep_results: int = 3
     result_chars: int = 1_000
     summarise: bool = False
+    edit: Edit | None = None
 
     def __post_init__(self) -> None:
         lowest = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _FEWEST_RESULT_CHARS}
@@ -47,6 +56,8 @@ class Window:
             value, least = getattr(self, field.name), lowest.get(field.name)
             if least is not None and not (value is None and field.name == "tokens"):
                 _check(field.name, value, least)
+        if self.edit is not None and (not callable(self.edit) or iscoroutinefunction(self.edit)):
+            raise ConfigError(f"edit= of a Window takes a function, not async, of messages. Got {self.edit!r:.200}.")
 
     def room(self, known_tokens: int | None = None, taken_tokens: int = 0) -> int | None:
         """How many tokens the messages may take beside the instruction and tools; None when nobody knows.
@@ -57,6 +68,18 @@ class Window:
         if tokens is None:
             return None
         return max(tokens - min(self.answer_tokens, tokens // 4) - taken_tokens, 0)
+
+    def edited(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages as they are sent. Raises ConfigError for what is no conversation."""
+        if self.edit is None:
+            return messages
+        told: object = self.edit(list(messages))
+        if not isinstance(told, list | tuple) or not all(isinstance(each, Message) for each in told):
+            raise ConfigError(f"{_EDITS} It returns a list of messages, of agentkit.messages. Got {told!r:.200}.")
+        fault = fault_in(told)
+        if fault is not None:
+            raise ConfigError(f"{_EDITS} A call and its result stay together: {fault}")
+        return told
 
     def refused(self, sent_tokens: int, limit_tokens: int | None) -> Window:
         """The window to try with after a request of so many tokens, as we estimate, was too long for the model.

@@ -77,7 +77,7 @@ MAKING: Mapping[str, str] = {
     **dict.fromkeys(("additional_input", "additional_messages", "examples", "few_shot"), _HISTORY),
     **dict.fromkeys(
         ("history_processors", "call_model_input_filter", "max_tool_calls_from_history"),
-        "What is read of a long conversation says window=; between runs agent.history = [...] sets another.",
+        "window=Window(edit=function), of agentkit.memory.window, edits what is sent before each request.",
     ),
     **dict.fromkeys(("expected_output", "additional_context", "add_datetime_to_context"), _ORDER),
     "input_schema": "A prompt is a text, or a list of texts and files; give a value as its JSON.",

@@ -56,6 +56,12 @@ class Asking:
 
     def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
         """What the model is sent now; with an order that only this request gives, it is offered no tools."""
+        request = yield from self._fitted(order)
+        told = self.plan.room.window.edited(request.messages)
+        return request if told is request.messages else replace(request, messages=told)
+
+    def _fitted(self, order: str) -> Generator[Event | Question, None, Request]:
+        """The same before the user's own function has edited it."""
         progress, plan, self._order = self.run.progress, self.plan, order
         pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]

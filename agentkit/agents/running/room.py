@@ -83,7 +83,7 @@ class Room:
 
     def summary_request(self, old: Sequence[Message], room: int) -> Request:
         """What asks the model for a summary."""
-        prompt = summary_prompt(self.told(old), max(room // 2, 1_000))
+        prompt = summary_prompt(self.window.edited(self.told(old)), max(room // 2, 1_000))
         return Request([UserMessage(prompt)], SUMMARY_INSTRUCTION)
 
     def told(self, messages: Sequence[Message]) -> Sequence[Message]:

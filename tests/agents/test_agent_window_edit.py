@@ -1,0 +1,99 @@
+"""How does a function of the user's edit what is sent, and what does it leave as it is?"""
+
+from dataclasses import replace
+
+import pytest
+
+from agentkit import Agent, Tool
+from agentkit.errors import ConfigError
+from agentkit.memory.session import Session
+from agentkit.memory.window import Window
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.testing import ScriptedLLM, call
+
+
+def look(number: int) -> str:
+    """Look something up."""
+    return f"Entry {number}."
+
+
+def newest_only(messages):
+    """Send the newest prompt and what belongs to it."""
+    last = max(place for place, message in enumerate(messages) if isinstance(message, UserMessage))
+    return messages[last:]
+
+
+@pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
+def test_what_is_sent_can_be_edited(way, drive):
+    """A function of the user's sees the messages of each request, and what it returns is sent; all is remembered."""
+    llm = ScriptedLLM("One.", call("look", number=2), "Two.")
+    agent = Agent("helper", [look], llm=llm, window=Window(edit=newest_only))
+    drive(agent, way, "First?")
+    drive(agent, way, "Second?")
+    assert [len(request.messages) for request in llm.requests] == [1, 1, 3]
+    assert len(agent.history) == 6
+
+
+def test_what_is_edited_out_stays_read():
+    """An edit keeps data from the model, and not from the rule of what may leave."""
+
+    def diary() -> str:
+        return "Monday: dentist."
+
+    def send(text: str) -> str:
+        return text
+
+    tools = [
+        Tool(diary, description="Read.", labels=["private", "untrusted"]),
+        Tool(send, description="Send.", level="network"),
+    ]
+    llm = ScriptedLLM(call("diary"), "Read.", call("send", text="dentist"), "No.")
+    agent = Agent("helper", tools, llm=llm, window=Window(edit=newest_only))
+    agent.run("Read my diary.")
+    result = agent.run("Send what is said there.")
+    assert [used.result.status for used in result.tool_calls] == ["denied"]
+
+
+def test_a_summary_is_of_what_may_be_sent():
+    """What an edit keeps from the model is not told to it for a summary either."""
+
+    def hidden(messages):
+        return [replace(each, content="-") if isinstance(each, UserMessage) else each for each in messages]
+
+    session, llm = Session(), ScriptedLLM("It was about numbers.", "Yes.")
+    for number in range(40):
+        session.append([UserMessage(f"Question {number}. " + "word " * 40), AssistantMessage(f"Answer {number}.")])
+    agent = Agent("helper", llm=llm, session=session, window=Window(tokens=2_000, summarise=True, edit=hidden))
+    agent.run("My word is tulip.")
+    assert len(llm.requests) == 2
+    assert "Question" not in str(llm.requests[0].messages)
+    assert "tulip" not in str(llm.requests)
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda _: None, "It returns a list of messages"),
+        (lambda messages: messages.clear(), "It returns a list of messages"),
+        (lambda _: ["Hello"], "It returns a list of messages"),
+        (lambda messages: [*messages, ToolMessage("c1", "look", "2")], "A call and its result stay together"),
+    ],
+)
+def test_an_edit_that_gives_no_conversation_is_told(edit, says):
+    """Nothing is sent that no server takes; the error names the function."""
+    llm = ScriptedLLM("One.")
+    with pytest.raises(ConfigError, match=says):
+        Agent("helper", llm=llm, window=Window(edit=edit)).run("First?")
+    assert llm.requests == []
+
+
+async def later(messages):
+    """Edit, some time."""
+    return messages
+
+
+@pytest.mark.parametrize("edit", ["newest", 3, later])
+def test_an_edit_that_is_no_function_is_told_at_once(edit):
+    """A mistake is told where the window is made."""
+    with pytest.raises(ConfigError, match="takes a function, not async"):
+        Window(edit=edit)
