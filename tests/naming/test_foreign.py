@@ -22,7 +22,7 @@ from agentkit.testing import ScriptedLLM
         ({"interrupt_on": {}}, "approve=function is asked;"),
         ({"telemetry": False}, "Nothing is printed or sent anywhere unless you say so;"),
         ({"tool_use_behavior": "stop_on_first_tool"}, "Did you mean @tool(ends_run=True)?"),
-        ({"history_processors": []}, "What is read of a long conversation says window=;"),
+        ({"history_processors": []}, "window=Window(edit=function)"),
         ({"few_shot": []}, "A conversation is set on the agent: agent.history = [...], a list of messages."),
         ({"prepare_tools": print}, "What a run may use is settled when it begins:"),
         ({"wrkspace": "."}, "Did you mean workspace=?"),
