@@ -7,23 +7,28 @@ offer it, by what has been read until then. One that may not be used is left out
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import AskPerson, Question, Steps, tell
 from agentkit.agents.running.tool_call import Bench, judge_call
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, Verdict, strictest
 from agentkit.events import Event, HostedCallFinished
 from agentkit.memory.run import SessionRun
 from agentkit.messages import HostedUse, Message, Response, ToolCall, ToolResult, ToolSpec
 from agentkit.safety.approval import Answer, Approval, ApprovalRequest, answered
 from agentkit.safety.flow import FLOW
+from agentkit.safety.rules import rules_from
 from agentkit.tooling.result import denial, failure
 
 _UNTOLD = frozenset({Label.UNTRUSTED})
 """What the result of a tool may hold of which the agent knows nothing, as it was named among the LLM's settings."""
+
+_LATER = "A tool of the provider cannot wait for a later answer."
+_OTHER_ARGUMENTS = "Nobody can choose the arguments of a tool that the provider runs; the answer is True or False."
+"""Why an answer is a no that would hold elsewhere: a request does not wait for days, and has no arguments yet."""
 
 
 class Hosting:
@@ -43,7 +48,8 @@ class Hosting:
         self._offered, self._withheld = {}, set(hosted)
         for name in hosted:
             call = ToolCall(f"hosted_{name}", name, "{}")
-            decision = yield from self._decided(call, judge_call(call, bench, read).decision, plan, bench)
+            judged = strictest((judge_call(call, bench, read).decision, *_conditions(name, bench)))
+            decision = yield from self._decided(call, judged, plan, bench)
             if decision.allowed:
                 self._offered[name] = decision
                 self._withheld.remove(name)
@@ -97,14 +103,16 @@ class Hosting:
         question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
         yield question
         said = question.answer or question.nobody
-        approval = Approval.NO if said.answer == Approval.LATER else Approval(said.answer)
-        decision = answered(request.decision, Answer(approval, said.text or _why(said.answer)))
+        why = _OTHER_ARGUMENTS if said.arguments is not None else _LATER if said.answer == Approval.LATER else ""
+        approval = Approval.NO if why else Approval(said.answer)
+        decision = answered(request.decision, Answer(approval, said.text or why))
         bench.grants.enter(request, approval)
         if approval is Approval.NO or request.decision.rule != FLOW:
             self._said[request.tool, request.decision.rule] = decision
         return decision
 
 
-def _why(answer: str) -> str:
-    """Why an answer that came too late is a no: a request does not wait for days."""
-    return "A tool of the provider cannot wait for a later answer." if answer == Approval.LATER else ""
+def _conditions(name: str, bench: Bench) -> Iterator[Decision]:
+    """What rules say that ask about a tool or deny it for some arguments: which it will have, nobody knows before."""
+    rules = (rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.tool == name and rule.where)
+    yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)

@@ -83,6 +83,8 @@ def test_uses_without_an_id_are_told_apart(tmp_path):
         ({"safety": "safe"}, "safety-level"),
         ({"policy": Policy("network", [Rule("deny", "web_search", reason="No searching.")])}, "web_search"),
         ({"policy": Policy("network", [Rule("ask", "web_search")])}, "web_search"),
+        ({"policy": Policy("network", [Rule("deny", "web_search", {"query": {"contains": "x"}})])}, "deny web_search"),
+        ({"policy": Policy("network", [Rule("ask", "web_search", {"query": {"said": False}})])}, "ask web_search"),
     ],
 )
 def test_a_tool_that_may_not_be_used_is_not_offered(options, rule):
@@ -103,6 +105,7 @@ def test_a_tool_that_may_not_be_used_is_not_offered(options, rule):
         (False, 1, [[], []]),
         ("Not today", 1, [[], []]),
         (Approval.LATER, 1, [[], []]),
+        ({"query": "rain"}, 1, [[], []]),
     ],
 )
 def test_a_person_is_asked_once_in_a_run(answer, asked, names):
@@ -116,6 +119,22 @@ def test_a_person_is_asked_once_in_a_run(answer, asked, names):
     llm = ScriptedLLM(call("nothing"), "Done.")
     result = Agent("reporter", [SEARCH], llm=llm, safety="safe", approve=approve).run("Does it rain?")
     assert (len(questions), offered(llm), result.status) == (asked, names, "done")
+
+
+def test_a_search_cannot_be_approved_with_other_arguments():
+    """A person who narrows a search is told that nobody can, rather than that it was approved."""
+    llm = ScriptedLLM("I cannot search.")
+    agent = Agent("reporter", [SEARCH], llm=llm, safety="safe", approve=lambda _: {"query": "rain"})
+    (withheld,) = agent.run("Does it rain?").tool_calls
+    assert "Nobody can choose the arguments" in withheld.result.error
+
+
+def test_a_rule_that_allows_some_searches_allows_none_unseen():
+    """What would be searched for is not known before, so that the safety level decides."""
+    llm = ScriptedLLM("I cannot search.")
+    policy = Policy("safe", [Rule("allow", "web_search", {"query": {"contains": "rain"}})])
+    (withheld,) = Agent("reporter", [SEARCH], llm=llm, policy=policy).run("Does it rain?").tool_calls
+    assert withheld.result.decision.rule == "safety-level"
 
 
 def test_an_approval_for_good_holds_in_the_next_run():
