@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from agentkit.agents.answers import AnswerRules
 from agentkit.decisions import Decision
-from agentkit.errors import AgentKitError, RunError, SessionError
+from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
 from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
 from agentkit.llm.prices import cost_of
 from agentkit.memory.archive import unmade_approvals
@@ -62,6 +62,14 @@ class Resumption:
     answers: Answers | None = None
     limits: Limits | None = None
     agents: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        given: object = self.saved
+        if isinstance(given, Approval) or not isinstance(given, RunResult | str | None):
+            raise ConfigError(
+                "What an agent resumes is a result, its text or its id, or else the newest run of its session; "
+                f"got {given!r:.200}. What is said of waiting calls has a name: agent.resume(answers=True)."
+            )
 
     @property
     def context(self) -> Any:

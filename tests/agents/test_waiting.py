@@ -117,6 +117,16 @@ def test_looking_at_what_waits(tmp_path):
     assert seen.resume({seen.pending[0].id: True}).status == "done"
 
 
+@pytest.mark.parametrize("said", [True, False, Approval.ONCE, {"call_1_1": True}, later, ["call_1_1"]])
+def test_an_answer_is_no_run_to_resume(tmp_path, said):
+    """Who gives an agent an answer where the run belongs is told what to write, and the run waits on."""
+    agent = writer(WRITE, "Written.", session=Session.open(tmp_path / "s.db", "x"), approve=later, workspace=tmp_path)
+    agent.run("Write.")
+    with pytest.raises(ConfigError, match=r"agent\.resume\(answers=True\)"):
+        agent.resume(said)
+    assert agent.resume(answers=True).status == "done"
+
+
 def test_run_is_resumed_by_its_id(tmp_path):
     """Of several runs that wait, one goes on by its id; an id that no run has is an error that changes nothing."""
     place = tmp_path / "sessions.db"
