@@ -67,7 +67,8 @@ class Asking:
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
         instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
         specs = () if order else self._specs(messages)
-        yield from self.hosting.judge(specs, plan, self.bench(), messages)
+        if any(spec.hosted is not None for spec in specs):
+            yield from self.hosting.judge(specs, plan, self.bench(), messages)
         specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)

@@ -118,7 +118,8 @@ class Loop:
         yield self._started()
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
-            yield from self.asking.hosting.uses(answer)
+            if answer.hosted:
+                yield from self.asking.hosting.uses(answer)
             yield from tell(self.run, ResponseReceived(answer))
         elif self.budget.seconds_left <= 0:
             yield from self._land(LimitReached("seconds", str(answer)))
