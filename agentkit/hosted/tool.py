@@ -49,6 +49,7 @@ class HostedTool(Tool[..., NoReturn]):
         **settings: Any,
     ) -> None:
         known, brought = _LEVELS.get(_checked(kind), _OTHERS)
+        _check_search(settings)
         declared = {"type": kind, **settings} | ({} if name is None else {"name": name})
         super().__init__(
             _run_by_provider,
@@ -79,6 +80,22 @@ def _checked(kind: object) -> str:
     if isinstance(kind, str) and kind.strip():
         return kind
     raise ConfigError(f"HostedTool(...) takes the type of the tool, e.g. HostedTool('web_search'). Got {kind!r:.200}.")
+
+
+def _check_search(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where what means the same everywhere is said as no provider takes it."""
+    domains, place = settings.get("allowed_domains", []), settings.get("user_location", {})
+    if not isinstance(domains, list | tuple | set | frozenset) or any(
+        not isinstance(domain, str) or "://" in domain for domain in domains
+    ):
+        raise ConfigError(
+            "allowed_domains= takes a list of host names without a scheme, e.g. ['who.int'], below which the search "
+            f"stays. Got {domains!r:.200}."
+        )
+    if not isinstance(place, Mapping):
+        raise ConfigError(
+            f"user_location= takes a dictionary, e.g. {{'type': 'approximate', 'city': 'Hue'}}. Got {place!r:.200}."
+        )
 
 
 def _as_sent(declared: Mapping[str, Any]) -> Mapping[str, Any]:

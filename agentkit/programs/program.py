@@ -75,7 +75,10 @@ def program_tool(
     if any(isinstance(tool, ProgramTool) for tool in toolset):
         raise ConfigError(_NESTED)
     if hosted := next((tool.name for tool in toolset if tool.spec.hosted is not None), ""):
-        raise ConfigError(f"The tool {hosted!r} is run by the model's provider, so a program cannot call it.")
+        raise ConfigError(
+            f"The tool {hosted!r} is run by the model's provider, so a program cannot call it. Give it to the agent, "
+            "beside the tool that runs programs."
+        )
     if not functions:
         raise ConfigError("program_tool() takes the tools that a program may call, such as program_tool(web_tools).")
     told = "\n\n".join(described(name, tool) for name, tool in functions.items())

@@ -156,7 +156,10 @@ def _told_twice(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
     first = next(tool for index, tool in enumerate(tools) if any(tool.name == each.name for each in tools[index + 1 :]))
     name, same = first.name, [each for each in tools if each.name == first.name]
     if any(each.function != first.function for each in same):
-        return f"Two tools are named {name!r}; give one another name with Tool(function, name=...), or leave one out."
+        return (
+            f"Two tools are named {name!r}; leave one out, as .without({name!r}) does of a collection, or give one "
+            "of yours another name: Tool(function, name=...)."
+        )
     if name not in searchable:
         return f"The tool {name!r} is given twice; leave it out of one of the collections: .without({name!r})."
     return (

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from agentkit import Agent, SafetyLevel, core_tools
+from agentkit import Agent, SafetyLevel, core_tools, web_tools
 from agentkit.capabilities import manifest_of
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
@@ -45,6 +45,13 @@ def test_it_stands_in_a_toolset_beside_others():
     assert tools.without("web_search", "code_execution") == core_tools
 
 
+def test_it_takes_the_place_of_a_tool_of_that_name():
+    """Beside our search a provider's is one too many, and the error says which to leave out and how."""
+    with pytest.raises(ConfigError, match=r"leave one out, as \.without\('web_search'\)"):
+        Agent("reporter", [web_tools, HostedTool("web_search")])
+    assert Agent("reporter", [web_tools.without("web_search"), HostedTool("web_search")]).name == "reporter"
+
+
 def test_nobody_else_can_call_it():
     """A direct call says who runs the tool."""
     with pytest.raises(ConfigError, match="run by the provider"):
@@ -59,6 +66,10 @@ def test_nobody_else_can_call_it():
         ({"kind": 3}, "takes the type of the tool"),
         ({"kind": "web_search", "allowed_domains": {"who.int"}}, "sent as JSON, which this is not"),
         ({"kind": "web_search", "budget": float("nan")}, "sent as JSON, which this is not"),
+        ({"kind": "web_search", "allowed_domains": "who.int"}, "takes a list of host names"),
+        ({"kind": "web_search", "allowed_domains": ["https://who.int"]}, "without a scheme"),
+        ({"kind": "web_search", "allowed_domains": [3]}, "takes a list of host names"),
+        ({"kind": "web_search", "user_location": "Hue"}, "takes a dictionary"),
         ({"kind": "web search"}, "name"),
         ({"kind": "web_search", "level": "high"}, "safety level"),
     ],

@@ -109,11 +109,12 @@ def _made(path: Path, given: Any) -> Toolset:
 
 
 def _written_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
-    """The tools and functions that the program itself has written, without those of a name that begins with _."""
+    """What the program itself has written, and which tools of a provider it declares; no name that begins with _."""
     for name, value in found.items():
         function = unwrap(value.function if isinstance(value, Tool) else value, stop=_is_bare)
         is_its_own = isfunction(function) and function.__code__.co_filename == str(path)
-        if is_its_own and not name.startswith("_"):
+        is_declared = isinstance(value, Tool) and value.spec.hosted is not None
+        if (is_its_own or is_declared) and not name.startswith("_"):
             yield value
 
 

@@ -190,3 +190,16 @@ def test_what_to_look_at_is_named_as_it_was(shop, command):
     """A call that came to nothing is told with a command that shows this very tool."""
     _, told, code = command("tools", "run", f"{shop}:price", "order=5")
     assert (code, f"agentkit tools show {shop}:price" in told) == (2, True)
+
+
+def test_a_tool_of_the_provider_that_a_file_declares_is_offered(tmp_path):
+    """It stands among the functions of the file, unless its name begins with an underscore."""
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "from agentkit.hosted import HostedTool\n"
+        "search = HostedTool('web_search')\n"
+        "_code = HostedTool('code_execution')\n"
+        "def price(name: str) -> int:\n    return 5\n"
+    )
+    assert tools_named([str(file)]).names == ("web_search", "price")
+    assert tool_named(f"{file}:web_search").spec.hosted == {"type": "web_search"}
