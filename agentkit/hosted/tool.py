@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -77,9 +78,12 @@ def _run_by_provider() -> NoReturn:
 
 
 def _checked(kind: object) -> str:
-    if isinstance(kind, str) and kind.strip():
-        return kind
-    raise ConfigError(f"HostedTool(...) takes the type of the tool, e.g. HostedTool('web_search'). Got {kind!r:.200}.")
+    if not isinstance(kind, str) or not kind.strip():
+        raise ConfigError(f"HostedTool(...) takes the type of the tool, as 'web_search' is one. Got {kind!r:.200}.")
+    meant = {name.replace("_", ""): name for name in ("web_search", *_LEVELS)}.get(re.sub(r"[\W_]", "", kind.lower()))
+    if meant not in (None, kind):
+        raise ConfigError(f"No provider has a tool of the type {kind!r}. Did you mean HostedTool({meant!r})?")
+    return kind
 
 
 def _check_search(settings: Mapping[str, Any]) -> None:

@@ -64,13 +64,15 @@ def test_nobody_else_can_call_it():
     [
         ({"kind": ""}, "takes the type of the tool"),
         ({"kind": 3}, "takes the type of the tool"),
+        ({"kind": "websearch"}, r"Did you mean HostedTool\('web_search'\)"),
+        ({"kind": "Code-Execution"}, r"Did you mean HostedTool\('code_execution'\)"),
         ({"kind": "web_search", "allowed_domains": {"who.int"}}, "sent as JSON, which this is not"),
         ({"kind": "web_search", "budget": float("nan")}, "sent as JSON, which this is not"),
         ({"kind": "web_search", "allowed_domains": "who.int"}, "takes a list of host names"),
         ({"kind": "web_search", "allowed_domains": ["https://who.int"]}, "without a scheme"),
         ({"kind": "web_search", "allowed_domains": [3]}, "takes a list of host names"),
         ({"kind": "web_search", "user_location": "Hue"}, "takes a dictionary"),
-        ({"kind": "web search"}, "name"),
+        ({"kind": "my search"}, "name"),
         ({"kind": "web_search", "level": "high"}, "safety level"),
     ],
 )
