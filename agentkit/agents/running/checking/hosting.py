@@ -26,6 +26,10 @@ from agentkit.tooling.result import denial, failure
 _UNTOLD = frozenset({Label.UNTRUSTED})
 """What the result of a tool may hold of which the agent knows nothing, as it was named among the LLM's settings."""
 
+_FOR_RUN = "The provider uses it by itself while it answers; a yes holds for this run."
+_FOR_ONE = "The provider uses it by itself while it answers; a yes holds for one request."
+"""What a person must know beside why it is asked."""
+
 _LATER = "A tool of the provider cannot wait for a later answer."
 _OTHER_ARGUMENTS = "Nobody can choose the arguments of a tool that the provider runs; the answer is True or False."
 """Why an answer is a no that would hold elsewhere: a request does not wait for days, and has no arguments yet."""
@@ -39,8 +43,8 @@ class Hosting:
         self._offered: dict[str, Decision] = {}
         self._withheld: set[str] = set()
         self._labels: frozenset[Label] = frozenset()
-        self._said: dict[tuple[str, str], Decision] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._said: dict[tuple[str, str, str], Decision] = {}
+        self._told: set[tuple[str, str, str]] = set()
 
     def judge(self, specs: Sequence[ToolSpec], plan: Plan, bench: Bench, read: Sequence[Message]) -> Steps:
         """Find out which of these tools the provider may use for the next answer, given what was read."""
@@ -86,9 +90,10 @@ class Hosting:
         self, call: ToolCall, decision: Decision, plan: Plan, bench: Bench
     ) -> Generator[Event | Question, None, Decision]:
         """The decision on a tool when a person was asked where that must be; why it is withheld is told once."""
-        key = call.name, decision.rule
+        key = plan.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
-            request = ApprovalRequest(plan.agent, call.name, {}, decision, "", call.id)
+            reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
+            request = ApprovalRequest(plan.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
             decision = bench.grants.applied(request)
             if not decision.allowed:
                 decision = self._said.get(key) or (yield from self._asked(request, plan, bench))
@@ -108,7 +113,7 @@ class Hosting:
         decision = answered(request.decision, Answer(approval, said.text or why))
         bench.grants.enter(request, approval)
         if approval is Approval.NO or request.decision.rule != FLOW:
-            self._said[request.tool, request.decision.rule] = decision
+            self._said[request.agent, request.tool, request.decision.rule] = decision
         return decision
 
 

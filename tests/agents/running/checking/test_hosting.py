@@ -119,6 +119,21 @@ def test_a_person_is_asked_once_in_a_run(answer, asked, names):
     llm = ScriptedLLM(call("nothing"), "Done.")
     result = Agent("reporter", [SEARCH], llm=llm, safety="safe", approve=approve).run("Does it rain?")
     assert (len(questions), offered(llm), result.status) == (asked, names, "done")
+    assert "a yes holds for this run" in questions[0]
+
+
+def test_a_yes_is_for_the_agent_that_was_asked_about():
+    """The agent that a conversation is handed to must ask for its own tool."""
+    questions = []
+
+    def approve(request):
+        questions.append(request.agent)
+        return True
+
+    second = Agent("second", [SEARCH], llm=ScriptedLLM("Done."), safety="safe", approve=approve)
+    llm = ScriptedLLM(call("hand_off_to_second"))
+    result = Agent("first", [SEARCH], llm=llm, safety="safe", approve=approve, handoffs=[second]).run("Does it rain?")
+    assert (result.output, questions) == ("Done.", ["first", "second"])
 
 
 def test_a_search_cannot_be_approved_with_other_arguments():
