@@ -67,9 +67,10 @@ class Asking:
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
         instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
         specs = () if order else self._specs(messages)
-        if any(spec.hosted is not None for spec in specs):
-            yield from self.hosting.judge(specs, plan, self.bench(), messages)
-        specs = self.hosting.permitted(specs)
+        hosted = [spec.name for spec in specs if spec.hosted is not None]
+        if hosted or self.hosting.offered:
+            yield from self.hosting.judge(hosted, plan, self.bench(), messages)
+            specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
         if left is None:

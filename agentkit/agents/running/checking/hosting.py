@@ -36,38 +36,35 @@ _OTHER_ARGUMENTS = "Nobody can choose the arguments of a tool that the provider 
 
 
 class Hosting:
-    """The hosted tools of one run: those that the newest request offers, with the judgment on each, and the others."""
+    """The hosted tools of one run. `offered` are those of the newest request, with the judgment on each."""
 
     def __init__(self, run: SessionRun, budget: Budget) -> None:
         self._run, self._budget = run, budget
-        self._offered: dict[str, Decision] = {}
-        self._withheld: set[str] = set()
+        self.offered: dict[str, Decision] = {}
         self._labels: frozenset[Label] = frozenset()
         self._said: dict[tuple[str, str, str], Decision] = {}
         self._told: set[tuple[str, str, str]] = set()
 
-    def judge(self, specs: Sequence[ToolSpec], plan: Plan, bench: Bench, read: Sequence[Message]) -> Steps:
+    def judge(self, names: Sequence[str], plan: Plan, bench: Bench, read: Sequence[Message]) -> Steps:
         """Find out which of these tools the provider may use for the next answer, given what was read."""
-        hosted = [spec.name for spec in specs if spec.hosted is not None]
-        self._offered, self._withheld = {}, set(hosted)
-        for name in hosted:
+        self.offered = {}
+        for name in names:
             call = ToolCall(f"hosted_{name}", name, "{}")
             judged = strictest((judge_call(call, bench, read).decision, *_conditions(name, bench)))
             decision = yield from self._decided(call, judged, plan, bench)
             if decision.allowed:
-                self._offered[name] = decision
-                self._withheld.remove(name)
-        self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self._offered))
+                self.offered[name] = decision
+        self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self.offered))
 
     def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The tools without those that the provider may not use."""
-        return tuple(spec for spec in specs if spec.name not in self._withheld) if self._withheld else specs
+        return tuple(spec for spec in specs if spec.hosted is None or spec.name in self.offered)
 
     def labelled(self, response: Response) -> Response:
         """The response, its message with what the tools that the provider has used may have brought into it."""
         if not response.hosted:
             return response
-        known = all(use.call.name in self._offered for use in response.hosted)
+        known = all(use.call.name in self.offered for use in response.hosted)
         labels = self._labels if known else self._labels | _UNTOLD
         return replace(response, message=replace(response.message, labels=labels))
 
@@ -80,7 +77,7 @@ class Hosting:
             yield from tell(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
 
     def _result(self, use: HostedUse, labels: frozenset[Label]) -> ToolResult:
-        decision = self._offered.get(use.call.name)
+        decision = self.offered.get(use.call.name)
         if use.error:
             return replace(failure(use.call.name, use.error, "failed", decision), labels=labels)
         content = json.dumps(use.sources, ensure_ascii=False) if use.sources else ""

@@ -152,6 +152,30 @@ def test_a_rule_that_allows_some_searches_allows_none_unseen():
     assert withheld.result.decision.rule == "safety-level"
 
 
+def test_what_is_withheld_from_one_agent_is_not_taken_from_the_next():
+    """A function of the same name, of the agent that the conversation is handed to, is offered."""
+
+    def web_search(query: str) -> str:
+        """Search the web."""
+        return query
+
+    second_llm = ScriptedLLM(told("Done.", USED))
+    second = Agent("second", [web_search], llm=second_llm)
+    policy = Policy("network", [Rule("deny", "web_search")])
+    first = Agent("first", [SEARCH], llm=ScriptedLLM(call("hand_off_to_second")), policy=policy, handoffs=[second])
+    result = first.run("Does it rain?")
+    assert offered(second_llm) == [["web_search"]]
+    assert result.tool_calls[-1].result.decision is None
+
+
+def test_what_was_offered_to_one_agent_excuses_no_use_of_the_next():
+    """A use that nobody has declared is told without the decision that another agent's tool had got."""
+    second = Agent("second", llm=ScriptedLLM(told("Done.", USED)))
+    first = Agent("first", [SEARCH], llm=ScriptedLLM(call("hand_off_to_second")), handoffs=[second])
+    used = first.run("Does it rain?").tool_calls[-1]
+    assert (used.call, used.result.decision, used.result.labels) == (USED.call, None, {Label.UNTRUSTED})
+
+
 def test_an_approval_for_good_holds_in_the_next_run():
     """Who answers always is not asked again."""
     questions = []
