@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Verdict
-from agentkit.wording import answer_in, cut
+from agentkit.wording import answer_in, arguments_in, arguments_text, cut, is_shallow, json_value
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
 _MAX_REFUSAL_CHARS = 240  # which has what to do about it at its end
-_MAX_DEPTH = 50
 _WORTH_TELLING_SECONDS = 0.3
 _UNSEEN = (
     "\x7f-\x9f"  # DEL and the C1 control characters
@@ -60,7 +59,7 @@ def json_line(document: Mapping[str, Any]) -> str:
 
 def started_line(call: ToolCall) -> str:
     """A tool call that is going on, on one line."""
-    return f"{line_text(call.name)}({line_text(_arguments(call.arguments))})"
+    return f"{line_text(call.name)}({line_text(arguments_text(call.arguments))})"
 
 
 def call_line(used: ToolCallFinished) -> str:
@@ -116,7 +115,7 @@ def run_document(result: RunResult[Any], plain: Callable[[Any], Any] = str) -> d
             "unreported": result.usage.unreported,
         },
         "tool_calls": [
-            {"arguments": arguments_of(used.call.arguments), **result_fields(used.result)} for used in result.tool_calls
+            {"arguments": arguments_in(used.call.arguments), **result_fields(used.result)} for used in result.tool_calls
         ],
     }
 
@@ -138,38 +137,6 @@ def was_refused(result: ToolResult) -> bool:
     return result.decision is not None and result.decision.verdict is Verdict.DENY and result.status == "denied"
 
 
-def _arguments(text: str) -> str:
-    """Arguments as a person writes them, or as the model did when they are no JSON object."""
-    loaded = arguments_of(text)
-    if isinstance(loaded, str):
-        return loaded
-    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in loaded.items())
-
-
-def arguments_of(text: str) -> dict[str, Any] | str:
-    """Arguments by name, or the text that the model wrote when it is no JSON object."""
-    loaded = json_value(text or "{}")
-    return loaded if isinstance(loaded, dict) else text
-
-
 def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
     """A text on one line, cleaned and cut."""
     return cut(" ".join(clean(text).split()), most_chars)
-
-
-def json_value(text: str) -> Any:
-    """The value that the JSON text says, or the text itself when it is none that can be written again."""
-    try:
-        value = json.loads(text)
-        json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
-        return text
-    return value if is_shallow(value) else text
-
-
-def is_shallow(value: object, levels: int = _MAX_DEPTH) -> bool:
-    """Whether a value nests few enough levels to be written without exhausting the stack."""
-    if not isinstance(value, dict | list):
-        return True
-    items = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(is_shallow(item, levels - 1) for item in items)

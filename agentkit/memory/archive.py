@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from agentkit import wording
-from agentkit.decisions import Decision
 from agentkit.errors import SessionError
 from agentkit.events import (
     Approved,
@@ -22,10 +20,6 @@ from agentkit.events import (
     Milestone,
     ResponseReceived,
     RunEnded,
-    RunStarted,
-    ToolCallFinished,
-    ToolCallPostponed,
-    ToolCallStarted,
 )
 from agentkit.memory.codec import (
     Data,
@@ -39,22 +33,14 @@ from agentkit.memory.codec import (
 from agentkit.memory.conversation import fault_in, with_distinct_calls
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
-from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from agentkit.messages import Message, ToolMessage
 from agentkit.redaction import redact, redact_data, written_redactor
-from agentkit.wording import content_text, count_text, hidden, visible
+from agentkit.wording import count_text
 
 FORMAT = 1
 _MOST_RESULT_CHARS = 1_000
 _MOST_OLD_NAME_CHARS = 150
 _MOST_READ_CHARS, _MOST_WORDS, _MOST_WORD_CHARS = 1_000, 4, 20
-
-
-def milestone_words(milestone: Milestone) -> tuple[str, str]:
-    """What happened on the course of a run, and the words that belong to it; the kind's name when it has none."""
-    what, words = wording.milestone_words(milestone)
-    if isinstance(milestone, HistoryGiven):
-        words = "\n".join(line for message in milestone.messages for line in _message_lines(message))
-    return what, words
 
 
 def new_name(prompt: str) -> str:
@@ -108,7 +94,8 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     """The first `count` messages, None for all. Raises SessionError when a call would be parted from its result."""
     if count is not None and type(count) is not int:
         raise SessionError(f"A session is forked at a number of messages, or whole with None. Got {count!r:.100}.")
-    places = [place for place in range(len(messages) + 1) if not _parts(messages, place)]
+    places = [place for place, message in enumerate(messages) if not isinstance(message, ToolMessage)]
+    places.append(len(messages))
     if count is None or count in places:
         return messages[:count]
     if not 0 <= count <= len(messages):
@@ -189,18 +176,6 @@ def unmade_approvals(milestones: Sequence[Milestone], progress: Progress) -> Ite
             yield milestone
 
 
-def shown(name: str, entries: Sequence[Entry]) -> str:
-    """A session as text: run by run, what was said and done."""
-    runs = _by_run(entries)
-    lines = [f"Session {name}: {count_text(len(runs), 'run')}"]
-    for number, (run, some) in enumerate(runs.items(), 1):
-        began = datetime.fromtimestamp(some[0].at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        lines += ["", f"Run {number}, {began} UTC, {run}"]
-        for entry in some:
-            lines += _lines(entry.milestone)
-    return visible(hidden("\n".join(lines)))
-
-
 def _by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     runs: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -222,84 +197,3 @@ def _header(path: Path, lines: Sequence[bytes]) -> Data:
             f" reads up to {FORMAT}. Update agentkit."
         )
     return header
-
-
-def _parts(messages: Sequence[Message], place: int) -> bool:
-    """Whether a cut behind so many messages would part a call from its result."""
-    rest = messages[place] if place < len(messages) else None
-    return isinstance(rest, ToolMessage)
-
-
-def _lines(milestone: Milestone) -> Iterator[str]:
-    """What a person reads of a milestone."""
-    match milestone:
-        case RunStarted(agent=agent, prompt=prompt):
-            yield from _said(f"to {agent}", prompt)
-        case HistoryGiven(messages):
-            for message in messages:
-                yield from _message_lines(message)
-        case ResponseReceived(response):
-            yield from _message_lines(response.message)
-        case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
-            yield from _call_lines(milestone)
-        case _:
-            yield from _course_lines(milestone)
-
-
-def _message_lines(message: Message) -> Iterator[str]:
-    match message:
-        case UserMessage(content):
-            yield from _said("user", content)
-        case SystemMessage(text):
-            yield from _said("system", text)
-        case AssistantMessage(text, calls):
-            if text:
-                yield from _said("assistant", text)
-            for call in calls:
-                yield from _said("  wishes", f"{_call(call)}")
-        case _:
-            yield from _said(f"  {message.name}", _cut(message.content))
-
-
-def _call_lines(milestone: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> Iterator[str]:
-    match milestone:
-        case ToolCallStarted(call, decision):
-            yield from _said("  judged", f"{call.name}: {decision}")
-        case ToolCallFinished(call, result):
-            yield from _said(f"  {call.name}", f"{result.status}, {_cut(result.content)}")
-        case ToolCallPostponed(call=call, question=question, decision=decision):
-            yield from _said("  waits", f"{call.name}: {question}{_why(decision)}")
-        case _:
-            words = (milestone.answer, milestone.text, milestone.arguments)
-            yield from _said("  answered", ", ".join(filter(None, words)))
-
-
-def _course_lines(milestone: Milestone) -> Iterator[str]:
-    match milestone:
-        case RunEnded():
-            yield from _said("ended", f"{milestone.status}{': ' if milestone.error else ''}{milestone.error}")
-            if milestone.changes:
-                yield from _said("changes", milestone.changes)
-        case _:
-            what, words = milestone_words(milestone)
-            yield from _said(what, words) if words else [what]
-
-
-def _said(who: str, content: Content) -> Iterator[str]:
-    """A text below its speaker: the first line beside the name, the others indented."""
-    first_line, *others = content_text(content).split("\n")
-    yield f"{who}: {first_line}".rstrip()
-    yield from (f"    {line}".rstrip() for line in others)
-
-
-def _call(call: ToolCall) -> str:
-    return f"{call.name}({call.arguments})"
-
-
-def _cut(text: str) -> str:
-    cut = text[:_MOST_RESULT_CHARS]
-    return cut if cut == text else f"{cut} … ({len(text)} characters)"
-
-
-def _why(decision: Decision | None) -> str:
-    return "" if decision is None else f" ({decision})"

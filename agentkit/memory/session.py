@@ -71,21 +71,21 @@ class Session:
         """What the runs have said, in the order of their ends; at last those that were cut off, until they go on."""
         with self._lock:
             self._refresh()
-            return self.conversation.messages_with(self._cut_off)
+            return self.conversation.messages_with(self._cut_off())
 
     @property
     def usage(self) -> Usage:
         """What all runs have spent that have ended or were cut off."""
         with self._lock:
             self._refresh()
-            return self.conversation.usage_with(self._cut_off)
+            return self.conversation.usage_with(self._cut_off())
 
     @property
     def unfinished(self) -> tuple[str, ...]:
         """The ids of the runs that were cut off or are paused, oldest first."""
         with self._lock:
             self._refresh()
-            return tuple(filter(self._is_left, self.conversation.unended))
+            return tuple(self._left())
 
     @property
     def entries(self) -> list[Entry]:
@@ -96,7 +96,7 @@ class Session:
         """A new run. Those that were cut off are entered first, as interrupted."""
         with self._lock:
             self._refresh()
-            for run in self._cut_off:
+            for run in self._cut_off():
                 self._interrupt(run)
             run = secrets.token_hex(16)
             history = tuple(self.conversation.messages)
@@ -163,7 +163,9 @@ class Session:
 
     def show(self) -> str:
         """What happened, for a person to read: prompts, answers, tool calls with their decisions, changes."""
-        return archive.shown(self.name, self.entries)
+        from agentkit.memory.narration.text import session_text
+
+        return session_text(self.name, self.entries)
 
     def anew(self) -> Session:
         """An empty session of the same name. What a store holds of this one is kept under the name with the time."""
@@ -263,15 +265,13 @@ class Session:
             raise _going_on(run, self.name) if run else _no_run(self)
         return release
 
-    @property
-    def _cut_off(self) -> list[str]:
-        """The runs that have not ended, and that nobody is at."""
-        unended = self.conversation.unended.items()
-        return [run for run, progress in unended if progress.ended is None and self._is_left(run)]
+    def _left(self) -> list[str]:
+        """The runs that have not ended or are paused, and that nobody is at."""
+        return [run for run in self.conversation.unended if not self._holds.is_held(self.name, run)]
 
-    def _is_left(self, run: str) -> bool:
-        """Whether nobody is at a run that has not ended or is paused."""
-        return not self._holds.is_held(self.name, run)
+    def _cut_off(self) -> list[str]:
+        """Those of them that have not ended."""
+        return [run for run in self._left() if self.conversation.unended[run].ended is None]
 
 
 def _no_run(session: Session) -> SessionError:

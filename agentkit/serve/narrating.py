@@ -29,7 +29,6 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.llm.prices import cost_of
-from agentkit.memory.archive import milestone_words
 from agentkit.memory.progress import Progress
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Message, UserMessage
@@ -37,7 +36,7 @@ from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.safety.flow import FLOW
 from agentkit.usage import Usage, shown_cost
-from agentkit.wording import content_text, value_text, visible
+from agentkit.wording import content_text, milestone_words, value_text, visible
 
 Told = dict[str, Any]
 """One thing that happened: `kind` says what, the rest is text and numbers."""

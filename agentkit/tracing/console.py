@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -32,10 +31,20 @@ from agentkit.events import (
 from agentkit.messages import ToolCall
 from agentkit.redaction import redact_data, written_redactor
 from agentkit.tracing.endings import Ending, ending_in, text_of
+from agentkit.tracing.lines import is_told
 from agentkit.tracing.listening import ModelRequest, Origin, Work, origin
 from agentkit.tracing.silence import Silence
 from agentkit.usage import is_whole, shown_cost
-from agentkit.wording import answer_in, content_text, count_text, milestone_words, one_line, seconds_text, tokens_text
+from agentkit.wording import (
+    answer_in,
+    arguments_text,
+    content_text,
+    count_text,
+    milestone_words,
+    one_line,
+    seconds_text,
+    tokens_text,
+)
 
 _INDENT = "  "
 _MOST_NAME_CHARS, _MOST_DEPTH = 40, 10
@@ -91,7 +100,7 @@ class Console:
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
-        if isinstance(event, Milestone | RunLeft) or ending_in(event) is not None:
+        if is_told(event):
             self._silence.call(self._hear, event, origin())
 
     @contextmanager
@@ -229,13 +238,7 @@ def _call(call: ToolCall, run: _Run) -> str:
 def _arguments(call: ToolCall) -> str:
     """Arguments as a person writes them, without those that their names call secret; what is no JSON stays as it is."""
     text: str = redact_data({"arguments": call.arguments}, written_redactor())["arguments"]
-    try:
-        said: Any = json.loads(text or "{}")
-        if isinstance(said, dict):
-            text = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in said.items())
-    except (ValueError, RecursionError):
-        pass
-    return text
+    return arguments_text(text)
 
 
 _LINES: Mapping[type[Event], Callable[[Any, _Run], _Line]] = {

@@ -25,6 +25,7 @@ from agentkit.redaction import redact_data, written_redactor
 from agentkit.usage import Usage
 
 MOST_LINE_CHARS = 110
+_MOST_LEVELS = 50
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -63,6 +64,38 @@ def call_text(call: ToolCall) -> str:
     """A tool call with its arguments, however these spell what is secret in them."""
     said = redact_data({"name": call.name, "arguments": call.arguments}, written_redactor())
     return f"{said['name']}({said['arguments']})"
+
+
+def arguments_in(written: str) -> dict[str, Any] | str:
+    """The arguments of a call by name, or the text that the model wrote when it is no JSON object."""
+    loaded = json_value(written or "{}")
+    return loaded if isinstance(loaded, dict) else written
+
+
+def arguments_text(written: str) -> str:
+    """The arguments of a call as a person writes them, or as the model did when they are no JSON object."""
+    named = arguments_in(written)
+    if isinstance(named, str):
+        return named
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())
+
+
+def json_value(text: str) -> Any:
+    """The value that the JSON text says, or the text itself when it is none that can be written again."""
+    try:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return text
+    return value if is_shallow(value) else text
+
+
+def is_shallow(value: object, levels: int = _MOST_LEVELS) -> bool:
+    """Whether a value nests few enough levels to be written without exhausting the stack."""
+    if not isinstance(value, dict | list):
+        return True
+    parts = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(is_shallow(part, levels - 1) for part in parts)
 
 
 def answer_in(result: ToolResult) -> str:

@@ -333,7 +333,7 @@ def test_files_are_kept_and_told_in_a_session(report, tmp_path):
     Session.open(path).export(tmp_path / "talk.jsonl")
     copied = Session.restore(tmp_path / "talk.jsonl", tmp_path / "copied.db", "copied")
     assert copied.messages == Session.open(path).messages
-    assert "to reader: Compare with [file report.pdf]" in copied.show()
+    assert "> Compare with\n  [file report.pdf]" in copied.show()
     assert "JVBER" not in copied.show()
 
 

@@ -8,20 +8,11 @@ import pytest
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import (
-    AnswerAmended,
-    AnswerGiven,
-    AnswerRefused,
     Approved,
-    HandedOff,
     HistoryGiven,
-    LimitReached,
-    Milestone,
-    RequestFailed,
     ResponseReceived,
     RunEnded,
-    RunResumed,
     RunStarted,
-    Summarised,
     ToolCallFinished,
     ToolCallPostponed,
     ToolCallStarted,
@@ -30,10 +21,8 @@ from agentkit.memory.archive import (
     entries_of,
     first,
     given,
-    milestone_words,
     new_name,
     read_export,
-    shown,
     write_export,
 )
 from agentkit.memory.progress import Progress
@@ -42,7 +31,6 @@ from agentkit.messages import (
     AssistantMessage,
     Image,
     Response,
-    SystemMessage,
     ToolCall,
     ToolMessage,
     ToolResult,
@@ -157,112 +145,12 @@ def test_messages_become_a_run_that_has_ended():
     assert given.run == ended.run
 
 
-ALLOWED = Decision(Verdict.ALLOW, "level", "It only computes.")
-ASKED = Decision(Verdict.ASK, "level", "It touches this machine.")
-STORY = [
-    RunStarted("helper", ("Look:", Image("data:image/png;base64,AAAA"), "what\nis it?")),
-    ResponseReceived(Response(AssistantMessage("Let me see.", (CALL,)))),
-    ResponseReceived(Response(AssistantMessage("", (OTHER,)))),
-    ToolCallStarted(CALL, ALLOWED),
-    ToolCallFinished(CALL, ToolResult("calculator", "ok", "4" * 2_000, decision=ALLOWED)),
-    ToolCallPostponed(OTHER, "May I?", ASKED),
-    ToolCallPostponed(OTHER, "What time is it?"),
-    RunEnded("paused"),
-    RunResumed(),
-    Approved("2", "deny", "not today"),
-    RequestFailed("The server is down.", "Unreachable"),
-    AnswerRefused("Too long."),
-    AnswerGiven("Given."),
-    AnswerAmended("Amended."),
-    Summarised("In short.", 3),
-    HandedOff("expert"),
-    LimitReached("iterations", "Enough."),
-    RunEnded("failed", error="No answer.", changes="--- a\n+++ b"),
-]
-STORY_SHOWN = """\
-Session trip: 2 runs
-
-Run 1, 1970-01-01 00:00:00 UTC, run-1
-to helper: Look: [image] what
-    is it?
-assistant: Let me see.
-  wishes: calculator({"expression": "6*7"})
-  wishes: clock({})
-  judged: calculator: allow: It only computes. (rule: level)
-  calculator: ok, FOURS … (2000 characters)
-  waits: clock: May I? (ask: It touches this machine. (rule: level))
-  waits: clock: What time is it?
-ended: paused
-The run goes on
-  answered: deny, not today
-The model gave no answer (Unreachable): The server is down.
-The answer was not taken: Too long.
-A tool has given the answer: Given.
-The answer was amended: Amended.
-3 messages were summarised: In short.
-Handed off to expert
-Limit reached: iterations: Enough.
-ended: failed: No answer.
-changes: --- a
-    +++ b
-
-Run 2, 1970-01-01 00:00:01 UTC, run-2
-user: Hi
-system: Be kind.
-assistant:
-  calculator: 42
-ended: done""".replace("FOURS", "4" * 1_000)
-
-
-def test_a_session_reads_like_a_story():
-    """A session is shown run by run: who said what, which calls were judged how, what came of them, what changed."""
-    given = (
-        UserMessage("Hi"),
-        SystemMessage("Be kind."),
-        AssistantMessage("Hello"),
-        ToolMessage("1", "calculator", "42"),
-    )
-    entries = [Entry("run-1", 0.0, milestone) for milestone in STORY]
-    entries += [Entry("run-2", 1.0, HistoryGiven(given)), Entry("run-2", 1.0, RunEnded("done"))]
-    assert shown("trip", entries) == STORY_SHOWN.replace("assistant:\n", "assistant: Hello\n")
-
-
-@pytest.mark.parametrize(
-    ("milestone", "words"),
-    [
-        (HandedOff("writer"), ("Handed off to writer", "")),
-        (LimitReached("cost", "Too dear."), ("Limit reached: cost", "Too dear.")),
-        (HistoryGiven(MESSAGES[4:]), ("Begins with 1 message said before", "assistant: It is 42.")),
-        (RunResumed("Go on."), ("The run goes on", "Go on.")),
-        (RunStarted("helper", "Go."), ("RunStarted", "")),
-    ],
-)
-def test_what_happened_has_words(milestone, words):
-    """What happens on the course of a run has a name and words of its own, wherever a person reads of it."""
-    assert milestone_words(milestone) == words
-
-
-class Sneezed(Milestone):
-    """A kind of milestone that does not exist yet."""
-
-
 def test_a_new_conversation_is_named_after_its_prompt():
     """The name has the first words of the prompt, never a secret, and an end that makes it unique."""
     assert new_name("What is 17% of 2,400? I ask").startswith("what-is-17-of-")
     assert new_name("same") != new_name("same")
     assert "a1a1" not in new_name("sk-" + "a1" * 20)
     assert len(new_name("")) == 4
-
-
-def test_a_new_kind_of_milestone_is_named():
-    """What the text has no words for is shown by its name."""
-    assert shown("trip", [Entry("run-1", 0.0, Sneezed())]).endswith("\nSneezed")
-
-
-def test_what_is_shown_gives_a_terminal_no_orders():
-    """Control characters and changes of direction are shown as what they are."""
-    text = shown("trip", [Entry("run-1", 0.0, RunStarted("helper", "a\x1b[31m\u202eb\ttab\r\ud800"))])
-    assert "a\\u{1b}[31m\\u{202e}b\ttab\\u{d}\\u{d800}" in text
 
 
 @pytest.mark.parametrize(

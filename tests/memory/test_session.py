@@ -564,9 +564,9 @@ def test_an_exported_session_comes_back(session, tmp_path):
 def test_a_session_is_shown(session):
     """A session is shown as text that a person can read."""
     talk(session, "How far is it?", "Ten miles.")
-    assert session.show().startswith("Session trip: 1 run\n")
-    assert "assistant: Ten miles." in session.show()
-    assert Session("new").show() == "Session new: 0 runs"
+    assert session.show().startswith("Session trip\n1 run")
+    assert "Ten miles." in session.show()
+    assert Session("new").show() == "Session new\n0 runs"
 
 
 def test_a_session_can_be_pickled(session):

@@ -8,19 +8,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agentkit.cli.display import call_line, clean
-from agentkit.cli.runs.words import day_text
 from agentkit.errors import SessionError
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
     HistoryGiven,
+    LimitReached,
     Milestone,
+    RequestFailed,
     ResponseReceived,
-    RunEnded,
     RunResumed,
-    RunStarted,
     ToolCallFinished,
 )
+from agentkit.memory.narration.story import CallStory, RunStory, stories_of
+from agentkit.memory.narration.words import answers_text, day_text, milestone_words
 from agentkit.memory.session import Session
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, Message, UserMessage
@@ -48,22 +49,28 @@ def save(session: Session, path: Path) -> None:
 
 
 def markdown_of(name: str, entries: Iterable[Entry]) -> str:
-    """A conversation as Markdown: who said what, which tools were called, what was changed."""
-    parts = [f"# {name or 'Conversation'}", *(part for entry in entries for part in _parts(entry))]
+    """A conversation as Markdown: who said what, which tools were called, what else happened, what was changed."""
+    parts = [f"# {name or 'Conversation'}", *(part for run in stories_of(entries) for part in _parts(run))]
     return clean("\n\n".join(parts)) + "\n"
 
 
-def _parts(entry: Entry) -> Iterator[str]:
-    milestone = entry.milestone
-    match milestone:
-        case RunStarted(prompt=prompt):
-            yield _heading("You", day_text(entry.at))
-            yield content_text(prompt, "\n")
-        case HistoryGiven(messages):
-            for message in messages:
-                yield from _message(message)
-        case _:
-            yield from _done(milestone)
+def _parts(run: RunStory) -> Iterator[str]:
+    """A run: prompt, what was done, how it ended where that is no answer, changes."""
+    if run.prompt is not None:
+        yield from (_heading("You", day_text(run.began)), content_text(run.prompt, "\n"))
+    for step in run.steps:
+        yield from _call(step) if isinstance(step, CallStory) else _done(step.milestone)
+    if run.end is not None and (run.end.error or run.status == "interrupted"):
+        yield f"*{': '.join(filter(None, [run.status, run.end.error]))}*"
+    if run.end is not None and run.end.changes:
+        yield _code("diff", run.end.changes)
+
+
+def _call(story: CallStory) -> Iterator[str]:
+    if story.result is not None:
+        yield _code("", call_line(ToolCallFinished(story.call, story.result)))
+    if person := answers_text(story):
+        yield f"*{person}*"
 
 
 def _done(milestone: Milestone) -> Iterator[str]:
@@ -72,15 +79,15 @@ def _done(milestone: Milestone) -> Iterator[str]:
             yield from _said(response.text)
         case AnswerGiven(text) | AnswerAmended(text):
             yield from _said(text)
+        case HistoryGiven(messages):
+            for message in messages:
+                yield from _message(message)
         case RunResumed(prompt) if prompt:
             yield from (_heading("You"), prompt)
-        case ToolCallFinished():
-            yield _code("", call_line(milestone))
-        case RunEnded(status=status, error=error, changes=changes):
-            if error or status == "interrupted":
-                yield f"*{status}{': ' if error else ''}{error}*"
-            if changes:
-                yield _code("diff", changes)
+        case RequestFailed() | LimitReached():
+            pass  # the run's end says the same
+        case _:
+            yield f"*{': '.join(filter(None, milestone_words(milestone)))}*"
 
 
 def _message(message: Message) -> Iterator[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agentkit.cli.display import arguments_of
-from agentkit.cli.runs.story import CallStory, Moment
-from agentkit.cli.runs.words import answers_text, content_of, readable
 from agentkit.decisions import Decision
 from agentkit.events import LimitReached, RequestFailed, ResponseReceived
-from agentkit.memory.archive import milestone_words
+from agentkit.memory.narration.story import CallStory, Moment
+from agentkit.memory.narration.words import answers_text, content_of, milestone_words, readable
 from agentkit.messages import AssistantMessage, Message, Request, Response, SystemMessage, ToolMessage, ToolResult
 from agentkit.safety.markup import Child, Markup, element
-from agentkit.wording import content_text, count_text, seconds_text, tokens_text
+from agentkit.wording import arguments_in, content_text, count_text, seconds_text, tokens_text
 
 _OPEN_CHARS, _GLIMPSE_CHARS = 600, 100
 _VERDICTS = {"allow": "allowed", "ask": "must be asked for", "deny": "denied"}
@@ -91,7 +89,7 @@ def _call(story: CallStory) -> Iterator[Markup]:
     decision = story.judgment
     verdict = _verdict(decision, story) if decision is not None else None
     yield element("h3", element("code", story.call.name), verdict, element("small", seconds_text(story.seconds)))
-    named = arguments_of(story.call.arguments)
+    named = arguments_in(story.call.arguments)
     if isinstance(named, str):
         yield element("pre", named)
     elif named:

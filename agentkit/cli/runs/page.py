@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.cli.runs.cards import card
-from agentkit.cli.runs.story import CallStory, Moment, RunStory
-from agentkit.cli.runs.words import cost, day_text, kind_of, outer, title, usage_of
+from agentkit.cli.runs.words import kind_of, money
 from agentkit.events import ResponseReceived
+from agentkit.memory.narration.story import CallStory, Moment, RunStory
+from agentkit.memory.narration.words import day_text, figures, outer, title, usage_of
 from agentkit.safety import markup
 from agentkit.safety.markup import Markup, element
-from agentkit.usage import shown_cost
-from agentkit.wording import content_text, count_text, seconds_text, tokens_text
+from agentkit.wording import content_text, seconds_text, tokens_text
 
 _STYLE = Path(__file__).with_name("page.css")
 _LANES = {"model": 3, "tool": 17, "person": 31, "note": 31}
@@ -49,12 +49,13 @@ def _facts(runs: Sequence[RunStory]) -> Iterator[tuple[str, str]]:
     if runs:
         yield "Recorded", day_text(min(run.began for run in runs))
     requests = sum(len(run.responses) for run in runs)
-    yield "Runs", f"{sum(bool(run.agent) for run in runs):,}"
+    yield "Runs", f"{sum(bool(run.id) for run in runs):,}"
     yield "Requests", f"{requests:,}"
     yield "Tool calls", f"{sum(len(run.tool_calls) for run in runs):,}"
     if requests:
-        yield "Tokens", tokens_text(usage_of(outer(runs)))
-        yield "Money", shown_cost(cost(outer(runs)))
+        usage = usage_of(outer(runs))
+        yield "Tokens", tokens_text(usage)
+        yield "Money", money(usage)
 
 
 def _foot(header: Mapping[str, Any]) -> Markup:
@@ -65,15 +66,13 @@ def _foot(header: Mapping[str, Any]) -> Markup:
 def _run(number: int, run: RunStory) -> Markup:
     """One run as a section: prompt, chart, steps, changes, how it ended."""
     seconds = run.ended - run.began
-    figures = [seconds_text(seconds), count_text(len(run.responses), "request")]
-    figures += [count_text(len(run.tool_calls), "tool call"), tokens_text(run.usage), f"cost {shown_cost(cost([run]))}"]
     return element(
         "section",
         element(
             "div",
             element("h2", title(run), id=f"heading-{number}"),
             _status(run),
-            element("p", " · ".join(figures), class_="figures"),
+            element("p", " · ".join([seconds_text(seconds), *figures([run], [run], money)]), class_="figures"),
             class_="heading",
         ),
         None if run.prompt is None else element("blockquote", content_text(run.prompt, "\n"), class_="prompt"),

@@ -15,7 +15,7 @@ from agentkit.cli.exit_codes import FAILED
 from agentkit.errors import AgentKitError
 
 if TYPE_CHECKING:
-    from agentkit.cli.runs.story import RunStory
+    from agentkit.memory.narration.story import RunStory
 
 _EXAMPLES = """\b
 Examples:
@@ -91,7 +91,7 @@ def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
 
 def _play(file: Path) -> None:
     from agentkit.cli.runs.show import recorded
-    from agentkit.cli.runs.story import stories
+    from agentkit.memory.narration.story import stories
 
     _, entries = recorded(file)
     for run in stories(entries):
@@ -101,10 +101,9 @@ def _play(file: Path) -> None:
 def _play_run(run: RunStory) -> None:
     """The answer on stdout, what led to it on stderr, as when it is asked."""
     from agentkit.cli.display import call_line, clean
-    from agentkit.cli.runs.story import CallStory
-    from agentkit.cli.runs.words import content_of
     from agentkit.events import ResponseReceived, ToolCallFinished
-    from agentkit.memory.archive import milestone_words
+    from agentkit.memory.narration.story import CallStory
+    from agentkit.memory.narration.words import content_of, milestone_words
     from agentkit.wording import content_text
 
     prompt = "…" if run.prompt is None else content_text(run.prompt, "\n")

@@ -25,14 +25,15 @@ _READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrot
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
     from agentkit.cli.display import clean
-    from agentkit.cli.runs.story import stories
+    from agentkit.memory.narration.story import stories
 
     header, entries = recorded(file)
     runs = stories(entries)
     if html is None:
-        from agentkit.cli.runs.text import show_text
+        from agentkit.cli.runs.words import heading, money
+        from agentkit.memory.narration.text import show_text
 
-        click.echo(show_text(header, runs))
+        click.echo(clean(show_text(heading(header), runs, money)))
         return
     from agentkit.cli.runs.page import page
 

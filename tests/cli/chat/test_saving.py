@@ -61,10 +61,13 @@ def test_no_file_is_written_over(session, tmp_path):
 
 
 def test_the_rest_of_what_can_happen():
-    """What a run was told when it went on, and an answer that was amended, are in the text."""
+    """That a run went on, what it was told then, and an answer that was amended are in the text."""
     entries = [
         Entry("r", 0.0, RunResumed("Go on.")),
         Entry("r", 0.0, RunResumed()),
         Entry("r", 0.0, AnswerAmended("Better.")),
     ]
-    assert markdown_of("", entries) == "# Conversation\n\n## You\n\nGo on.\n\n## agentkit\n\nBetter.\n"
+    assert (
+        markdown_of("", entries)
+        == "# Conversation\n\n## You\n\nGo on.\n\n*The run goes on*\n\n## agentkit\n\nBetter.\n"
+    )

@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 
 from agentkit.cli.runs.page import page
-from agentkit.cli.runs.story import stories
 from agentkit.events import ResponseReceived, RunStarted
 from agentkit.memory.cassettes.entries import Told
 from agentkit.memory.cassettes.file import read_cassette
+from agentkit.memory.narration.story import stories
 from agentkit.messages import AssistantMessage, Response
 
 VOID = {"meta", "rect"}

@@ -1,18 +1,19 @@
 """Are figures and milestones said as a person says them?"""
 
-from agentkit.cli.runs.story import CallStory, RunStory
-from agentkit.cli.runs.words import (
+import pytest
+
+from agentkit.events import Approved, HandedOff, HistoryGiven, LimitReached, RunResumed, RunStarted
+from agentkit.memory.narration.story import CallStory, RunStory
+from agentkit.memory.narration.words import (
     answers_text,
     content_of,
-    cost,
-    kind_of,
+    milestone_words,
     outer,
     readable,
     title,
     usage_of,
 )
-from agentkit.events import Approved
-from agentkit.messages import ToolCall, ToolResult
+from agentkit.messages import AssistantMessage, ToolCall, ToolResult
 from agentkit.usage import Price, Tariff, Usage
 
 SPENT = Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 0)))
@@ -27,10 +28,16 @@ def test_results():
 
 def test_titles():
     """A run is called by its agent, and says when it was part of a tool call."""
-    assert [title(RunStory("r", "helper")), title(RunStory("r", "helper", inside=3)), title(RunStory(""))] == [
+    assert [
+        title(RunStory("r", "helper")),
+        title(RunStory("r", "helper", inside=3)),
+        title(RunStory("")),
+        title(RunStory("r")),
+    ] == [
         "helper",
         "helper, within a tool call",
         "Asked outside of a run",
+        "Begun elsewhere",
     ]
 
 
@@ -40,12 +47,6 @@ def test_what_a_tool_call_began_is_not_counted_twice():
     runs = [RunStory("r", "boss", steps=[used]), RunStory("s", "worker", inside=3)]
     assert outer(runs) == runs[:1]
     assert usage_of(outer(runs)) == SPENT
-    assert cost(outer(runs)).dollars == SPENT.input_tokens * 2 / 1_000_000
-
-
-def test_kinds_of_files():
-    """A file is called what its header says it is."""
-    assert [kind_of({"cassette": 1}), kind_of({"session": 1})] == ["Cassette", "Session"]
 
 
 def test_what_people_said():
@@ -70,3 +71,18 @@ def test_a_value_that_nests_deeply_is_told_on_one_line():
     for _ in range(100_000):
         deep = [deep]
     assert readable(deep) == "…"
+
+
+@pytest.mark.parametrize(
+    ("milestone", "words"),
+    [
+        (HandedOff("writer"), ("Handed off to writer", "")),
+        (LimitReached("cost", "Too dear."), ("Limit reached: cost", "Too dear.")),
+        (HistoryGiven((AssistantMessage("It is 42."),)), ("Begins with 1 message said before", "assistant: It is 42.")),
+        (RunResumed("Go on."), ("The run goes on", "Go on.")),
+        (RunStarted("helper", "Go."), ("RunStarted", "")),
+    ],
+)
+def test_what_happened_has_words(milestone, words):
+    """What happens on the course of a run has a name and words of its own, wherever a person reads of it."""
+    assert milestone_words(milestone) == words

@@ -1,4 +1,4 @@
-"""What happened, run by run? The entries of a cassette or of an exported session as stories (pure)."""
+"""What happened, run by run? The entries of a cassette or of a session as stories (pure)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
+from agentkit.memory import store
 from agentkit.memory.cassettes.entries import Entry, RecordedAnswer, Told
 from agentkit.messages import Content, Message, Request, Response, ToolCall, ToolResult
 from agentkit.slotted import dataclass
@@ -155,6 +156,11 @@ class RunStory:
     def reach(self, at: float) -> None:
         """Remember that a step was over at this time."""
         self.reached = at if self.reached is None else max(self.reached, at)
+
+
+def stories_of(entries: Iterable[store.Entry]) -> list[RunStory]:
+    """The runs of a session, in the order in which they began."""
+    return stories(Told(entry.run, entry.at, entry.milestone) for entry in entries)
 
 
 def stories(entries: Iterable[Entry]) -> list[RunStory]:

@@ -3,7 +3,6 @@
 import itertools
 import sys
 
-from agentkit.cli.runs.story import CallStory, Moment, stories
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
     Approved,
@@ -16,7 +15,7 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.memory.cassettes.entries import RecordedAnswer, Told
-from agentkit.memory.cassettes.file import read_cassette
+from agentkit.memory.narration.story import stories
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
 from agentkit.usage import Usage
 
@@ -28,37 +27,6 @@ ASK = Decision(Verdict.ASK, "level", "It is not safe.")
 def told(*milestones):
     """Milestones of one run, a second apart, as an exported session has them."""
     return [Told("r", float(at), milestone) for at, milestone in enumerate(milestones, 100)]
-
-
-def test_runs_are_told_in_the_order_in_which_they_began(cassette):
-    """Each run has its prompt, its steps in order, its usage and its end; what no run told of comes by itself."""
-    helper, attacker, outside, inner = stories(read_cassette(cassette)[1])
-    assert [run.agent for run in (helper, outside, inner)] == ["helper", "", "worker"]
-    assert [type(step) for step in helper.steps] == [Moment, CallStory, CallStory, CallStory, Moment]
-    assert helper.usage == Usage(2_400, 80, 1_200, requests=2, tariff=helper.responses[0].usage.tariff)
-    assert (helper.status, helper.answer, inner.status, outside.status) == ("done", "It is 42.", "interrupted", "")
-    assert inner.inside > helper.inside == 0
-    assert len(attacker.steps) == 10
-    assert [type(step) for step in outside.steps] == [Moment, Moment, Moment, CallStory]
-    assert (outside.answer, outside.began <= outside.ended) == ("Good.", True)
-
-
-def test_a_request_tells_what_was_new(cassette):
-    """Of what a model was sent, the messages that it had not been sent before are told."""
-    helper, *_ = stories(read_cassette(cassette)[1])
-    first, last = helper.steps[0], helper.steps[-1]
-    assert [len(first.request.messages), len(first.new)] == [1, 1]
-    assert [len(last.request.messages), len(last.new)] == [5, 4]
-
-
-def test_a_call_is_told_from_the_wish_to_the_result(cassette):
-    """A call has its judgment, what a person said and after how long, its result and how long it ran."""
-    helper, *_ = stories(read_cassette(cassette)[1])
-    calculator, write, shell = helper.tool_calls
-    assert (calculator.seconds, calculator.judgment.rule, calculator.waited) == (1.5, "level", None)
-    assert (write.answers[0].answer, write.judgment.verdict, write.waited[1] >= 0) == ("once", "allow", True)
-    assert (shell.judgment.verdict, shell.result.ok) == ("deny", False)
-    assert write.seconds >= 0
 
 
 def test_a_session_is_told_by_its_times():
