@@ -11,7 +11,7 @@ from agentkit.agents import settings, team
 from agentkit.agents.answers import CheckFunction
 from agentkit.agents.facing.conversing import Conversing
 from agentkit.agents.facing.mapped import Mapped
-from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
+from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.runner import RunOptions, Work, Worker
 from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.agents.running.room import Room
@@ -21,7 +21,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.memory.session import Session
 from agentkit.memory.window import Window
-from agentkit.safety.approval import Approver, Grants
+from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
 from agentkit.tooling.tool import Tool
 from agentkit.tracing.listening import Listener
@@ -43,7 +43,7 @@ class AgentOptions(TypedDict, total=False):
     model: str | None
     safety: SafetyLevel | str
     policy: Policy | None
-    approve: Approver | None
+    approve: GivenApprover | None
     session: str | Session | None
     limits: Limits | None
     window: Window | int | None
@@ -74,8 +74,8 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         model: The model's name, instead of `llm`.
         safety: The highest level of calls that run unasked.
         policy: The judge of all calls, with rules of your own; its level takes the place of `safety`.
-        approve: Who is asked about the rest: a function, sync or async, from an ApprovalRequest to True, False or an
-            Approval, words that say why not, or a dictionary of other arguments.
+        approve: Who is asked about the rest: a function, sync or async, from an ApprovalRequest, and maybe the run's
+            RunContext, to True, False or an Approval, words that say why not, or a dictionary of other arguments.
         output_type: What `RunResult.output` must be: a dataclass, pydantic model, TypedDict, Literal, list, union, ….
         session: The name of the conversation on this machine that the agent goes on with, or a Session.
         limits: What one run may take at most.
@@ -138,7 +138,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         model: str | None = None,
         safety: SafetyLevel | str = SafetyLevel.NETWORK,
         policy: Policy | None = None,
-        approve: Approver | None = None,
+        approve: GivenApprover | None = None,
         output_type: Any = None,
         session: str | Session | None = None,
         limits: Limits | None = None,

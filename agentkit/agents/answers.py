@@ -6,15 +6,14 @@ import inspect
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.events import Event, PartialOutput, RequestStarted, TextDelta
 from agentkit.messages import OutputSchema
 from agentkit.slotted import dataclass
-from agentkit.tooling.functions.context import RunContext, check_value, parameter_of_run
-from agentkit.tooling.functions.signature import Parameter, innermost
+from agentkit.tooling.functions.context import REST, RunContext, RunParameter, check_value, run_parameter_of
+from agentkit.tooling.functions.signature import innermost
 
 if TYPE_CHECKING:
     from agentkit.tooling.output import GrowingAnswer, OutputType
@@ -34,13 +33,12 @@ CheckFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
 class Check:
     """A function that looks at each prompt, output or tool result; the name of its parameter says which.
 
-    `of_run` is the parameter that the run gives, if there is one; `is_run_first` says that it stands before the other.
+    `of_run` is the parameter that the run gives, if there is one.
     """
 
     function: Callable[..., Any]
     stage: str
-    of_run: Parameter | None = None
-    is_run_first: bool = False
+    of_run: RunParameter | None = None
 
     @property
     def name(self) -> str:
@@ -49,11 +47,7 @@ class Check:
 
     def within(self, context: RunContext[Any]) -> Check:
         """The check as that run calls it, with what it looks at alone."""
-        if self.of_run is None:
-            return self
-        if self.is_run_first:
-            return replace(self, function=partial(self.function, context))
-        return replace(self, function=partial(self.function, **{self.of_run.name: context}))
+        return self if self.of_run is None else replace(self, function=self.of_run.bound(self.function, context))
 
     def refusal(self, error: BaseException) -> str:
         """Why it refuses what it has looked at."""
@@ -107,7 +101,7 @@ class AnswerRules:
         """Raise ConfigError when the context of a run is not what a check gets from it."""
         for check in self.checks:
             if check.of_run is not None:
-                check_value(value, [check.of_run], f"The check {check.name}")
+                check_value(value, [check.of_run.parameter], f"The check {check.name}")
 
     def of(self, stage: str) -> tuple[Check, ...]:
         """The checks of prompts, of outputs, or of results."""
@@ -150,9 +144,6 @@ class Growing:
         return (event,)
 
 
-_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
 def _checks_from(functions: Iterable[CheckFunction]) -> tuple[Check, ...]:
     """Functions as checks. Raises ConfigError for one whose parameter does not say what it looks at."""
     if not isinstance(functions, Iterable):
@@ -162,12 +153,11 @@ def _checks_from(functions: Iterable[CheckFunction]) -> tuple[Check, ...]:
 
 def _check(function: CheckFunction) -> Check:
     try:
-        given = [each for each in inspect.signature(function).parameters.values() if each.kind not in _REST]
+        given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
     except (TypeError, ValueError):  # it cannot be called, or is written in C without telling its parameters
         given = []
-    of_runs = (parameter_of_run(function, each) for each in given if each.name not in _STAGES)
-    of_run = next(filter(None, of_runs), None)
-    others = [each for each in given if of_run is None or each.name != of_run.name]
+    of_run = run_parameter_of(function)
+    others = [each for each in given if of_run is None or each.name != of_run.parameter.name]
     asked = [each.name for each in others if each.default is each.empty]  # the rest keep what they have
     names = [each.name for each in others]
     if not names or (asked or names) != names[:1] or names[0] not in _STAGES:
@@ -176,4 +166,4 @@ def _check(function: CheckFunction) -> Check:
             "maybe of a RunContext. It returns None to pass, another value to amend, and raises ValueError to refuse. "
             f"Got {function!r:.200}."
         )
-    return Check(function, names[0], of_run, of_run is not None and given[0].name == of_run.name)
+    return Check(function, names[0], of_run)

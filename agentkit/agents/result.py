@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Generic, TypeVar, cast
 
@@ -19,8 +19,9 @@ from agentkit.memory.run import SessionRun, is_record_of
 from agentkit.messages import Message
 from agentkit.naming.explaining import explained
 from agentkit.redaction import redact
-from agentkit.safety.approval import Approval, Approver, Said
+from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.context import RunContext
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
 from agentkit.workspace.undoing import Undone
@@ -29,7 +30,10 @@ _FORMAT = 1
 
 T = TypeVar("T")
 
-Answers = bool | Approval | str | Approver | Mapping[str, Said]
+GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[Any]], Said | Awaitable[Said]]
+"""What `approve=` takes: an approver, of which a parameter that is annotated RunContext gets that of the run."""
+
+Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
 """What is said of calls that wait: the same of all, a function that is asked, or what is said of each by its id."""
 
 

@@ -15,17 +15,19 @@ from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
 from agentkit.agents.hearing import Hearing, kept_name, spent_in
 from agentkit.agents.offering.offer import offered
-from agentkit.agents.result import Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.result import GivenApprover, Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.running.batch import unknown_lead
 from agentkit.agents.running.budget import Budget
+from agentkit.agents.running.checking.approvers import approver_in, check_approver
+from agentkit.agents.running.checking.conditions import conditions_of
 from agentkit.agents.running.drivers import adrive, drive
 from agentkit.agents.running.loop import Loop
-from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Plan, text_of
+from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Plan
 from agentkit.agents.running.questions import Steps
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
 from agentkit.agents.settings import Prompt
-from agentkit.agents.waiting import check_waiting, with_answers, without_waiting
+from agentkit.agents.waiting import check_waiting, with_answers
 from agentkit.errors import Cancelled, RunError, SessionError, ToolError
 from agentkit.events import Event, Milestone, RunEnded, ToolCallFinished
 from agentkit.llm.client import LLM
@@ -33,7 +35,7 @@ from agentkit.memory.progress import Progress
 from agentkit.memory.run import SessionRun
 from agentkit.memory.session import Session
 from agentkit.messages import Content
-from agentkit.safety.approval import Approver, Grants
+from agentkit.safety.approval import Grants
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
 from agentkit.tooling.functions.context import RunContext
@@ -66,7 +68,7 @@ class Runner(Lead):
     """What an agent is made of, and how its runs begin and are heard."""
 
     max_iterations: int
-    approve: Approver | None
+    approve: GivenApprover | None
     limits: Limits
     dry_run: bool
     context: Any
@@ -177,11 +179,11 @@ class Runner(Lead):
         if self.leads:
             tools = tools + team.handoff_tools(self.leads.values())
         tools, specs = offered(tools)
-        bench = Bench(tools, (self.policy, *above.policies), self._grants.for_run(), workspace, above.read)
-        approve = above.approve if self.approve is None else self.approve
-        approve = without_waiting(approve) if above.depth else approve
-        order, rules, room = text_of(self.instruction, context), self._answers.within(context), self._room
-        return Plan(self, context, order, specs, bench, lambda: self.llm, rules, room, approve)
+        policies, grants = (self.policy, *above.policies), self._grants.for_run()
+        bench = Bench(tools, policies, grants, workspace, above.read, context=context)
+        approve, found = approver_in(context, self.approve, above), conditions_of(tools)
+        order, rules, room = self.instruction, self._answers.within(context), self._room
+        return Plan(self, context, order, specs, bench, lambda: self.llm, rules, room, approve, conditions=found)
 
     def events(self, prompt: Work, *, streaming: bool = False, **given: Unpack[Given]) -> Generator[Event, None, None]:
         """The events of a run in the agent's own conversation or another, each kept and heard before it is told.
@@ -218,6 +220,7 @@ class Runner(Lead):
         for each in (self, *team.reachable(self.leads)):
             if isinstance(each, Runner):
                 each.answer_rules.check_context(task.context)
+                check_approver(each.approve, task.context)
         _ = self.llm
         return task
 

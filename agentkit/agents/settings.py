@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentkit.agents.answers import AnswerRules, CheckFunction
-from agentkit.agents.running.plan import Instruction, Lead, can_be_called
+from agentkit.agents.running.checking.approvers import is_approver
+from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
@@ -22,7 +23,7 @@ from agentkit.memory.window import Window
 from agentkit.messages import Content, Message, SystemMessage, ToolMessage, calls_in, without_extra
 from agentkit.parts import File, Image, worded
 from agentkit.safety.policy import Policy
-from agentkit.tooling.functions.context import NO_RUN
+from agentkit.tooling.functions.context import is_told_of_run
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Limits, is_whole
 from agentkit.workspace.journal import Journal
@@ -39,9 +40,9 @@ _SEVERAL = (tuple, list, Iterable)
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
     "instruction": (
-        lambda value: isinstance(value, str) or _can_write(value),
-        "a text; lines are joined with '\\n'.join(...), and what changes is written by a function that is not async "
-        "and has no parameters, or one: the RunContext. What must be awaited first is given to the run as context=",
+        lambda value: isinstance(value, str) or is_told_of_run(value),
+        "a text; lines are joined with '\\n'.join(...), and what changes is written by a function, sync or async, that "
+        "has no parameters, or one: the RunContext",
     ),
     "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
@@ -53,22 +54,15 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "a Policy, as in Policy(rules=[...]); a level goes into safety=",
     ),
     "approve": (
-        lambda value: callable(value) and can_be_called(value, object()),
-        "a function from an ApprovalRequest to True or False, e.g. approve=lambda request: True; "
-        "what need not be asked says safety= or policy=",
+        is_approver,
+        "a function from an ApprovalRequest, and maybe a RunContext, to True or False, e.g. "
+        "approve=lambda request: True; what need not be asked says safety= or policy=",
     ),
     "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
     "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),
     "workspace": (lambda value: isinstance(value, str | Path | Workspace), "the path of a folder, or a Workspace"),
 }
 """What each argument of Agent must be, as a test and in words."""
-
-
-def _can_write(function: object) -> bool:
-    """Whether it can be called with nothing, or with what a run knows, and gives at once what it gives."""
-    if not callable(function) or isinstance(function, type) or inspect.iscoroutinefunction(function):
-        return False
-    return can_be_called(function) or can_be_called(function, NO_RUN)
 
 
 DEFAULT_INSTRUCTION = "You are a helpful assistant."

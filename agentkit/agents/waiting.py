@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from agentkit.agents.result import Answers
+from agentkit.agents.running.checking.approvers import told_of_run
 from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import WORDS
 from agentkit.agents.running.tool_call import Bench, CallingTool
@@ -18,8 +18,6 @@ from agentkit.messages import ToolCall
 from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver, is_mistaken
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-
-_CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."
 
 
 def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -> Plan:
@@ -47,7 +45,7 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
         of_all = {step.asked.id: answers for step in waiting if _is_answer(answers, step)}
         return replace(plan, said=_Said(of_all, waiting))
     if callable(answers):
-        return replace(plan, approve=answers)
+        return replace(plan, approve=told_of_run(answers, plan.context))
     raise _no_answer("", answers)
 
 
@@ -88,11 +86,6 @@ def _tools_of(name: str, tools: Toolset) -> Toolset:
     raise ConfigError(
         f"A call waits that {name!r} makes, and the {name!r} of this agent makes none. Nothing was answered."
     )
-
-
-def without_waiting(approver: Approver | None) -> Approver | None:
-    """The approver of a run inside another: what it wants to answer later is a no."""
-    return None if approver is None else _AtOnce(approver)
 
 
 def _later(_request: ApprovalRequest) -> Approval:
@@ -143,21 +136,3 @@ class _Said:
 def _as_said(said: Any, request: ApprovalRequest) -> Any:
     is_word = isinstance(said, bool) and request.decision.rule == WORDS
     return ("yes" if said else "no") if is_word else said
-
-
-class _AtOnce:
-    """An approver that never answers later, whether it must be awaited or not."""
-
-    def __init__(self, approver: Approver) -> None:
-        self._approver = approver
-
-    def __call__(self, request: ApprovalRequest) -> Any:
-        said = self._approver(request)
-        return self._awaited(said) if inspect.isawaitable(said) else _at_once(said)
-
-    async def _awaited(self, said: Any) -> Any:
-        return _at_once(await said)
-
-
-def _at_once(said: object) -> object:
-    return _CANNOT_WAIT if said is Approval.LATER else said

@@ -20,7 +20,6 @@ from agentkit.capabilities.sources import OURS, code_of, is_ours, module_of
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
 from agentkit.messages import digest_of
-from agentkit.safety.addresses import AddressRules
 from agentkit.safety.policy import NO_RULE, Policy
 from agentkit.safety.rules import Rule
 from agentkit.sandbox.isolation import MECHANISMS
@@ -52,8 +51,10 @@ def worker_of(tool: AnyTool) -> Agent[Any] | None:
 def workers_of(agent: Agent[Any]) -> list[Agent[Any]]:
     """The agents that an agent can set to work: by tools that are agents, or by functions of its own that hold one."""
     own = [agent.approve, agent.instruction, agent.context, *agent.listeners]
-    functions = [*own, *(check.function for check in agent.answer_rules.checks)]
-    return [each for held in (*(tool for _, tool in tools_of(agent)), *functions) for each in agents_in(held)]
+    tools = [tool for _, tool in tools_of(agent)]
+    conditions = [condition.function for tool in tools for condition in tool.conditions]
+    functions = [*own, *(check.function for check in agent.answer_rules.checks), *conditions]
+    return [each for held in (*tools, *functions) for each in agents_in(held)]
 
 
 def agents_in(held: Any) -> list[Agent[Any]]:
@@ -156,7 +157,8 @@ def secrets_of(server: Any) -> list[str]:
 
 def verdict(tool: AnyTool, policy: Policy) -> str:
     """What happens to a call of the tool by default: by level and by the rules that are about all of its calls."""
-    plain = Policy(policy.level, [_plain(rule) for rule in policy.rules if _is_for_all(rule, tool)])
+    of_all_calls = (rule for rule in policy.rules if type(rule) is Rule and rule.tool == tool.name and not rule.where)
+    plain = Policy(policy.level, [Rule(rule.verdict, rule.tool) for rule in of_all_calls])
 
     def judged(own: Decision) -> Decision:
         return plain.judge(tool.name, tool.level, own)
@@ -170,14 +172,6 @@ def verdict(tool: AnyTool, policy: Policy) -> str:
     said = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
     reached = [level.name.lower() for level in levels if said[level].allowed]
     return f"by call, up to {reached[-1]}" if reached else str(said[SafetyLevel.SAFE].verdict)
-
-
-def _is_for_all(rule: Any, tool: AnyTool) -> bool:
-    return type(rule) is Rule and rule.tool == tool.name and not rule.where
-
-
-def _plain(rule: Any) -> Rule:
-    return Rule(rule.verdict, rule.tool)
 
 
 def _digest(tool: AnyTool) -> str:
@@ -232,7 +226,9 @@ def _hosts(tool: AnyTool) -> list[str]:
 
 def _of_fetching(tool: AnyTool) -> list[str]:
     connection = closed_over(tool.function)["connection"]
-    return _allowed(connection.rules) if connection.is_direct else [ANYTHING]
+    if not connection.is_direct:
+        return [ANYTHING]
+    return [*(f"public:{port}" for port in connection.rules.ports), *connection.rules.allowed_hosts]
 
 
 def _of_wikipedia(tool: AnyTool) -> list[str]:
@@ -278,10 +274,6 @@ _HOSTS: Mapping[str, Callable[[AnyTool], list[str]]] = {
 }
 """What the shipped tools reach, by the module of each; those of agents reach what the agent's own tools do,
 and programs what the tools do that they call."""
-
-
-def _allowed(rules: AddressRules) -> list[str]:
-    return [*(f"public:{port}" for port in rules.ports), *rules.allowed_hosts]
 
 
 def closed_over(function: Any) -> Mapping[str, Any]:

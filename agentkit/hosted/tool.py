@@ -61,7 +61,8 @@ class HostedTool(Tool[..., NoReturn]):
         self.__dict__.update(hosted=_as_sent(declared))
 
     @functools.cached_property
-    def _spec(self) -> ToolSpec:
+    def spec(self) -> ToolSpec:
+        """The tool as the provider declares it."""
         return ToolSpec(self.name, self.description, self._parameters.json_schema, hosted=self.hosted)
 
     def to_openai_tool(self) -> dict[str, Any]:

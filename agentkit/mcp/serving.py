@@ -23,6 +23,7 @@ from agentkit.safety.flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling import running
+from agentkit.tooling.functions.context import can_be_called
 from agentkit.tooling.functions.signature import is_asynchronous
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
@@ -100,10 +101,16 @@ class ToolServer:
         self.tools = Toolset(tools).within(place)
         if hosted := next((tool.name for tool in self.tools if tool.spec.hosted is not None), ""):
             raise ConfigError(f"The tool {hosted!r} is run by a model's provider, so it cannot be served.")
+        if conditional := next((tool.name for tool in self.tools if tool.conditions), ""):
+            raise ConfigError(
+                f"The tool {conditional!r} is there when a run says so, and clients over MCP have no run."
+            )
         judged_by = Policy(SafetyLevel.of(safety)) if policy is None else policy
         self._bench = Bench(self.tools, (judged_by,), Grants(), place)
         if isinstance(approve, str) and approve != CLIENT:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
+        if callable(approve) and not can_be_called(approve, object()):
+            raise ConfigError("approve= takes a function of an ApprovalRequest alone: clients over MCP have no run.")
         self._name, self._approve = name, approve
         self._room = asyncio.Semaphore(most_calls)
         self._read: list[Message] = []  # of each label the first call; nothing that clients do makes it forgotten

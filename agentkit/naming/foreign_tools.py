@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OFFERED = (
-    "What a run may use is settled when it begins: other = agent.within(Session()), then other.tools = [...]. Of many "
+    "What is offered is asked before each request: tools=[Toolset([...]).when(function)], of the RunContext. Of many "
     "tools, those that toolset.searchable() names are offered once the model has searched for them."
 )
 _TOLD = "What a tool raises is told to the model, which may try again; wrap the function for other words."
@@ -27,7 +27,7 @@ DEFINING: Mapping[str, str] = {
     **dict.fromkeys(("description_override", "tool_description", "doc"), "description="),
     **dict.fromkeys(("safety", "safety_level", "risk"), "level="),
     **dict.fromkeys(("return_direct", "stop_after_tool_call"), "ends_run=True"),
-    **dict.fromkeys(("is_enabled", "enabled", "prepare"), OFFERED),
+    **dict.fromkeys(("is_enabled", "enabled", "condition", "prepare"), "when=, a function of the RunContext"),
     **dict.fromkeys(("tool_input_guardrails", "args_validator"), "judge=, a function from arguments to a Decision"),
     **dict.fromkeys(("tool_output_guardrails",), "checks=[function of a `result`], of the agent"),
     **dict.fromkeys(("pre_hook", "post_hook", "tool_hooks"), _HEARD),
@@ -90,7 +90,7 @@ _OWN = "A worker keeps its own limits=, max_iterations= and checks=; each reques
 WORKING: Mapping[str, str] = {
     **dict.fromkeys(("tool_name", "name_override"), "name="),
     **dict.fromkeys(("tool_description", "description_override"), "description="),
-    **dict.fromkeys(("is_enabled", "enabled"), OFFERED),
+    **dict.fromkeys(("is_enabled", "enabled", "when"), "agent.as_tool().when(function), a function of the RunContext"),
     **dict.fromkeys(
         ("on_stream", "on_event", "hooks", "callbacks", "event_stream_handler"),
         "listeners= of the agent, which hear what it does as a tool, too",

@@ -13,12 +13,12 @@ from typing import Any
 
 from agentkit.agents.running.batch import Batch, told_of
 from agentkit.agents.running.budget import GO_ON, UNLIMITED, Budget
+from agentkit.agents.running.checking.approvers import without_waiting
 from agentkit.agents.running.drivers import adrive, drive
 from agentkit.agents.running.plan import LINEAGE, Plan, hearing
 from agentkit.agents.running.questions import Steps
 from agentkit.agents.running.telling import Repeats
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
-from agentkit.agents.waiting import without_waiting
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import Postponed, SandboxError, ToolError
 from agentkit.events import ResponseReceived, ToolCallPostponed

@@ -16,7 +16,7 @@ from typing import (
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.functions import signature as reflection
-from agentkit.tooling.functions.context import check_value, is_of_run, with_context
+from agentkit.tooling.functions.context import RunContext, check_value, is_of_run, with_context
 from agentkit.tooling.functions.hints import Reading, narrowed, readable
 from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
 from agentkit.tooling.functions.schemas import generator, refuse_lazy
@@ -41,6 +41,11 @@ class Bound(dict[str, Any]):
     def __init__(self, asked: Mapping[str, Any], others: Mapping[str, Any]) -> None:
         super().__init__(asked)
         self.others = others
+
+    @property
+    def run(self) -> RunContext[Any] | None:
+        """The context of a run that was given by hand."""
+        return next((value for value in self.others.values() if isinstance(value, RunContext)), None)
 
 
 class Parameters(Protocol):

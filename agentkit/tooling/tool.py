@@ -13,8 +13,10 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.naming import refuse_made
 from agentkit.tooling import running
-from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions import signature as reflection
+from agentkit.tooling.functions.conditions import Condition, ConditionFunction, conditions_from
+from agentkit.tooling.functions.context import RunContext
+from agentkit.tooling.judging import Judge, check_told, judgment, unjudged
 from agentkit.tooling.options import (
     checked_functions,
     checked_labels,
@@ -24,16 +26,13 @@ from agentkit.tooling.options import (
     checked_text,
 )
 from agentkit.tooling.rendering import is_long
-from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned, told
+from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
-
-Judge = Callable[[Mapping[str, Any]], Decision]
-"""Judges the checked keyword arguments of a call, of which it gets a copy."""
 
 WhenDenied = Callable[[Mapping[str, Any], Decision], Any]
 """Makes the value of a direct call that was denied, from its checked arguments and the decision."""
@@ -57,7 +56,8 @@ class Tool(reflection.Portable, Generic[P, R]):
     SYSTEM tool private. `within` makes the same tool for another workspace. `when_denied` makes the value of a direct
     call that is denied, which otherwise raises Blocked. `asynchronous` does the same as the function where the caller
     awaits, and can be cancelled. An `idempotent` tool may be called again after a run was killed while it was at work.
-    The value of a tool that `ends_run` is the run's answer. Raises ConfigError when the function cannot be a tool.
+    The value of a tool that `ends_run` is the run's answer. A model may use it only `when` that function, of nothing or
+    of the RunContext, says True before a request. Raises ConfigError when the function cannot be a tool.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     is_async: bool
     idempotent: bool
     ends_run: bool
+    conditions: tuple[Condition, ...]
     lacks_instance: bool  # whether this is a method that was taken from its class; one taken from an instance works
     _description: str | None
     _judge: Judge | None
@@ -93,6 +94,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         asynchronous: Callable[P, Awaitable[R]] | None = None,
         idempotent: bool = False,
         ends_run: bool = False,
+        when: ConditionFunction | None = None,
         **unknown: NoReturn,
     ) -> None:
         refuse_made(Tool, unknown)
@@ -107,6 +109,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             function=bare if isinstance(function, staticmethod) else function,
             idempotent=idempotent,
             ends_run=ends_run,
+            conditions=conditions_from(when),
             _description=checked_text(description),
             **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
             **_told_by(bare, may_bind=may_bind),
@@ -153,13 +156,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         """The JSON schema of the arguments, as a new dictionary."""
         return fresh(self._parameters.json_schema)
 
-    @property
+    @functools.cached_property
     def spec(self) -> ToolSpec:
         """The tool as a model sees it."""
-        return self._spec
-
-    @functools.cached_property
-    def _spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self._parameters.json_schema, self._parameters.strict_schema)
 
     def to_openai_tool(self) -> dict[str, Any]:
@@ -172,27 +171,28 @@ class Tool(reflection.Portable, Generic[P, R]):
         if self._judge is None:
             return self.function(*args, **kwargs)
         bound = self._parameters.bind(args[self.lacks_instance :], kwargs)
-        arguments, decision = self.decide(bound)
+        arguments, decision = self.decide(bound, bound.run)
         if decision.denied:
             return cast(R, _denied(arguments, decision, self._when_denied))
-        arguments |= bound.others
-        return self._parameters.call(self.function, arguments, args[: self.lacks_instance])()
+        return self._parameters.call(self.function, {**arguments, **bound.others}, args[: self.lacks_instance])()
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
         return self._parameters.check(arguments)
 
-    def judge(self, arguments: Arguments) -> Decision:
-        """What the tool's own judge says of a call, without running anything. Bad arguments are denied."""
-        return self.decide(arguments)[1]
+    def judge(self, arguments: Arguments, run: RunContext[Any] | None = None) -> Decision:
+        """What the tool's own judge says of a call, in that run, without running anything. Bad arguments are denied."""
+        return self.decide(arguments, run)[1]
 
-    def decide(self, arguments: Arguments) -> tuple[dict[str, Any], Decision]:
+    def decide(self, arguments: Arguments, run: RunContext[Any] | None = None) -> tuple[dict[str, Any], Decision]:
         """The checked arguments with the judge's decision on them; no arguments when they were bad."""
         try:
             checked = self.check(arguments)
         except BadArguments as error:
             return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
-        return checked, self._judged(checked)
+        if self._judge is None:
+            return checked, unjudged(self.name, self.level)
+        return checked, judgment(self._judge, self.name, checked, run)
 
     def invoke(self, arguments: Arguments = None) -> ToolResult:
         """Check, judge and run. Whatever goes wrong is told in the result; an `ask` does not bind the caller."""
@@ -235,6 +235,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError when a run that is given this as `context=` cannot use the tool."""
         self._parameters.check_context(value)
+        check_told(self._judge, self.name, value)
 
     @property
     def judged_by(self) -> Judge | None:
@@ -253,7 +254,11 @@ class Tool(reflection.Portable, Generic[P, R]):
 
     def within(self, workspace: Any) -> Tool[..., Any]:
         """The same tool working in `workspace`; itself when it has nothing to do with files."""
-        return self if self._within is None else self._within(workspace)
+        return self if self._within is None else functools.reduce(Tool.when, self.conditions, self._within(workspace))
+
+    def when(self, condition: ConditionFunction | Condition) -> Self:
+        """The same tool, offered in a run only when this holds, too. Raises ConfigError for what is no condition."""
+        return self._with(conditions=(*self.conditions, *conditions_from(condition)))
 
     def described(self, description: str) -> Self:
         """The same tool, in every workspace, with another description for a model. Raises ConfigError for no text."""
@@ -263,14 +268,8 @@ class Tool(reflection.Portable, Generic[P, R]):
     def _with(self, **changed: Any) -> Self:
         """The same tool with other attributes; how a model sees it is made anew."""
         other = type(self).__new__(type(self))
-        other.__dict__.update({name: value for name, value in self.__dict__.items() if name != "_spec"} | changed)
+        other.__dict__.update({name: value for name, value in self.__dict__.items() if name != "spec"} | changed)
         return other
-
-    def _judged(self, arguments: Mapping[str, Any]) -> Decision:
-        if self._judge is not None:
-            return _judgment(self.name, self._judge, arguments)
-        leaves = self.level >= SafetyLevel.NETWORK
-        return Decision(Verdict.ALLOW, "no-rule", f"The tool {self.name} has no judge of its own.", egress=leaves)
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Tool[P, R]: ...
@@ -315,6 +314,7 @@ class ToolOptions(TypedDict, total=False):
     asynchronous: Callable[..., Awaitable[Any]] | None
     idempotent: bool
     ends_run: bool
+    when: ConditionFunction | None
 
 
 @overload
@@ -348,18 +348,6 @@ def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None
 
 def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
     return within(workspace).described(description)
-
-
-def _judgment(name: str, judge: Judge, arguments: Mapping[str, Any]) -> Decision:
-    """The judge's decision; a judge that fails has not allowed anything."""
-    try:
-        decision: object = judge(copied(arguments))
-    except Exception as error:
-        return Decision(Verdict.DENY, "judge-failed", f"The judge of {name} failed ({told(error)}).")
-    if isinstance(decision, Decision):
-        return decision
-    reason = f"The judge of {name} gave {type(decision).__name__} instead of a Decision."
-    return Decision(Verdict.DENY, "judge-failed", reason)
 
 
 def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:

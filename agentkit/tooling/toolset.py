@@ -9,6 +9,7 @@ from typing import Any, Never, overload
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.levels import SafetyLevel
 from agentkit.naming import refuse_made
+from agentkit.tooling.functions.conditions import Condition, ConditionFunction
 from agentkit.tooling.tool import Tool
 
 AnyTool = Tool[..., Any]
@@ -87,6 +88,15 @@ class Toolset(Sequence[AnyTool]):
         other = Toolset(self._tools)
         other._searchable = frozenset(self._by_name)
         return other
+
+    def when(self, condition: ConditionFunction) -> Toolset:
+        """The same tools, offered in a run only when this holds, which is asked once for all of them before a request.
+
+        It is a function of nothing or of the RunContext, sync or async, that returns True or False. A call of a tool
+        that was not offered is denied. Raises ConfigError for what is no condition.
+        """
+        shared = Condition(condition)
+        return self._with(each.when(shared) for each in self._tools)
 
     def within(self, workspace: Any) -> Toolset:
         """The same tools, working in `workspace`."""

@@ -7,9 +7,11 @@ from itertools import count
 
 import pytest
 
-from agentkit import Agent, Approval, ConfigError, tool
+from agentkit import Agent, Approval, ConfigError, Limits, RunContext, tool
+from agentkit.agents.result import Resumption
 from agentkit.evals import Case, Suite, optimize
-from agentkit.testing import ScriptedLLM, call
+from agentkit.events import RunLeft
+from agentkit.testing import ScriptedLLM, call, record, replay
 
 
 class Clock:
@@ -100,6 +102,101 @@ def test_what_it_raises_the_run_raises():
     agent = Agent("clock", instruction=lambda: {}["time"], llm=ScriptedLLM("Yes."))
     with pytest.raises(KeyError, match="time"):
         list(agent.stream("Is it noon?"))
+
+
+def seen(agent, way, prompt="Is it noon?", **given):
+    """The result of a run, one of the four ways."""
+
+    async def gathered():
+        return [event async for event in agent.astream(prompt, **given)][-1].result
+
+    ways = {
+        "run": lambda: agent.run(prompt, **given),
+        "arun": lambda: asyncio.run(agent.arun(prompt, **given)),
+        "stream": lambda: list(agent.stream(prompt, **given))[-1].result,
+        "astream": lambda: asyncio.run(gathered()),
+    }
+    return ways[way]()
+
+
+async def looked_up(run: RunContext[str]) -> str:
+    """Keeps the time."""
+    await asyncio.sleep(0)
+    return f"It is {run.value} for {run.agent}."
+
+
+WAYS = ["run", "arun", "stream", "astream"]
+
+
+@pytest.mark.parametrize("order", [looked_up, lambda run, write=looked_up: write(run), partial(looked_up)])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_may_be_async(way, order):
+    """What must be awaited is awaited, also where the run blocks."""
+    llm = ScriptedLLM("Yes.")
+    seen(Agent("clock", instruction=order, llm=llm), way, context="noon")
+    assert asked(llm) == ["It is noon for clock."]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_async_function_is_awaited_at_a_handoff_and_on_resuming(way):
+    """The agent that takes over, or that leads a run which goes on, has its own written, and no other."""
+    llm = ScriptedLLM(call("hand_off_to_clock"), call("wind", turns=2), "Wound.")
+    clock = Agent("clock", tools=[wind], instruction=looked_up, approve=later, llm=llm)
+    clerk = Agent("clerk", handoffs=[clock], instruction=Clock().order, llm=llm)
+    paused = seen(clerk, way, "Wind it.", context="noon")
+    seen(clerk, way, Resumption(paused, True), context="one")
+    assert asked(llm) == ["It is 1 o'clock.", "It is noon for clock.", "It is one for clock."]
+
+
+def test_an_async_function_is_asked_in_a_replay(tmp_path):
+    """A recording holds the requests, and a replay has the instruction written again."""
+    agent = Agent("clock", instruction=looked_up, llm=ScriptedLLM("Yes."))
+    with record(tmp_path / "run.jsonl"):
+        first = agent.run("Is it noon?", context="noon")
+    agent.reset()
+    with replay(tmp_path / "run.jsonl"):
+        assert agent.run("Is it noon?", context="noon").output == first.output
+
+
+def test_what_takes_too_long_meets_the_limit():
+    """The time of the run holds for its instruction, too."""
+
+    async def slow():
+        await asyncio.sleep(60)
+
+    llm = ScriptedLLM("never")
+    assert Agent("clock", instruction=slow, llm=llm).run("Hi", limits=Limits(seconds=0.05)).status == "limit"
+    assert llm.requests == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_leaves_the_conversation_as_it_was(way):
+    """Of a run whose instruction could not be written nothing is kept, and its listeners hear that it was left."""
+
+    async def broken():
+        raise KeyError("time")
+
+    heard = []
+    agent = Agent("clock", instruction=broken, llm=ScriptedLLM("never"), listeners=[heard.append])
+    with pytest.raises(KeyError, match="time"):
+        seen(agent, way)
+    assert (agent.history, agent.session.unfinished, [type(event) for event in heard]) == ([], (), [RunLeft])
+
+
+def test_a_run_that_could_not_go_on_can_go_on_later():
+    """What the function raises when a run is resumed answers nothing: the call waits as it did."""
+
+    def order(run):
+        if run.value == "broken":
+            raise KeyError("time")
+        return "Be brief."
+
+    llm = ScriptedLLM(call("wind", turns=2), "Wound.")
+    agent = Agent("clock", tools=[wind], instruction=order, approve=later, llm=llm)
+    saved = agent.run("Wind it.", context="noon").to_json()
+    with pytest.raises(KeyError, match="time"):
+        agent.resume(saved, True, context="broken")
+    assert agent.resume(saved, True, context="noon").output == "Wound."
 
 
 def test_there_is_no_text_to_improve():

@@ -24,7 +24,7 @@ from agentkit.testing import ScriptedLLM
         ({"tool_use_behavior": "stop_on_first_tool"}, "Did you mean @tool(ends_run=True)?"),
         ({"history_processors": []}, "window=Window(edit=function)"),
         ({"few_shot": []}, "A conversation is set on the agent: agent.history = [...], a list of messages."),
-        ({"prepare_tools": print}, "What a run may use is settled when it begins:"),
+        ({"prepare_tools": print}, "What is offered is asked before each request:"),
         ({"wrkspace": "."}, "Did you mean workspace=?"),
         ({"planning_interval": 3}, "It takes: name, tools, instruction, max_iterations,"),
     ],

@@ -20,7 +20,7 @@ def look_up(city: str) -> str:
         ({"needs_approval": True}, "Did you mean level='SYSTEM', which is asked for;"),
         (
             {"is_enabled": lambda: True},
-            "What a run may use is settled when it begins: other = agent.within(Session()),",
+            "Did you mean when=, a function of the RunContext?",
         ),
         ({"retries": 3}, "What a tool raises is told to the model, which may try again;"),
         ({"defer_loading": True}, "Did you mean tools=[Toolset([function]).searchable()]?"),

@@ -32,13 +32,14 @@ from agentkit.agents.many.travelling import Report, has_killed_workers, packed, 
 from agentkit.agents.result import RunFinished, RunResult, read_saved
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.budget import UNLIMITED, Budget, Known
-from agentkit.agents.running.plan import LINEAGE, can_be_called
+from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.events import Event, RunEnded
 from agentkit.parts import File, Image
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.context import can_be_called
 from agentkit.tracing.listening import Origin
 from agentkit.usage import Limits, is_whole
 from agentkit.wording import error_text

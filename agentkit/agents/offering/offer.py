@@ -9,6 +9,7 @@ from typing import Any
 
 from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Message, ToolMessage, ToolSpec
+from agentkit.tooling.functions.conditions import Condition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 
@@ -28,22 +29,32 @@ _FOUND = "You see these tools now, and can call them."
 _NOTHING = "No tool has any of these words. Search with others, or do without."
 
 
-def offered(tools: Toolset) -> tuple[Toolset, tuple[ToolSpec, ...]]:
-    """All tools of a run, and those that its model is told of before it has searched."""
+Met = frozenset[Condition]
+"""The conditions of tools that hold now."""
+
+_NONE = Met()
+
+
+def offered(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, ...]]:
+    """All tools of a run, and those that its model is told of before it has searched, given what holds now."""
+    there = [tool for tool in tools if met.issuperset(tool.conditions)]
     hidden = tools.searchable_names
+    specs = tuple(tool.spec for tool in there if tool.name not in hidden)
     if not hidden:
-        return tools, tuple(tool.spec for tool in tools)
-    tools = tools + _find_tools(tools.only(*(name for name in tools.names if name in hidden)))
-    return tools, tuple(tool.spec for tool in tools if tool.name not in hidden)
+        return tools, specs
+    found = [tool.name for tool in there if tool.name in hidden]
+    search = _find_tools(tools.only(*found))
+    return tools + search, (*specs, search.spec) if found else specs
 
 
-def found_in(messages: Iterable[Message], tools: Toolset) -> tuple[ToolSpec, ...]:
+def found_in(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> tuple[ToolSpec, ...]:
     """Of the tools that must be searched for those that a conversation has come to, in the order of its doing so.
 
-    One that was called without having been found has been come to as well.
+    One that was called without having been found has been come to as well. Those that are not there now are left out.
     """
     names = dict.fromkeys(name for message in messages for name in _named(message))
-    return tuple(tools[name].spec for name in names if name in tools.searchable_names)
+    found = [tools[name] for name in names if name in tools.searchable_names]
+    return tuple(tool.spec for tool in found if met.issuperset(tool.conditions))
 
 
 def _named(message: Message) -> Iterator[str]:

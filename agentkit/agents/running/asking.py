@@ -6,19 +6,21 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentkit.agents.offering.offer import found_in
+from agentkit.agents.offering.offer import FIND_TOOLS, found_in, offered
 from agentkit.agents.running.budget import FEWEST_TOKENS, Budget, Reservation
+from agentkit.agents.running.checking.conditions import met_conditions
 from agentkit.agents.running.checking.hosting import Hosting
 from agentkit.agents.running.plan import Plan
-from agentkit.agents.running.questions import ABANDONED, AskModel, Question, Steps, tell
+from agentkit.agents.running.questions import ABANDONED, AskModel, CallFunction, Question, Steps, tell
 from agentkit.agents.running.tool_call import Bench
-from agentkit.errors import BadResponse, ModelError
+from agentkit.errors import BadResponse, ConfigError, ModelError
 from agentkit.events import Event, LimitReached, RequestFailed, Summarised
 from agentkit.llm.chain.failing import missed_told, requests_lost
 from agentkit.llm.prices import price_under
 from agentkit.memory.progress import Summary
 from agentkit.memory.run import SessionRun
 from agentkit.messages import READ_MORE, Message, Request, Response, ToolSpec, UserMessage, usage_of
+from agentkit.tooling.functions.context import taken_of
 from agentkit.tooling.tool import Tool
 from agentkit.tools.outputs import read_more_tool
 from agentkit.usage import Usage, unreported
@@ -54,6 +56,27 @@ class Asking:
             self._reader = read_more_tool(self.run.whole)
         return replace(bench, tools=bench.tools + self._reader)
 
+    def instruct(self) -> Steps:
+        """Have the instruction written where a function writes it. Raises what that raises, ConfigError for no text."""
+        plan = self.plan
+        if isinstance(plan.instruction, str):
+            return
+        question = CallFunction(plan.instruction, taken_of(plan.instruction, plan.context), self.budget.seconds_left)
+        yield question
+        if self.budget.out_of_time() is None:  # else nothing is asked any more
+            self.plan = replace(plan, written=_text_in(question.answer))
+
+    def offer(self) -> Steps:
+        """Find out which tools may be offered from here on. Raises RunError when a condition of one fails."""
+        plan = self.plan
+        if not plan.conditions:
+            return
+        met = yield from met_conditions(plan, self.budget.seconds_left)
+        if met != plan.bench.met:
+            tools = plan.bench.tools
+            tools, specs = offered(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
+            self.plan = replace(plan, specs=specs, bench=replace(plan.bench, tools=tools, met=met))
+
     def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
         """What the model is sent now; with an order that only this request gives, it is offered no tools."""
         request = yield from self._fitted(order)
@@ -65,7 +88,7 @@ class Asking:
         progress, plan, self._order = self.run.progress, self.plan, order
         pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
         messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
-        instruction = f"{plan.instruction}\n\n{order}".strip() if order else plan.instruction
+        instruction = f"{plan.order}\n\n{order}".strip() if order else plan.order
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
@@ -167,12 +190,21 @@ class Asking:
         plan, bench = self.plan, self.bench()
         specs = plan.specs
         if plan.bench.tools.searchable_names:
-            specs = (*specs, *found_in(messages, plan.bench.tools))
+            specs = (*specs, *found_in(messages, plan.bench.tools, plan.bench.met))
         return specs if bench is plan.bench else (*specs, bench.tools[READ_MORE].spec)
 
     def _most_tokens(self) -> int | None:
         """How long an answer may be: as the user has said, else as far as the window that was learnt has room."""
         return self.plan.max_tokens() or self.plan.room.answer_tokens
+
+
+def _text_in(answer: object) -> str:
+    """What a function of an instruction has written. Raises what it has raised, and ConfigError for no text."""
+    if isinstance(answer, Exception):
+        raise answer
+    if not isinstance(answer, str):
+        raise ConfigError(f"The function of instruction= gives a text. Got {answer!r:.200}.")
+    return answer
 
 
 def _is_shorter(new: Request, reserved: Reservation, old: Request, reserved_before: Reservation) -> bool:

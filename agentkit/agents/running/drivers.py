@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_args
 
 from agentkit.agents.running.budget import UNLIMITED, Budget
 from agentkit.agents.running.plan import LINEAGE, HandOff, Lead, Lineage
-from agentkit.agents.running.questions import ABANDONED, AskModel, AskPerson, Question, RunCheck, Steps, UseTools
+from agentkit.agents.running.questions import ABANDONED, AskModel, AskPerson, CallFunction, Question, Steps, UseTools
 from agentkit.agents.running.tool_call import JudgedCall
 from agentkit.errors import ReplayError, Unreachable
 from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
@@ -83,9 +83,9 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
                 question.answer = _in_time(partial(llm().complete, request), seconds_left)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = taped(question.asked, partial(_approved, question, question.approve))
-        case RunCheck(check, value):
+        case CallFunction(function, given, seconds_left):
             with question.asking():
-                question.answer = _called(check, value, question.seconds_left)
+                question.answer = _called(partial(function, *given), seconds_left)
         case UseTools():
             yield from _use_tools(question)
 
@@ -104,9 +104,9 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
                     question.answer = await llm().acomplete(request)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
-        case RunCheck(check, value):
+        case CallFunction(function, given, seconds_left):
             with question.asking():
-                question.answer = await _acalled(check, value, question.seconds_left)
+                question.answer = await _acalled(partial(function, *given), seconds_left)
         case UseTools():
             async with aclosing(_ause_tools(question)) as finished:
                 async for event in finished:
@@ -135,31 +135,33 @@ def _approved(question: AskPerson, approve: Approver | None) -> Approved:
     """What the approver has said or raised."""
     with question.asking():
         if approve is not None:
-            question.answer = question.approved(_called(approve, question.request, question.seconds_left))
+            question.answer = question.approved(_called(partial(approve, question.request), question.seconds_left))
     return question.answer or question.nobody
 
 
 async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
     with question.asking():
         if approve is not None:
-            question.answer = question.approved(await _acalled(approve, question.request, question.seconds_left))
+            question.answer = question.approved(
+                await _acalled(partial(approve, question.request), question.seconds_left)
+            )
     return question.answer or question.nobody
 
 
-def _called(function: Callable[[Any], Any], value: Any, seconds_left: float) -> Any:
+def _called(function: Callable[[], Any], seconds_left: float) -> Any:
     """The value of a user's function, sync or async. Raises ToolTimeout when it does not come in time.
 
     One that blocks runs in the caller's thread, where it cannot be left, unless the end is near.
     """
     is_async = is_asynchronous(function)
     is_watched = seconds_left < math.inf and (is_async or seconds_left <= _FAR_SECONDS)
-    return running.call(partial(function, value), max(seconds_left, 0.0) if is_watched else None, is_async=is_async)
+    return running.call(function, max(seconds_left, 0.0) if is_watched else None, is_async=is_async)
 
 
-async def _acalled(function: Callable[[Any], Any], value: Any, seconds_left: float) -> Any:
+async def _acalled(function: Callable[[], Any], seconds_left: float) -> Any:
     """The same without blocking the event loop: what is awaited is cancelled in time, a thread is left behind."""
     timeout_seconds = None if math.isinf(seconds_left) else max(seconds_left, 0.0)
-    return await running.acall(partial(function, value), timeout_seconds, is_async=is_asynchronous(function))
+    return await running.acall(function, timeout_seconds, is_async=is_asynchronous(function))
 
 
 @asynccontextmanager

@@ -16,8 +16,9 @@ from agentkit.agents.result import RunFinished, RunResult
 from agentkit.agents.running.asking import Asking
 from agentkit.agents.running.batch import Batch
 from agentkit.agents.running.budget import GO_ON, Budget
+from agentkit.agents.running.checking.texts import judged_by
 from agentkit.agents.running.plan import Lead, Plan
-from agentkit.agents.running.questions import Question, RunCheck, Steps, tell
+from agentkit.agents.running.questions import Question, Steps, tell
 from agentkit.agents.running.telling import Repeats
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
 from agentkit.events import (
@@ -48,14 +49,14 @@ _LANDING = (
 
 
 class Loop:
-    """One run of one conversation. `plan` is that of the agent which leads it, and changes with a handoff.
+    """One run of one conversation.
 
     `iteration` is the number of the newest request to which its tool calls belong, 0 before the first.
     `lead` is the agent whose run it is, when another one leads it by now.
     """
 
     def __init__(self, plan: Plan, run: SessionRun, budget: Budget, lead: Lead | None = None) -> None:
-        self.plan, self.run, self.budget = plan, run, budget
+        self.run, self.budget = run, budget
         plan.room.recall(run.summary, run.history)
         self.asking = Asking(plan, run, budget)
         self.lead = plan.lead if lead is None else lead
@@ -70,8 +71,14 @@ class Loop:
         self.value: Any = None
         self.withheld = False
 
+    @property
+    def plan(self) -> Plan:
+        """The plan of the agent that leads now, with what is offered now."""
+        return self.asking.plan
+
     def begin(self, prompt: Content) -> Steps:
         """A new run, from RunStarted to RunFinished."""
+        yield from self.asking.instruct()
         prompt, refusal = yield from self._checked_prompt(prompt)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
         yield from tell(self.run, started)
@@ -81,6 +88,7 @@ class Loop:
 
     def resume(self) -> Steps:
         """A run that goes on where it was left."""
+        yield from self.asking.instruct()
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
         yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
@@ -88,7 +96,9 @@ class Loop:
             _, refusal = yield from self._checked_prompt(self.progress.prompt)
             if refusal is not None:
                 yield from self._fail(refusal)
-        if self.progress.results:  # the run was left before anything had followed from them
+        if self.progress.steps or self.progress.results:
+            yield from self._offer()
+        if self.progress.results and self.progress.ended is None:  # nothing had followed from them when it was left
             yield from self._use_tools()
         yield from self._go_on()
 
@@ -109,6 +119,9 @@ class Loop:
         if limit is not None:
             yield from self._land(limit)
             return
+        yield from self._offer()
+        if self.progress.ended is not None:
+            return
         request = yield from self.asking.request()
         reservation = self.asking.reserve(request)
         if isinstance(reservation, LimitReached):
@@ -126,6 +139,14 @@ class Loop:
         else:
             yield from self._fail(answer)
 
+    def _offer(self) -> Steps:
+        """Find out which tools are there now; the run ends when that cannot be told."""
+        try:
+            yield from self.asking.offer()
+        except RunError as error:
+            late = self.budget.out_of_time()
+            yield from self._fail(error if late is None else LimitExceeded(late.reason))
+
     def _started(self) -> RequestStarted:
         self.iteration = self.progress.iterations + 1
         return RequestStarted(self.iteration)
@@ -139,7 +160,8 @@ class Loop:
         elif batch.limit is not None:
             yield from self._land(batch.limit)
         elif batch.lead is not None:
-            self.plan = self.asking.plan = self._plan_of(batch.lead)
+            self.asking.plan = self._plan_of(batch.lead)
+            yield from self.asking.instruct()
             yield from tell(self.run, HandedOff(batch.lead.name))
 
     def _plan_of(self, lead: Lead) -> Plan:
@@ -211,7 +233,7 @@ class Loop:
         try:
             self.value = rules.parse(self.progress.text)
             for check in () if self.was_done else rules.of("output"):
-                amended = yield from self._judged(check, self.value)
+                amended = yield from judged_by(check, self.value, self.budget)
                 if amended is not None:
                     text, self.value = _amended(rules, check, amended)
                     yield from tell(self.run, AnswerAmended(text))
@@ -227,30 +249,13 @@ class Loop:
             part = parts[place]
             if isinstance(part, str) and refusal is None:
                 try:
-                    amended = yield from self._judged(check, part)
+                    amended = yield from judged_by(check, part, self.budget)
                     parts[place] = part if amended is None else str(amended)
                 except REFUSALS as error:
                     refusal = RunError(f"The prompt was refused by {check.name}: {error}")
                 except RunError as error:
                     refusal = error
         return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
-
-    def _judged(self, check: Check, value: Any) -> Generator[Event | Question, None, Any]:
-        """What a check makes of a value. Raises what it refuses with, and RunError when it fails or ends too late."""
-        question = RunCheck(check.function, value, seconds_left=self.budget.seconds_left)
-        yield question
-        answer, late = question.answer, self.budget.out_of_time()
-        if late is not None:
-            raise LimitExceeded(late.reason)
-        if isinstance(value, str) and not isinstance(answer, str | Exception | None):
-            kind = type(answer).__name__
-            raise RunError(f"The check {check.name} gave {kind} for a text; it returns None to pass, or another text.")
-        match answer:
-            case ValueError() | AssertionError() as refusal:
-                raise ValueError(check.refusal(refusal)) from refusal
-            case Exception() as fault:
-                raise RunError(f"The check {check.name} failed ({type(fault).__name__}: {fault}).") from fault
-        return answer
 
     def _withhold(self) -> None:
         """What was refused is not what the run gives; it stands in the messages, where the model wrote it."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from agentkit.agents.answers import AnswerRules
@@ -15,41 +14,25 @@ from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench, Sitting
 from agentkit.decisions import Label
-from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
 from agentkit.llm.prices import prices_under
 from agentkit.messages import ToolCall, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.conditions import Condition
 from agentkit.tooling.functions.context import NO_RUN, RunContext
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Price
 
-Instruction = str | Callable[[], str] | Callable[[RunContext[Any]], str]
+Instruction = (
+    str
+    | Callable[[], str]
+    | Callable[[], Awaitable[str]]
+    | Callable[[RunContext[Any]], str]
+    | Callable[[RunContext[Any]], Awaitable[str]]
+)
 """A standing order: a text, or the function that writes it anew for each run, which may want to know of the run."""
-
-
-def text_of(instruction: Instruction, context: RunContext[Any]) -> str:
-    """A standing order as it stands now. Raises ConfigError for a function that gives no text, and what it raises."""
-    if isinstance(instruction, str):
-        return instruction
-    write: Callable[..., str] = instruction
-    text = write() if can_be_called(write) else write(context)
-    if not isinstance(text, str):
-        raise ConfigError(f"The function of instruction= gives a text. Got {text!r:.200}.")
-    return text
-
-
-def can_be_called(function: Callable[..., Any], *given: object) -> bool:
-    """Whether a function can be called with so much. What is written in C may not say so: calling it will tell."""
-    try:
-        inspect.signature(function).bind(*given)
-    except TypeError:
-        return False
-    except ValueError:
-        return True
-    return True
 
 
 class Lead(ABC):
@@ -87,12 +70,14 @@ class Plan:
     """An agent as its run knows it; `lead` is the agent itself.
 
     `said` gives what was said of a call that waited when the run went on, once; no other run inherits it. `known` are
-    agents that the program has named, beside those that may be handed to.
+    agents that the program has named, beside those that may be handed to. `written` is the instruction as a text, once
+    a function has written it. `conditions` are those of the tools, each with the name of one that has it; the bench
+    knows which of them hold.
     """
 
     lead: Lead
     context: RunContext[Any]
-    instruction: str
+    instruction: Instruction
     specs: tuple[ToolSpec, ...]
     bench: Bench
     llm: Callable[[], LLM]
@@ -101,11 +86,18 @@ class Plan:
     approve: Approver | None = None
     said: Callable[[ToolCall], Approver | None] = _nothing_said
     known: tuple[Lead, ...] = ()
+    written: str = ""
+    conditions: Mapping[Condition, str] = field(default_factory=dict)
 
     @property
     def agent(self) -> str:
         """The agent's name."""
         return self.context.agent
+
+    @property
+    def order(self) -> str:
+        """The instruction as a text."""
+        return self.instruction if isinstance(self.instruction, str) else self.written
 
     def price(self) -> tuple[Price | None, ...]:
         """What each model costs that may answer; None when nobody knows."""

@@ -151,13 +151,13 @@ class UseTools:
 
 
 @dataclass(slots=True)
-class RunCheck:
-    """Call a check with what it looks at, and enter what it returned or raised, in the time that is left."""
+class CallFunction:
+    """Call a function of the user's, such as a check, and enter what it returned or raised in the time that is left."""
 
-    check: Callable[[Any], Any]
-    value: Any
-    answer: object | None = None
+    function: Callable[..., Any]
+    given: tuple[Any, ...]
     seconds_left: float = math.inf
+    answer: object | None = None
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -168,7 +168,7 @@ class RunCheck:
             self.answer = error
 
 
-Question = AskModel | AskPerson | UseTools | RunCheck
+Question = AskModel | AskPerson | UseTools | CallFunction
 
 Steps = Generator[Event | Question, None, None]
 """What happens in a run, and what must be answered for it to go on."""

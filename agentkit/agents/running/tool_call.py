@@ -18,10 +18,15 @@ from agentkit.safety.approval import Grants
 from agentkit.safety.flow import judge_flow, labels_of, said_in
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.conditions import Condition
+from agentkit.tooling.functions.context import RunContext
 from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
+
+NOT_OFFERED = "not-offered"
+"""The rule of the decision on a tool whose condition does not hold."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,7 +137,8 @@ class Bench:
     """What the calls of a run are judged by: its tools and policies, what was approved for later, and its workspace.
 
     The first policy is the agent's own; the others are those of the agents that set it to work, and `above` is what
-    these have read.
+    these have read. `met` are the conditions of tools that hold now, `context` is what the run tells their judges:
+    outside of a run no condition holds, and nothing is told.
     """
 
     tools: Toolset
@@ -140,6 +146,8 @@ class Bench:
     grants: Grants
     workspace: Workspace
     above: frozenset[Label] = frozenset()
+    met: frozenset[Condition] = frozenset()
+    context: RunContext[Any] | None = None
 
     def within(self, tools: Toolset, messages: Sequence[Message], read: frozenset[Label]) -> Bench:
         """What the calls of a call are judged by: of these tools, after these messages; `read` is all that was read."""
@@ -156,7 +164,11 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         tool = bench.tools.find(call.name)
     except UnknownTool as error:
         return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MOST_EVIDENCE_CHARS]))
-    arguments, own = tool.decide(call.arguments)
+    if not bench.met.issuperset(tool.conditions):
+        reason = f"The tool {tool.name} is not offered now."
+        return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Do without it."))
+    context = None if bench.context is None else bench.context.called(call.id, read)
+    arguments, own = tool.decide(call.arguments, context)
     if bench.workspace.dry_run:
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:

@@ -8,12 +8,12 @@ from typing import Any
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunResult
-from agentkit.agents.running.plan import can_be_called
 from agentkit.errors import ConfigError
 from agentkit.evals.optimizing.failures import Failure, enclosed
 from agentkit.evals.optimizing.parts import most_chars, placeholders, tool_of
 from agentkit.evals.optimizing.search import Proposal, Propose, Stop
 from agentkit.llm.client import LLM
+from agentkit.tooling.functions.context import can_be_called
 from agentkit.usage import Limits, Usage
 
 Writer = Callable[[str, str, tuple[Failure, ...]], str]

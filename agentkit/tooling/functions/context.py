@@ -1,13 +1,15 @@
-"""What does a tool get from the run that calls it? A parameter that no model fills, or sees."""
+"""What do tools, and functions that look at a run, get from it? A parameter that no model fills, or sees."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import field
+from functools import partial
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from agentkit.errors import ConfigError
@@ -17,6 +19,9 @@ from agentkit.slotted import dataclass
 from agentkit.tooling.functions.signature import REQUIRED, Parameter, parameters_of
 
 T = TypeVar("T")
+
+REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""The kinds of parameters that take what no other parameter does."""
 
 
 def _never() -> bool:
@@ -56,6 +61,30 @@ class RunContext(Generic[T]):
 NO_RUN: RunContext[Any] = RunContext(None)
 """The context of what no run does."""
 
+
+def can_be_called(function: Callable[..., Any], *given: object) -> bool:
+    """Whether a function can be called with so much. What is written in C may not say so: calling it will tell."""
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def is_told_of_run(function: object) -> bool:
+    """Whether it is a function that can be called with nothing, or with what a run knows."""
+    if not callable(function) or isinstance(function, type):
+        return False
+    return can_be_called(function) or can_be_called(function, NO_RUN)
+
+
+def taken_of(function: Callable[..., Any], context: RunContext[Any]) -> tuple[RunContext[Any], ...]:
+    """What such a function is called with in that run."""
+    return () if can_be_called(function) else (context,)
+
+
 CONTEXT: ContextVar[RunContext[Any] | None] = ContextVar("agentkit_context", default=None)
 """The context of the tool call that is at work here; None outside of runs."""
 
@@ -83,7 +112,44 @@ def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], 
     return arguments
 
 
-def parameter_of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Parameter | None:
+@dataclass(frozen=True, slots=True)
+class RunParameter:
+    """The parameter of a function of the user's that the run gives, and whether it stands before the others."""
+
+    parameter: Parameter
+    is_first: bool
+
+    def bound(self, function: Callable[..., T], context: RunContext[Any]) -> Callable[..., T]:
+        """The function as a run with that context calls it, with the other arguments alone."""
+        return partial(function, context) if self.is_first else partial(function, **{self.parameter.name: context})
+
+
+def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
+    """Which of several parameters the run gives, as its annotation says; None for none, and where it has a value."""
+    if _most_parameters(function) < 2:  # asked of each tool of an agent for each run
+        return None
+    try:
+        given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
+    except (TypeError, ValueError):  # it cannot be called, or is written in C without telling its parameters
+        return None
+    for place, each in enumerate(given):
+        parameter = _of_run(function, each)
+        if parameter is not None:
+            return RunParameter(parameter, is_first=place == 0)
+    return None
+
+
+def _most_parameters(function: Callable[..., Any]) -> float:
+    """How many arguments a function can take, at once and not always exactly: never too few."""
+    bearer: Any = function if hasattr(function, "__code__") else type(function).__call__
+    code = getattr(bearer, "__code__", None)
+    if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return math.inf
+    is_bound = bearer is not function or inspect.ismethod(function)
+    return float(code.co_argcount + code.co_kwonlyargcount - is_bound)
+
+
+def _of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Parameter | None:
     """A parameter that the run gives, as it has no other value; None for any other, and where it cannot be read."""
     if parameter.annotation is REQUIRED or parameter.default not in (REQUIRED, None):
         return None

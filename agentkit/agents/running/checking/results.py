@@ -16,7 +16,7 @@ from traceback import extract_tb
 from types import TracebackType
 
 from agentkit.agents.answers import REFUSALS, Check
-from agentkit.agents.running.questions import RunCheck
+from agentkit.agents.running.questions import CallFunction
 from agentkit.decisions import Label
 from agentkit.errors import ToolTimeout
 from agentkit.messages import ToolResult
@@ -38,12 +38,12 @@ class ResultChecks:
         self._checks, self._max_chars, self._prepare = checks, max_chars, prepare
         self.result: ToolResult | None = None
 
-    def questions(self, result: ToolResult, ends: float = math.inf) -> Generator[RunCheck, None, ToolResult]:
+    def questions(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
         """Have each check called until one withholds the result; a call that waits or hands over has given nothing."""
         result = self._prepare(result)
         for check in () if result.status == "waiting" or result.lead else self._checks:
             seen = _uncut(result)
-            question = RunCheck(check.function, seen, seconds_left=ends - time.monotonic())
+            question = CallFunction(check.function, (seen,), ends - time.monotonic())
             yield question
             reason = _objection(check, question.answer)
             if reason:
@@ -57,14 +57,15 @@ class ResultChecks:
         """The result as the checks leave it, blocking; `ends` is when the run's time is up."""
         for asked in self.questions(result, ends):
             with asked.asking():
-                asked.answer = running.call(partial(asked.check, asked.value), _left(asked), is_async=_is_async(asked))
+                work = partial(asked.function, *asked.given)
+                asked.answer = running.call(work, _left(asked), is_async=_is_async(asked))
         return self.result or result
 
     async def arun(self, result: ToolResult, ends: float) -> ToolResult:
         """Like `run`, awaiting; a check that is not async has a thread of its own."""
         for asked in self.questions(result, ends):
             with asked.asking():
-                work = partial(asked.check, asked.value)
+                work = partial(asked.function, *asked.given)
                 asked.answer = await running.acall(work, _left(asked), is_async=_is_async(asked))
         return self.result or result
 
@@ -74,12 +75,12 @@ def _uncut(result: ToolResult) -> ToolResult:
     return result if result.whole is None else replace(result, content=result.whole)
 
 
-def _left(asked: RunCheck) -> float | None:
+def _left(asked: CallFunction) -> float | None:
     return None if math.isinf(asked.seconds_left) else max(asked.seconds_left, 0.0)
 
 
-def _is_async(asked: RunCheck) -> bool:
-    return is_asynchronous(asked.check)
+def _is_async(asked: CallFunction) -> bool:
+    return is_asynchronous(asked.function)
 
 
 def _objection(check: Check, answer: object) -> str:

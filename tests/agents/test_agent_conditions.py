@@ -1,0 +1,217 @@
+"""Is a tool offered, and may it be called, only while its condition holds?"""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from agentkit import Agent, Approval, ConfigError, Limits, RunContext, Tool, Toolset, core_tools, read_file_tool, tool
+from agentkit.mcp import ToolServer
+from agentkit.programs import program_tool
+from agentkit.testing import ScriptedLLM, call, record, replay
+from agentkit.workspace.workspace import Workspace
+
+
+def delete(name: str) -> str:
+    """Delete an account."""
+    return f"{name} is deleted"
+
+
+def is_admin(run):
+    """Whether the run is an administrator's."""
+    return run.value == "admin"
+
+
+async def is_admin_by_and_by(run: RunContext[str]):
+    """The same, from afar."""
+    await asyncio.sleep(0)
+    return run.value == "admin"
+
+
+ASK = (call("delete", name="bo"), "Done.")
+
+
+def clerk(*lines, tools, **options):
+    """An agent whose model follows a script."""
+    return Agent("clerk", tools=tools, llm=ScriptedLLM(*lines), **options)
+
+
+def offered(agent):
+    """The names of the tools in each request."""
+    return [[spec.name for spec in request.tools] for request in agent.llm.requests]
+
+
+def told(result):
+    """What the calls of a run have come to."""
+    return [(used.result.status, used.result.decision.rule) for used in result.tool_calls]
+
+
+@pytest.mark.parametrize(
+    "condition", [is_admin, is_admin_by_and_by, partial(lambda wanted, run: run.value == wanted, "admin")]
+)
+@pytest.mark.parametrize("run", ["run", "arun", "stream", "astream"])
+def test_it_is_there_for_whom_the_condition_holds(condition, run):
+    """The model of the one is told of it and calls it; the other's is not, and its call is denied."""
+
+    async def gathered(agent, value):
+        return [event async for event in agent.astream("Delete bo.", context=value)][-1].result
+
+    runs = {
+        "run": lambda agent, value: agent.run("Delete bo.", context=value),
+        "arun": lambda agent, value: asyncio.run(agent.arun("Delete bo.", context=value)),
+        "stream": lambda agent, value: list(agent.stream("Delete bo.", context=value))[-1].result,
+        "astream": lambda agent, value: asyncio.run(gathered(agent, value)),
+    }
+    agent = clerk(*ASK, *ASK, tools=[Tool(delete, when=condition)])
+    assert told(runs[run](agent, "admin")) == [("ok", "safety-level")]
+    assert told(runs[run](agent, "guest")) == [("denied", "not-offered")]
+    assert offered(agent) == [["delete"], ["delete"], [], []]
+
+
+def test_it_comes_and_goes_within_a_run():
+    """What a tool has changed counts from the next request on."""
+    signed_in = []
+
+    @tool
+    def sign_in() -> str:
+        """Sign in."""
+        signed_in.append("bo")
+        return "welcome"
+
+    later = Toolset([delete]).when(lambda: bool(signed_in))
+    agent = clerk(call("sign_in"), call("delete", name="bo"), "Done.", tools=[sign_in, later])
+    assert told(agent.run("Delete bo.")) == [("ok", "safety-level"), ("ok", "safety-level")]
+    assert offered(agent) == [["sign_in"], ["sign_in", "delete"], ["sign_in", "delete"]]
+
+
+def test_a_set_is_asked_about_once():
+    """The condition of many tools is asked once for each request."""
+    asked = []
+    agent = clerk("Hello.", tools=core_tools.when(lambda: not asked.append(1)))
+    agent.run("Hello")
+    assert (len(asked), offered(agent)) == (1, [list(core_tools.names)])
+
+
+def test_all_conditions_must_hold():
+    """A condition of the set does not take the place of the tool's own."""
+    tools = Toolset([Tool(delete, when=is_admin)]).when(lambda: True)
+    agent = clerk(*ASK, tools=tools)
+    assert told(agent.run("Delete bo.", context="guest")) == [("denied", "not-offered")]
+
+
+def test_a_run_that_goes_on_asks_anew():
+    """What a person has approved does not happen when the condition holds no more; nobody is asked about it."""
+    tools = [Tool(delete, level="system", when=is_admin)]
+    agent = clerk(*ASK, tools=tools, approve=lambda _: Approval.LATER)
+    saved = agent.run("Delete bo.", context="admin").to_json()
+    for value, outcome in (("guest", ("denied", "not-offered")), ("admin", ("ok", "safety-level"))):
+        again = clerk("Done.", tools=tools)
+        assert told(again.resume(saved, True, context=value)) == [outcome]
+
+
+def test_a_handoff_asks_the_conditions_of_the_other():
+    """The agent that takes over has its own tools, offered by their own conditions."""
+    other = clerk(*ASK, tools=[Tool(delete, when=is_admin)])
+    other.name = "other"
+    first = clerk(call("hand_off_to_other"), tools=[], handoffs=[other])
+    assert told(first.run("Delete bo.", context="guest"))[-1] == ("denied", "not-offered")
+
+
+@pytest.mark.parametrize(("value", "output"), [("admin", "bo is deleted"), ("guest", "ToolError")])
+def test_a_program_cannot_call_it_either(value, output):
+    """A call that a program makes is judged by the same conditions, also where the whole program has one."""
+    programs = program_tool([Tool(delete, when=is_admin)]).when(lambda: True)
+    agent = clerk(call("run_program", code="print(delete('bo'))"), "Done.", tools=[programs], safety="system")
+    result = agent.run("Delete bo.", context=value).tool_calls[0].result
+    assert output in str(result.value)
+
+
+def test_a_program_outside_of_a_run_cannot_call_it():
+    """There no condition holds, as there is no run to ask; your own call of the tool is your own."""
+    conditional = Tool(delete, when=lambda: True)
+    told = program_tool([conditional]).invoke({"code": "delete('bo')"})
+    assert "is not offered now" in str(told.value)
+    assert conditional("bo") == conditional.invoke({"name": "bo"}).value == "bo is deleted"
+
+
+def test_a_search_finds_what_is_there():
+    """A searchable tool whose condition does not hold is neither listed, found nor offered."""
+    tools = [Toolset([Tool(delete, when=is_admin)]).searchable()]
+    lines = (call("find_tools", query="delete account"), *ASK)
+    admin, guest = clerk(*lines, tools=tools), clerk(*ASK, tools=tools)
+    admin.run("Delete bo.", context="admin")
+    guest.run("Delete bo.", context="guest")
+    assert offered(admin) == [["find_tools"], ["find_tools", "delete"], ["find_tools", "delete"]]
+    assert offered(guest) == [[], []]
+
+
+def broken(_run):
+    """Fail."""
+    raise KeyError("role")
+
+
+@pytest.mark.parametrize(
+    ("condition", "error"),
+    [
+        (broken, r"The condition of delete failed \(KeyError: 'role'\)"),
+        (lambda: "yes", "The condition of delete gave str; it returns True or False"),
+    ],
+)
+def test_a_condition_that_fails_ends_the_run(condition, error):
+    """Nothing is asked of the model, and the result says whose condition it was, also when the run goes on."""
+    agent = clerk("never", tools=[Tool(delete, when=condition)])
+    result = agent.run("Delete bo.", context="admin")
+    assert result.status == "failed"
+    with pytest.raises(Exception, match=error):
+        result.raise_for_status()
+    assert agent.llm.requests == []
+
+
+def test_a_condition_that_fails_on_resuming_ends_the_run():
+    """A call that was approved does not happen when nobody can tell whether its tool is there."""
+    agent = clerk(*ASK, tools=[Tool(delete, level="system", when=lambda: True)], approve=lambda _: Approval.LATER)
+    saved = agent.run("Delete bo.").to_json()
+    result = clerk("never", tools=[Tool(delete, level="system", when=broken)]).resume(saved, True)
+    assert (result.status, "KeyError" in str(result.error)) == ("failed", True)
+
+
+def test_a_condition_that_takes_too_long_meets_the_limit():
+    """The time of the run holds for its conditions, too."""
+
+    async def slow():
+        await asyncio.sleep(60)
+
+    agent = clerk("never", tools=[Tool(delete, when=slow)], limits=Limits(seconds=0.05))
+    assert agent.run("Delete bo.").status == "limit"
+
+
+def test_it_is_asked_in_a_replay(tmp_path):
+    """A recorded run is replayed with the tools that it was offered."""
+    agent = clerk(*ASK, tools=[Tool(delete, when=is_admin)])
+    with record(tmp_path / "run.jsonl"):
+        first = agent.run("Delete bo.", context="admin")
+    agent.reset()
+    with replay(tmp_path / "run.jsonl"):
+        assert agent.run("Delete bo.", context="admin").output == first.output
+
+
+@pytest.mark.parametrize("given", [True, "admin", divmod, bool])
+def test_what_is_no_condition_is_refused(given):
+    """A condition is a function of nothing, or of the run."""
+    with pytest.raises(ConfigError, match="when= takes a function"):
+        Tool(delete, when=given)
+    with pytest.raises(ConfigError, match="when= takes a function"):
+        core_tools.when(given)
+
+
+def test_the_same_tool_elsewhere_keeps_it():
+    """Neither another folder nor another description takes a condition from a tool."""
+    conditional = read_file_tool.when(is_admin)
+    assert conditional.conditions
+    assert set(conditional.described("Read.").within(Workspace()).conditions) == set(conditional.conditions)
+
+
+def test_mcp_clients_are_not_served_it():
+    """They have no run whose condition could hold."""
+    with pytest.raises(ConfigError, match="'delete' is there when a run says so"):
+        ToolServer([Tool(delete, when=is_admin)])

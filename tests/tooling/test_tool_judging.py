@@ -1,0 +1,170 @@
+"""Does a judge that wants to know of the run know of it, wherever a call comes from?"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agentkit import Agent, ConfigError, Decision, RunContext, Tool, tool
+from agentkit.decisions import Verdict
+from agentkit.errors import Blocked
+from agentkit.mcp import ToolServer
+from agentkit.programs import program_tool
+from agentkit.testing import ScriptedLLM, call
+
+
+@dataclass
+class Account:
+    """Whose run it is, and how much may leave at once."""
+
+    owner: str
+    most: int
+
+
+seen: list[RunContext[Account]] = []
+
+
+def within_means(arguments: Mapping[str, Any], run: RunContext[Account]) -> Decision:
+    """No more than the account may give."""
+    seen.append(run)
+    if arguments["euros"] > run.value.most:
+        return Decision(Verdict.DENY, "too-much", f"{run.value.owner} may send {run.value.most} at most.")
+    return Decision(Verdict.ALLOW, "enough", "It is within means.")
+
+
+class Judge:
+    """The same as an object."""
+
+    def __call__(self, arguments: Mapping[str, Any], *, run: RunContext[Account]) -> Decision:
+        """The decision."""
+        return within_means(arguments, run)
+
+
+def wrapped(*arguments: Any, **others: Any) -> Decision:
+    """The same behind a decorator."""
+    return within_means(*arguments, **others)
+
+
+wrapped.__wrapped__ = within_means
+
+
+def turned(_more: str, run: RunContext[Account], arguments: Mapping[str, Any]) -> Decision:
+    """The same with its parameters the other way round, behind another one."""
+    return within_means(arguments, run)
+
+
+JUDGES = [
+    within_means,
+    Judge(),
+    Judge().__call__,
+    wrapped,
+    partial(turned, "more"),
+]
+AN, BO = Account("An", 50), Account("Bo", 5)
+
+
+def send(euros: int) -> str:
+    """Send money."""
+    return f"{euros} sent"
+
+
+def clerk(*lines: Any, judge: Any = within_means, **options: Any) -> Agent:
+    """An agent that sends money."""
+    return Agent("clerk", tools=[Tool(send, judge=judge)], llm=ScriptedLLM(*lines), **options)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_run_tells_the_judge_whose_it_is(judge: Any) -> None:
+    """The same call is allowed for the one and denied for the other, also when the run awaits."""
+    agent = clerk(*[call("send", euros=20), "Done."] * 2, judge=judge)
+    (first,) = agent.run("Send 20.", context=AN).decisions
+    (other,) = asyncio.run(agent.arun("Send 20.", context=BO)).decisions
+    assert (first.verdict, other.rule, other.reason) == (Verdict.ALLOW, "too-much", "Bo may send 5 at most.")
+
+
+def test_a_judge_knows_the_call_and_what_was_read() -> None:
+    """Agent, run, session, call and messages are those of the call that is judged."""
+    seen.clear()
+    result = clerk(call("send", euros=20), "Done.", session="bo").run("Send 20.", context=AN)
+    (run,) = seen
+    assert (run.agent, run.session, run.call) == ("clerk", "bo", result.tool_calls[0].call.id)
+    assert run.run
+    assert [message.text for message in run.messages if hasattr(message, "text")] == [""]
+
+
+def test_calls_of_programs_are_judged_by_the_run_s_account() -> None:
+    """A program's call is that of the run in which it stands."""
+    code = "print(send(euros=20))"
+    agent = Agent(
+        "clerk",
+        tools=program_tool([Tool(send, judge=within_means)]),
+        llm=ScriptedLLM(*[call("run_program", code=code), "Done."] * 2),
+    )
+    assert "20 sent" in agent.run("Send 20.", context=AN).tool_calls[0].result.content
+    assert "Bo may send 5 at most" in agent.run("Send 20.", context=BO).tool_calls[0].result.content
+
+
+def test_a_run_that_lacks_what_the_judge_needs_does_not_begin() -> None:
+    """What a run is given is checked before anybody is asked."""
+    agent = clerk("never")
+    with pytest.raises(ConfigError, match="The judge of send needs a Account from its run"):
+        agent.run("Send 20.")
+    assert agent.llm.requests == []
+
+
+def test_outside_of_a_run_a_judge_that_needs_one_asks() -> None:
+    """Nobody knows whether the call is allowed: your own code may make it, and says so by making it."""
+    paying = Tool(send, judge=within_means)
+    decision = paying.judge({"euros": 20})
+    assert (decision.verdict, decision.rule) == (Verdict.ASK, "no-run")
+    assert paying(euros=20) == "20 sent"
+    assert paying.invoke({"euros": 20}).ok
+    assert paying.judge({"euros": 20}, RunContext(AN)).rule == "enough"
+    assert paying.judge({"euros": 20}, RunContext(BO)).rule == "too-much"
+
+
+def test_a_context_given_by_hand_is_the_judge_s_too() -> None:
+    """Who gives a tool its RunContext by hand has it judged by that."""
+
+    @tool(judge=within_means)
+    def pay(euros: int, run: RunContext[Account]) -> str:
+        """Pay."""
+        return f"{run.value.owner} pays {euros}"
+
+    assert pay(euros=20, run=RunContext(AN)) == "An pays 20"
+    with pytest.raises(Blocked, match="Bo may send 5 at most"):
+        pay(euros=20, run=RunContext(BO))
+
+
+def test_a_tool_that_calls_another_has_it_judged_in_its_run() -> None:
+    """A call that the function of a tool makes is judged as one of that run."""
+    paying = Tool(send, judge=within_means)
+
+    @tool
+    def tip(euros: int) -> str:
+        """Give a tip."""
+        return paying(euros=euros)
+
+    agent = Agent("clerk", tools=[tip], llm=ScriptedLLM(call("tip", euros=20), "Done."))
+    assert agent.run("Tip 20.", context=BO).tool_calls[0].result.status == "denied"
+
+
+def test_a_judge_may_do_without_a_run() -> None:
+    """A parameter whose default is None gets the run where there is one."""
+
+    def lenient(arguments: Mapping[str, Any], run: RunContext[Account] | None = None) -> Decision:
+        return Decision(Verdict.ALLOW, "known" if run else "unknown", "It may.")
+
+    assert Tool(send, judge=lenient).judge({"euros": 20}).rule == "unknown"
+    (decision,) = clerk(call("send", euros=20), "Done.", judge=lenient).run("Send 20.").decisions
+    assert decision.rule == "known"
+    assert Tool(send, judge=lenient).judge({"euros": 20}, RunContext(AN)).rule == "known"
+
+
+def test_a_client_of_a_server_is_no_run() -> None:
+    """Over MCP such a judge asks, so that without an approver the call is denied."""
+    result = asyncio.run(ToolServer([Tool(send, judge=within_means)]).answer("send", {"euros": 1}))
+    assert (result.status, result.decision.rule if result.decision else "") == ("denied", "no-run")
