@@ -77,7 +77,9 @@ class QuestionOrCommand(click.Group):
             return
         from agentkit.wording import suggestion
 
-        hint = " Did you mean '--help'?" if word == "help" else suggestion(word, self.commands, 0.8)
+        swapped = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
+        meant = [each for each in swapped if each in self.commands] or (["--help"] if word == "help" else [])
+        hint = suggestion(word, meant, 0.5) or suggestion(word, self.commands, 0.8)
         if hint:
             raise click.UsageError(
                 f"There is no command {word!r}.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx

@@ -65,8 +65,10 @@ class Collection:
         return by_words[0] if len(by_words) == 1 else fused(by_words)
 
 
-def check_limit(limit: object) -> None:
-    """Raise ConfigError for what is no number of passages."""
+def check_search(question: object, limit: object) -> None:
+    """Raise ConfigError for what is no question, or no number of passages."""
+    if not isinstance(question, str):
+        raise ConfigError(f"A question is a text. Got {question!r:.200}.")
     if not is_whole(limit, 1):
         raise ConfigError(f"limit= takes a whole number from 1 on; not {limit!r}.")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentkit.errors import ConfigError, ToolError
+from agentkit.knowledge.passages import is_text
 from agentkit.safety.paths import secret
 from agentkit.slotted import dataclass
 from agentkit.tools.web.connection import Connection
@@ -37,7 +38,7 @@ def spelled(place: str | os.PathLike[str]) -> str:
         text = os.fspath(place)
     except TypeError:
         text = ""
-    if not isinstance(text, str) or not text or "\0" in text or not _is_text(text):
+    if not text or not is_text(text):
         raise ConfigError(f"add() takes files, folders and web addresses; not {place!r}. For a text use add_text().")
     return text if is_url(text) else os.path.realpath(Path(text).expanduser())
 
@@ -54,7 +55,7 @@ def found_on_web(url: str, connection: Connection) -> Found:
 
 def found_in_file(path: str, without: tuple[str, ...] = ()) -> Found:
     """A file. What may hold secrets is not read, and neither are the files `without`."""
-    if not _is_text(path):
+    if not is_text(path):
         return Found(ascii(path), fault="its name is no text")
     reason = secret(path)
     if reason:
@@ -72,11 +73,6 @@ def files_below(folder: str) -> Iterator[str]:
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not _is_skipped(here, name))
         yield from (f"{Path(here, name)}" for name in sorted(files) if not _is_skipped(here, name))
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be kept; those of files may be any bytes."""
-    return name.isascii() or name.encode("utf-8", "replace").decode() == name
 
 
 def _is_skipped(folder: str, name: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Never
 from agentkit.errors import ConfigError, MissingExtra, ToolError
 from agentkit.knowledge import finding
 from agentkit.knowledge.answering import MOST_PASSAGES, KnowledgeTool, knowledge_tool
-from agentkit.knowledge.collection import Collection, check_limit, checked_metadata
+from agentkit.knowledge.collection import Collection, check_search, checked_metadata
 from agentkit.knowledge.cutting import Cut, cut
 from agentkit.knowledge.finding import Found
 from agentkit.knowledge.passages import Document, Passage, Report, Scope, Wanted, checked_wanted
@@ -135,12 +135,7 @@ class Knowledge(Collection):
         A folder that was added is no longer brought up to date by `refresh`.
         """
         places = [name for source in sources for name in (os.fspath(source), finding.spelled(source))]
-        below = [
-            document.source
-            for place in dict.fromkeys(places)
-            for document in self.store.documents(self._space, place)
-            if document.source == place or document.source.startswith(_folder(place))
-        ]
+        below = [source for place in dict.fromkeys(places) for source in self._known_at(place)]
         self.store.drop_places(self._space, places)
         return self.store.remove(self._space, dict.fromkeys(below))
 
@@ -160,7 +155,7 @@ class Knowledge(Collection):
         is a source in which `*` stands for anything, `kind` one of the formats.
         """
         refuse_made(Knowledge.search, unknown)
-        check_limit(limit)
+        check_search(question, limit)
         if kind is not None and kind not in KINDS:
             raise ConfigError(f"kind= takes one of {', '.join(KINDS)}; not {kind!r:.200}.")
         scope = Scope(self._space, checked_wanted(where), without_controls(source) if source else None, kind)
@@ -191,11 +186,7 @@ class Knowledge(Collection):
 
     def _add_place(self, place: str, metadata: Mapping[str, Any]) -> Report:
         """One place: what is there is kept, what was there is removed."""
-        before = {
-            each.source: each
-            for each in self.store.documents(self._space, place)
-            if each.source == place or each.source.startswith(_folder(place))
-        }
+        before = self._known_at(place)
         report = Report()
         there: set[str] = set()
         for found in self._documents_at(place):
@@ -208,6 +199,12 @@ class Knowledge(Collection):
         if self._vectors is not None:
             self._vectors.make_rest()
         return report
+
+    def _known_at(self, place: str) -> dict[str, Document]:
+        """The documents that were added from a place, by their sources."""
+        folder = f"{place.removesuffix('/')}/"
+        known = self.store.documents(self._space, place)
+        return {each.source: each for each in known if each.source == place or each.source.startswith(folder)}
 
     def _documents_at(self, place: str) -> Iterable[Found]:
         if finding.is_url(place):
@@ -247,7 +244,3 @@ class Knowledge(Collection):
         """What changes when a document must be kept anew."""
         how = [READING_VERSION, self._cut.passage_chars, self._cut.overlap_chars, *settings]
         return sha256(json.dumps(how, sort_keys=True).encode() + b"\0" + body).hexdigest()
-
-
-def _folder(place: str) -> str:
-    return place if place.endswith("/") else f"{place}/"

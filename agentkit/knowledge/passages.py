@@ -163,7 +163,7 @@ class Scope:
     def __post_init__(self) -> None:
         for key, wanted in self.metadata.items():
             values = [] if isinstance(wanted, Between) else wanted_values(wanted)
-            if not _is_text(key) or not all(_is_text(value) or isinstance(value, _NUMBERS) for value in values):
+            if not is_text(key) or not all(is_text(value) or isinstance(value, _NUMBERS) for value in values):
                 raise ConfigError(f"where= takes texts, numbers, lists of them, or Between(low, high); not {wanted!r}.")
 
 
@@ -175,8 +175,8 @@ def checked_wanted(where: Wanted | None) -> Wanted:
     return dict(where or {})
 
 
-def _is_text(value: object) -> bool:
-    """Whether it is a text that can be kept."""
+def is_text(value: object) -> bool:
+    """Whether it is a text that can be kept; names of files may be any bytes."""
     return isinstance(value, str) and "\0" not in value and value.encode("utf-8", "replace").decode() == value
 
 

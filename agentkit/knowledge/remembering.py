@@ -10,7 +10,7 @@ from typing import Any, Never
 
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
-from agentkit.knowledge.collection import Collection, check_limit, checked_metadata
+from agentkit.knowledge.collection import Collection, check_search, checked_metadata
 from agentkit.knowledge.passages import Document, Piece, Scope, Wanted, checked_wanted
 from agentkit.knowledge.stores.opening import Place
 from agentkit.knowledge.stores.store import Kept
@@ -81,7 +81,7 @@ class Memory(Collection):
 
     def recall(self, question: str = "", limit: int = 5, *, where: Wanted | None = None) -> list[Note]:
         """The notes that have to do with a question, the best first; without a question the newest."""
-        check_limit(limit)
+        check_search(question, limit)
         if question.strip():
             return self._found(question, limit, where)
         if where:
@@ -153,7 +153,10 @@ def _recalling(memory: Memory) -> Tool[..., dict[str, Any]]:
             status (ok, empty) and notes: id, text and date of each, the best first.
         """
         found = memory.recall(query, max(1, min(limit, _MOST_RECALLED)))
-        notes = [{"id": note.id, "text": note.text, "date": _date(note.at)} for note in found]
+        notes = [
+            {"id": note.id, "text": note.text, "date": time.strftime("%Y-%m-%d", time.gmtime(note.at))}
+            for note in found
+        ]
         return {"status": "ok" if notes else "empty", "notes": notes, "untrusted": True}
 
     return Tool(recall, labels={Label.UNTRUSTED, Label.PRIVATE}, idempotent=True)
@@ -172,7 +175,3 @@ def _forgetting(memory: Memory) -> Tool[..., dict[str, Any]]:
         return {"note": note, "forgotten": bool(memory.forget(note))}
 
     return Tool(forget, labels=(), level=SafetyLevel.SYSTEM, idempotent=True)
-
-
-def _date(at: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))

@@ -18,18 +18,15 @@ from agentkit.llm.sources import Sources
 Values = Mapping[str, Any]
 
 
-def _offline_endpoint(_: Sources) -> Endpoint:
-    """There is one offline model; a name given for another does not count."""
-    return Endpoint(provider="offline", model="needle3")
-
-
 PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
     "openai": openai_endpoint,
     "azure": azure_endpoint,
-    "offline": _offline_endpoint,
+    "offline": lambda _: Endpoint(provider="offline", model="needle3"),  # the only one, whatever name is given
     **{name: partial(service_endpoint, name) for name in SERVICES},
 }
 """Every provider: its name, which is also its prefix in `model="name:…"`, and what makes its endpoint."""
+_MEANT = {"claude": "anthropic", "chatgpt": "openai", "gpt": "openai", "google": "gemini", "llama": "ollama"}
+"""The provider that is meant by a word for its models, or for who makes them."""
 
 
 def _prefix(model: str) -> str | None:
@@ -190,11 +187,15 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
 
 
 def _unknown(provider: str, decider: str) -> str:
-    from agentkit.wording import suggestion
-
-    hint = suggestion(provider, PROVIDERS) or " The name of a model goes into model=."
+    hint = _meant(provider) or " The name of a model goes into model=."
     hint = f" Write model='{_prefix(provider)}:MODEL'." if _prefix(provider) else hint
     return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
+
+
+def _meant(name: str) -> str:
+    from agentkit.wording import suggestion
+
+    return suggestion(_MEANT.get(name, name), PROVIDERS, 0.6)
 
 
 def _shortened(word: str) -> str:
@@ -230,7 +231,7 @@ def _nothing_found(values: Values) -> str:
 def _no_service(model: str) -> str:
     name = model.partition(":")[0]
     return (
-        f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}). Known: "
+        f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}).{_meant(name)} Known: "
         f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=, "
         "for one that speaks Anthropic's protocol='messages' too."
     )

@@ -16,6 +16,8 @@ from agentkit.slotted import dataclass
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w-]+(\.[\w-]+)*(:\d+|(?<=\w)\.[a-z]{2,}(?=/))(/|$)", re.IGNORECASE)
 """What may be an address that lacks its beginning: a host with a port, or a domain with a path."""
+_UNREACHED = re.compile(r"All connection attempts failed|\[Errno -\d+\]|getaddrinfo|nodename nor servname")
+"""What is said of an address that nobody listens at, or whose name nobody knows, on one system or another."""
 _NO_NAME_CHARS = re.compile(r"[^a-z0-9]+")
 _GENERIC = re.compile(r"(?:^|[-_])(?:mcp|server|http|com|www|api|sse)(?=$|[-_])")
 _MOST_NAME_CHARS = 24
@@ -108,8 +110,7 @@ def is_sealed(url: str) -> bool:
 def advice(target: Target, failure: str) -> str:
     """What would help where a server cannot be reached, in a sentence; empty where nobody knows."""
     if target.url:
-        is_bare = urlsplit(target.url).path in ("", "/")
-        return f"Most servers answer at {target.url.rstrip('/')}/mcp." if is_bare and "Not Found" in failure else ""
+        return _advice_of_address(target.url, failure)
     word = target.words[0] if target.words else ""
     if not word or not re.search(rf"\[Errno \d+\] [^:]+: {re.escape(repr(word))}", failure):
         return ""
@@ -120,6 +121,13 @@ def advice(target: Target, failure: str) -> str:
     if _ADDRESS.match(word):
         return "An address begins with https:// or http://."
     return f"There is no program {word!r} that can be started here: is it installed, and in the PATH?"
+
+
+def _advice_of_address(url: str, failure: str) -> str:
+    if _UNREACHED.search(failure):
+        return "Is it running? Check the address and the network."
+    is_bare = urlsplit(url).path in ("", "/")
+    return f"Most servers answer at {url.rstrip('/')}/mcp." if is_bare and "Not Found" in failure else ""
 
 
 def _shown(token: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -74,8 +74,14 @@ FOREIGN: Mapping[str, str] = {
     "PythonInterpreterTool": "python_tool",
     **dict.fromkeys(("ShellTool", "LocalShellTool"), "shell_tool"),
     **dict.fromkeys(("AgentOS", "GradioUI"), "app(agent), of agentkit.serve"),
+    **{name: f"{name}_tool" for name in ("calculator", "string_length", "web_search", "fetch_url", "wikipedia")},
+    **{name: f"{name}_tool" for name in ("read_file", "write_file", "list_directory")},
+    "get_current_datetime": "current_datetime_tool",
+    "parse_json": "json_parse_tool",
+    "run_shell": "shell_tool",
+    "run_python": "python_tool",
 }
-"""What other toolkits export under a name that there is not, and what to write here."""
+"""What other toolkits export under a name that there is not, or a model calls a tool, and what to write here."""
 
 
 def told_of(name: str) -> str:

@@ -204,7 +204,15 @@ def test_the_installed_command_is_the_module():
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"), [(["tool", "list"], "tools"), (["chats"], "chat"), (["help"], "--help"), (["Doctor"], "doctor")]
+    ("words", "meant"),
+    [
+        (["tool", "list"], "tools"),
+        (["chats"], "chat"),
+        (["help"], "--help"),
+        (["Doctor"], "doctor"),
+        (["chta"], "chat"),
+        (["aks", "why?"], "ask"),
+    ],
 )
 def test_a_misspelt_command_is_no_question(words, meant, capsys):
     """A first word that is nearly a command is not paid for as a question; the error says how to ask it anyway."""

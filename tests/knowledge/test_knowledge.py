@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.knowledge import Between, Knowledge, rerank_with, rewrite_with
+from agentkit.knowledge import Between, Knowledge, Memory, rerank_with, rewrite_with
 from agentkit.testing import ScriptedLLM
 from agentkit.tools.web.connection import Connection
 
@@ -290,6 +290,15 @@ def test_hostile_questions_are_harmless(knowledge, question):
     knowledge.add_text("Some words.", "text")
     assert knowledge.search(question) == []
     assert len(knowledge.search(f"{question} words")) == (1 if len(question) < 1_000 else 0)
+
+
+@pytest.mark.parametrize("question", [None, 5, b"words", ["words"]])
+def test_a_question_is_a_text(knowledge, question):
+    """What is no text is refused in words, by a search and by a memory."""
+    with pytest.raises(ConfigError, match="A question is a text"):
+        knowledge.search(question)
+    with pytest.raises(ConfigError, match="A question is a text"):
+        Memory(":memory:").recall(question)
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5"])

@@ -119,6 +119,12 @@ MISSING = "The server does not answer as one: Connection closed. It wrote: [Errn
         ("dockr run x", MISSING.format("dockr"), "no program 'dockr' that can be started here"),
         ("bin/serve x", MISSING.format("bin/serve"), "no program 'bin/serve' that can be started here"),
         ("https://example.com/", "The server does not answer as one: Not Found.", "answer at https://example.com/mcp."),
+        (
+            "http://127.0.0.1:9/mcp",
+            "All connection attempts failed",
+            "Is it running? Check the address and the network.",
+        ),
+        ("https://no.example/mcp", "[Errno -3] Temporary failure in name resolution", "Is it running?"),
     ],
 )
 def test_what_would_help_is_told(server, failure, told):
@@ -132,7 +138,7 @@ def test_what_would_help_is_told(server, failure, told):
         ("python shop.py", MISSING.format("shop.py")),
         ("uvx a", "was not ready"),
         ("https://example.com/mcp", "Not Found"),
-        ("https://example.com", "All connection attempts failed"),
+        ("https://example.com", "The server does not answer as one: Bad Gateway."),
         (object(), MISSING.format("x")),
     ],
 )

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 import agentkit
+from agentkit import default_tools
 from agentkit.naming.imported import FOREIGN, HOMES
 
 
@@ -24,6 +25,12 @@ def test_a_name_of_another_toolkit_says_what_to_write(name):
     with pytest.raises(ImportError) as raised:
         getattr(agentkit, name)
     assert str(raised.value) == f"agentkit has no {name}. Write: {FOREIGN[name]}"
+
+
+@pytest.mark.parametrize("tool", default_tools, ids=lambda each: each.name)
+def test_the_name_that_a_model_calls_a_tool_says_what_to_import(tool):
+    """Whoever imports a shipped tool by the name that models know is told what it is imported as."""
+    assert getattr(agentkit, FOREIGN[tool.name]) is tool
 
 
 @pytest.mark.parametrize("name", sorted({*HOMES, *FOREIGN}))

@@ -62,15 +62,10 @@ def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settin
         found = [each for each in beside.values() if isinstance(each, Agent)] or [settings.agent()]
         return {agent.name: agent for agent in found}
     agents = [agent_in(place, beside, settings) for place in places]
-    named = {called(agent): agent for agent in agents}
+    named = {name_of(agent): agent for agent in agents}
     if len(named) == len(agents):
         return named
     return dict(zip(places, agents, strict=True))
-
-
-def called(agent: Tried) -> str:
-    """What an agent or a function is called."""
-    return agent.name if isinstance(agent, Agent) else name_of(agent)
 
 
 def _near(name: str, found: Mapping[str, Any]) -> str:

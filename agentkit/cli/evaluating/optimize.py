@@ -109,7 +109,9 @@ class _Wanted:
         if self.resume is not None and not self.resume.is_file():
             raise click.UsageError(f"There is no search {str(self.resume)!r} to go on with. Leave --resume out.")
         if self.resume is None and self.kept.exists():
-            raise click.UsageError(f"{self.kept} is there already. Go on with: --resume {self.kept}")
+            raise click.UsageError(
+                f"{self.kept} is there already. Go on with: --resume {self.kept}   Begin anew with: --lineage NEWFILE"
+            )
         if self.out is not None and self.out.exists() and not self.force:
             raise click.UsageError(f"{self.out} is there already. Name another file, or write over it with --force.")
         if self.out is not None and self.file is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -74,7 +75,7 @@ def search_documents(
     """Show the passages that answer QUESTION best."""
     from agentkit.cli.display import clean, json_text
 
-    with _opened(place, embed) as opened:
+    with _found(place, embed) as opened:
         found = opened.search(question, limit, source=source)
     if as_json:
         documents = [{"citation": each.citation, "position": each.position, **asdict(each)} for each in found]
@@ -91,7 +92,7 @@ def list_documents(*, place: str, as_json: bool) -> None:
     """List the documents, by their sources."""
     from agentkit.cli.display import clean, json_text
 
-    with _opened(place) as opened:
+    with _found(place) as opened:
         documents = opened.documents
     if as_json:
         click.echo(json_text([asdict(each) for each in documents]))
@@ -104,7 +105,7 @@ def list_documents(*, place: str, as_json: bool) -> None:
 @_PLACE
 def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
     """Forget documents; the files themselves stay."""
-    with _opened(place) as opened:
+    with _found(place) as opened:
         removed = opened.remove(*sources)
     click.echo(f"{len(removed)} removed")
     return ANSWERED if removed else FAILED
@@ -117,7 +118,7 @@ def embed_documents(*, model: str, place: str) -> None:
     """Make all vectors anew by MODEL, such as ollama:nomic-embed-text."""
     from agentkit.wording import count_text
 
-    with _opened(place, model) as opened:
+    with _found(place, model) as opened:
         count = opened.embed_again()
     click.echo(f"{count_text(count, 'passage')} embedded")
 
@@ -126,6 +127,15 @@ def _opened(place: str, embed: str | None = None) -> Knowledge:
     from agentkit.knowledge import Knowledge
 
     return Knowledge(place, embed=embed)
+
+
+def _found(place: str, embed: str | None = None) -> Knowledge:
+    """What is kept there: who only looks makes no file. Raises KnowledgeError when there is none."""
+    from agentkit.errors import KnowledgeError
+
+    if "://" not in place and place != ":memory:" and not Path(place).exists():
+        raise KnowledgeError(f"There is no knowledge in {place!r}. To add some: agentkit knowledge add FILE")
+    return _opened(place, embed)
 
 
 def _came_to_nothing(report: Report) -> bool:

@@ -13,6 +13,7 @@ from agentkit.errors import ConfigError, UnknownTool
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools import catalog
+from agentkit.wording import suggestion
 
 _LIST = "tools"
 _SERVERS = ".json"
@@ -52,8 +53,8 @@ def _named(name: str) -> Toolset:
     try:
         return catalog.named([name])
     except UnknownTool as error:
-        known = ", ".join(catalog.collections)
-        raise UnknownTool(f"{error} The collections are: {known}. {_own_way(name)}") from None
+        known = f"The collections are: {', '.join(catalog.collections)}.{suggestion(name, catalog.collections, 0.75)}"
+        raise UnknownTool(f"{error} {known} {_own_way(name)}") from None
 
 
 def _parted(name: str) -> tuple[Path, str]:

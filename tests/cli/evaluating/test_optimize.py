@@ -69,7 +69,8 @@ def test_a_search_goes_on(optimize, server):
     assert "the limit of 3,000 total tokens is used up" in out
     _, err, code = optimize("--tokens", 200_000, "--lineage", "first.jsonl")
     assert code == 2
-    assert err.splitlines() == ["Error: first.jsonl is there already.", "Go on with: --resume first.jsonl"]
+    told = "Go on with: --resume first.jsonl   Begin anew with: --lineage NEWFILE"
+    assert err.splitlines() == ["Error: first.jsonl is there already.", told]
     asked = len(server.requests)
     out, _, code = optimize("--tokens", 200_000, "--resume", "first.jsonl")
     assert code == 0

@@ -65,7 +65,16 @@ def test_a_text_without_a_section_is_shown(typed, tmp_path):
     (tmp_path / "note.txt").write_text("Some words.", "utf-8")
     typed("add", "note.txt", "--place", "other.db")
     assert typed("search", "words", "--place", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
+    typed("add", "leave.md")
     assert typed("search", "words").return_value == FAILED
+
+
+@pytest.mark.parametrize("words", [["search", "days"], ["list"], ["remove", "leave.md"], ["embed", "ollama:first"]])
+def test_who_only_looks_makes_no_file(typed, tmp_path, words):
+    """Where no knowledge is kept yet, each command but `add` says so, and leaves the folder as it is."""
+    outcome = typed(*words, "--place", "other.db")
+    assert str(outcome.exception) == "There is no knowledge in 'other.db'. To add some: agentkit knowledge add FILE"
+    assert not (tmp_path / "other.db").exists()
 
 
 def test_a_model_makes_vectors(typed, monkeypatch):

@@ -102,7 +102,7 @@ def test_a_name_that_is_not_there(shop):
     """A wrong name is told with the closest right one, of ours with the collections, too."""
     with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
         tool_named(f"{shop}:prise")
-    with pytest.raises(UnknownTool, match=r"The collections are: core, .*FILE.py"):
+    with pytest.raises(UnknownTool, match=r"The collections are: core, .* Did you mean 'core'\? .*FILE.py"):
         tools_named(["cor"])
 
 
