@@ -61,8 +61,7 @@ class _Reader:
     def _cells(self, event: Event) -> None:
         """Begin a cell; those that are told once and stand several times are empty, as a rule."""
         repeated = event.get("number-columns-repeated")
-        for _ in range(min(int(repeated), _MOST_REPEATED) if repeated.isdecimal() else 1):
-            self._built.begin_cell()
+        self._built.begin_cells(min(int(repeated), _MOST_REPEATED) if repeated.isdecimal() else 1)
 
     def _end(self, event: Event) -> Iterator[str]:
         if event.name in ("h", "p"):

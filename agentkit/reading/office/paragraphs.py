@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from agentkit.errors import ToolError
 from agentkit.reading.office.archive import TOO_LARGE, Event
 
 _MOST_CELLS, _DEEPEST_TABLE, _MOST_FILLED_CELLS = 2_000_000, 20, 1_000_000
-
-Cell = TypeVar("Cell")
 
 
 def _table(rows: list[list[str]]) -> str:
@@ -25,12 +23,20 @@ def _in_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+class _Row:
+    """A row being read. An empty cell is a number until one with text follows: a few bytes can stand for thousands."""
+
+    def __init__(self) -> None:
+        self.cells: list[list[str]] = []  # the paragraphs of each
+        self.begun = 0
+
+
 class Paragraphs:
     """Builds paragraphs and tables: what a cell holds is told in its row, a table within one as its words."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._tables: list[list[list[list[str]]]] = []  # in each its rows, their cells, the paragraphs of these
+        self._tables: list[list[_Row]] = []
         self._too_deep, self._cells_left = 0, _MOST_CELLS
 
     def add(self, text: str) -> None:
@@ -39,11 +45,13 @@ class Paragraphs:
             self._text.append(text)
 
     def end(self, told: Callable[[str], str]) -> Iterator[str]:
-        """End a paragraph, which is told so; within a table it belongs to its cell."""
+        """End a paragraph, which is told so; within a table it belongs to its cell. Raises ToolError as `_fill`."""
         text = "".join(self._text).strip()
         self._text.clear()
-        if text and self._tables and self._tables[-1] and self._tables[-1][-1]:
-            self._tables[-1][-1][-1].append(text)
+        if text and self._tables and self._tables[-1] and self._tables[-1][-1].begun:
+            row = self._tables[-1][-1]
+            self._fill(row)
+            row.cells[-1].append(text)
         elif text:
             yield told(text)
 
@@ -57,42 +65,33 @@ class Paragraphs:
     def begin_row(self) -> None:
         """Begin a row of the table."""
         if self._tables and not self._too_deep:
-            self._end_row()
-            self._tables[-1].append([])
+            self._tables[-1].append(_Row())
 
-    def begin_cell(self) -> None:
-        """Begin a cell of the row. Raises ToolError for more of them than are held."""
+    def begin_cells(self, count: int = 1) -> None:
+        """Begin a cell of the row, behind empty ones where it is not the first of so many."""
         if self._tables and self._tables[-1] and not self._too_deep:
-            self._cells_left -= 1
-            if self._cells_left < 0:
-                raise ToolError(TOO_LARGE)
-            self._tables[-1][-1].append([])
+            self._tables[-1][-1].begun += count
 
-    def _end_row(self) -> None:
-        """Let go of the empty cells at a row's end: spreadsheets have them by the hundred."""
-        row: list[list[str]] = self._tables[-1][-1] if self._tables[-1] else []
-        self._cells_left += len(row)
-        self._cells_left -= len(trimmed(row))
+    def _fill(self, row: _Row) -> None:
+        """Have the row hold all its cells. Raises ToolError for more of them than are held."""
+        more = row.begun - len(row.cells)
+        self._cells_left -= more
+        if self._cells_left < 0:
+            raise ToolError(TOO_LARGE)
+        row.cells.extend([] for _ in range(more))
 
     def end_table(self) -> Iterator[str]:
         """End the table; one within a cell is told as the words in it."""
         if self._too_deep:
             self._too_deep -= 1
             return
-        told = [[" ".join(cell) for cell in row] for row in (self._tables.pop() if self._tables else [])]
-        rows = [row for row in map(trimmed, told) if row]
+        table = self._tables.pop() if self._tables else []
+        rows = [[" ".join(cell) for cell in row.cells] for row in table if row.cells]
         if rows and not self._tables:
             yield _table(rows)
         elif rows:
             self.add(" ".join(" ".join(row) for row in rows))
             yield from self.end(str)
-
-
-def trimmed(row: list[Cell]) -> list[Cell]:
-    """A row without the empty cells at its end."""
-    while row and not row[-1]:
-        row.pop()
-    return row
 
 
 class OpenXMLText:
@@ -132,7 +131,7 @@ class OpenXMLText:
             case "tr":
                 self._built.begin_row()
             case "tc":
-                self._built.begin_cell()
+                self._built.begin_cells()
             case name if name in self.breaks:
                 self._built.add(self.breaks[name])
             case _:

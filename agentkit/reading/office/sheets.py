@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 from agentkit.reading.office.archive import Archive, Event
-from agentkit.reading.office.paragraphs import trimmed
 
 MAX_SHEET_CHARS = 20_000_000
 """How much of a sheet is told."""
@@ -65,20 +64,21 @@ def _dates(archive: Archive) -> frozenset[int]:
 
 
 def _rows(archive: Archive, name: str, texts: Sequence[str], dates: frozenset[int]) -> Iterator[list[str]]:
-    row, value, cell, is_value = list[str](), list[str](), _NO_CELL, False
+    row, value, cell, column, is_value = list[str](), list[str](), _NO_CELL, 0, False
     for event in archive.events(name):
         if event.name == "row" and event.kind == "end":
-            yield trimmed(row)
-            row = []
+            yield row
+            row, column = [], 0
         elif event.name == "c" and event.kind == "start":
-            cell = event
-            row += [""] * (_column(event.get("r"), len(row)) - len(row))
+            cell, column = event, _column(event.get("r"), column)
         elif event.name in ("v", "t"):
             is_value = event.kind == "start"
         elif event.kind == "text" and is_value:
             value.append(event.text)
         elif event.name == "c":
-            row.append(_told("".join(value), cell, texts, dates))
+            told = _told("".join(value), cell, texts, dates)
+            row += [*[""] * (column - len(row)), told] if told else []
+            column += 1
             value.clear()
 
 

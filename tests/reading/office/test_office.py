@@ -1,7 +1,9 @@
 """Is a document of an office program read as its author sees it, and is one that is hostile refused?"""
 
+import collections
 import io
 import json
+import sys
 import zipfile
 from pathlib import Path
 
@@ -112,6 +114,9 @@ def book(sheet, sheets=SHEET, texts=""):
     )
 
 
+PARAGRAPH = "<o:table-cell><o:p>x</o:p></o:table-cell>"
+
+
 def open_sheet(body):
     """A spreadsheet of OpenDocument."""
     kind = "application/vnd.oasis.opendocument.spreadsheet"
@@ -124,7 +129,12 @@ def open_sheet(body):
         lambda: word(f'<w:p w:a="{"a" * 30_000_000}"/>'),
         lambda: word(f"<!--{'a' * 30_000_000}-->"),
         lambda: book("", SHEET * 60_000),
-        lambda: open_sheet("<o:table><o:table-row>" + "<o:table-cell o:number-columns-repeated='100'/>" * 25_000),
+        lambda: open_sheet(
+            "<o:table><o:table-row>"
+            + "<o:table-cell o:number-columns-repeated='100'/>" * 25_000
+            + PARAGRAPH
+            + "</o:table-row></o:table>"
+        ),
     ],
     ids=["attribute", "remark", "sheets", "repeated"],
 )
@@ -132,6 +142,28 @@ def test_what_takes_long_or_much_is_not_read(made):
     """A few bytes can stand for a tag that is read anew with each piece, and for cells and sheets without number."""
     with pytest.raises(ToolError, match="too large to be read"):
         text_of_office(made())
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: book('<row><c r="ALL1"/></row>' * 500),
+        lambda: open_sheet(
+            "<o:table>"
+            + "<o:table-row><o:table-cell o:number-columns-repeated='1000'/></o:table-row>" * 500
+            + f"<o:table-row>{PARAGRAPH}</o:table-row></o:table>"
+        ),
+    ],
+    ids=["far", "repeated"],
+)
+def test_empty_cells_are_no_work(made):
+    """A few bytes can stand for thousands of empty cells, which are neither built nor taken away one by one."""
+    calls = collections.Counter()
+    document = made()
+    sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
+    text_of_office(document)
+    sys.setprofile(None)
+    assert calls["call"] + calls["c_call"] < 40_000
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
