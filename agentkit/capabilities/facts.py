@@ -40,7 +40,7 @@ _RULE_KEYS = {"verdict", "tool", "where", "code"}
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fact: whether a value can be one, how that is told to a person, and which of two values is wider.
+    """A kind of fact: which values it can have, how they are told to a person, and which of two values is wider.
 
     `is_read` says that a person can read from two values what has changed; a hash only tells that something has.
     """

@@ -70,7 +70,7 @@ class Manifest:
         return tuple(dict.fromkeys(path[3] for path in own))
 
     def idle_rules(self) -> Iterator[str]:
-        """What is said of each rule that no call can fit, as it names a tool that its agent does not have."""
+        """A warning for each rule that no call can match, as it names a tool that its agent does not have."""
         for agent in self.agents:
             tools = [name.rpartition(".")[2] for name in self.names(agent, "tools")]
             for number in self.names(agent, "rules"):

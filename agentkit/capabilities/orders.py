@@ -36,7 +36,7 @@ Order = Callable[[Any, Any], Way]
 
 
 def ranked(*values: Any) -> Order:
-    """Values that stand in this order, the narrowest first; what is not among them is wider than all."""
+    """Values that have this order, the narrowest first; any other value is wider than all."""
 
     def order(before: Any, after: Any) -> Way:
         places = [values.index(value) if value in values else len(values) for value in (before, after)]
@@ -65,7 +65,7 @@ def unread(*, none_is: Way) -> Order:
 
 
 def answering(before: str | None, after: str | None) -> Way:
-    """Who answers what must be asked for: nobody lets nothing happen, and one that always says yes everything."""
+    """Who answers questions: nobody is narrowest, as nothing happens then, and an answer that is always yes widest."""
     if after is None or (before is not None and before.startswith(ALWAYS_YES) and not after.startswith(ALWAYS_YES)):
         return Way.NARROWER
     return Way.WIDER
@@ -89,7 +89,7 @@ def more(before: Collection[str], after: Collection[str]) -> Way:
 
 
 def reaching(before: Sequence[str], after: Sequence[str]) -> Way:
-    """The hosts that may be reached: a host may lie within another entry, and `any` is all of them."""
+    """The hosts that may be reached: an entry may cover other hosts, and `any` covers all."""
     is_covered = all(any(_holds(wide, host) for wide in before) for host in after)
     return Way.NARROWER if is_covered else Way.WIDER
 

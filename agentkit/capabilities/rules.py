@@ -17,7 +17,7 @@ _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 
 
 def changed(before: Sequence[Told], after: Sequence[Told]) -> Iterator[tuple[Way, bool, int]]:
-    """What is different by meaning: which way, whether the rule stands among those before, and its index there."""
+    """The rules that differ in meaning: which way, whether the rule is one of those before, and its index there."""
     yield from ((_way_without(rule), True, index) for index, rule in _missing(before, after))
     yield from ((_opposite(_way_without(rule)), False, index) for index, rule in _missing(after, before))
 

@@ -117,7 +117,7 @@ class Case:
     def content(self) -> Content:
         """The prompt as a message holds it: text, or a tuple of texts, images and files.
 
-        Of several prompts it is the first, of a simulated user the goal, of arguments their JSON.
+        Of a conversation the first prompt, of a simulated user the goal, of a function's arguments their JSON.
         """
         if self.arguments is not None:
             return json.dumps(plain(self.arguments), ensure_ascii=False)
@@ -132,14 +132,12 @@ class Case:
 
     @property
     def said(self) -> tuple[Case, ...]:
-        """The prompts that are known beforehand, each with what is expected of it; this case itself has just one."""
+        """The prompts known beforehand, each as a case with its own expectations; else just this case."""
         if self.prompts is None:
             return (self,)
-        return (
-            ()
-            if isinstance(self.prompts, SimulatedUser)
-            else tuple(each for each in self.prompts if isinstance(each, Case))
-        )
+        if isinstance(self.prompts, SimulatedUser):
+            return ()
+        return tuple(each for each in self.prompts if isinstance(each, Case))
 
     @property
     def is_conversation(self) -> bool:

@@ -122,10 +122,6 @@ class Order:
         """How many trials that makes."""
         return len(self.cases) * len(self.variants) * self.repeats
 
-    def by_id(self) -> dict[str, Case]:
-        """All cases of the suite by their ids: what is kept may be of more of them than are wanted."""
-        return {case.id: case for case in self.suite.cases}
-
     def header(self) -> dict[str, Any]:
         """What must be the same when the suite goes on."""
         return {

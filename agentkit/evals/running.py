@@ -12,12 +12,10 @@ from agentkit.agents.many.single import Job, Outcome, Share, Single
 from agentkit.agents.result import RunResult
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.budget import Known
-from agentkit.evals.case import Case
 from agentkit.evals.keeping.cassettes import Cassettes
 from agentkit.evals.keeping.ledger import Ledger
 from agentkit.evals.order import Order, Wanted
 from agentkit.evals.reporting.report import Report
-from agentkit.evals.scoring.scorer import Scorer
 from agentkit.evals.trial import Trial
 from agentkit.evals.trying.functions import FunctionRun, charge_of
 from agentkit.evals.trying.single import TrialRun
@@ -28,7 +26,7 @@ class Trials(Many):
     """The trials that were ordered of a suite. Raises ConfigError, NoProvider and SessionError before any is run."""
 
     def __init__(self, order: Order) -> None:
-        self._order, self._cassettes = order, Cassettes(order.record, order.replay)
+        self.suite, self._order, self._cassettes = order.suite, order, Cassettes(order.record, order.replay)
         self._began = datetime.now(UTC)
         with self._cassettes.without_world():
             variants = order.variants
@@ -41,7 +39,8 @@ class Trials(Many):
         self._stages: dict[int, Stage] = {}
         self._new: dict[int, Trial] = {}
         self._trials: dict[tuple[str, str, int], Trial] = {}
-        self._ledger = None if order.resume is None else Ledger(Path(order.resume), order.header(), order.by_id())
+        cases = {case.id: case for case in self.suite.cases}  # what is kept may be of more of them than are wanted
+        self._ledger = None if order.resume is None else Ledger(Path(order.resume), order.header(), cases)
         self._take_kept()
 
     def report(self) -> Report:
@@ -64,14 +63,6 @@ class Trials(Many):
         """Whether all runs are to end."""
         return self._is_stopping.is_set()
 
-    def scorers(self, case: Case) -> list[Scorer]:
-        """What scores a case."""
-        return self._order.suite.scorers_of(case)
-
-    def scorers_of_prompt(self, prompt: Case) -> list[Scorer]:
-        """What scores a prompt of a conversation."""
-        return self._order.suite.scorers_of_prompt(prompt)
-
     def stage(self, index: int) -> Stage:
         """What the trial of that number has for itself. Raises ConfigError and SessionError."""
         if index not in self._stages:
@@ -79,7 +70,7 @@ class Trials(Many):
         return self._stages[index]
 
     def known(self, index: int) -> Trial | None:
-        """The trial of which the scores alone are missing."""
+        """The trial as kept by an earlier run that answered it but did not score it, if there is one."""
         kept = self._kept.get(self.todo[index].key)
         return kept if kept is not None and kept.result is not None and kept.result.status == "done" else None
 
@@ -143,4 +134,4 @@ class Trials(Many):
     def _report(self) -> Report:
         order = self._order
         trials = [self._trials[wanted.key] for wanted in order.wanted()]
-        return Report(order.suite.name, tuple(trials), self._began.isoformat(timespec="seconds"))
+        return Report(self.suite.name, tuple(trials), self._began.isoformat(timespec="seconds"))

@@ -17,7 +17,7 @@ PASSES_AT = 0.5
 class Score:
     """What one scorer says of one trial: a value from 0 to 1, whether that passes, and why.
 
-    `passed` is by default whether the value is at least a half. `usage` is what the scoring has spent on models. Raises
+    By default a value of at least 0.5 passes. `usage` is what the scoring has spent on models. Raises
     ConfigError for a value that is no number from 0 to 1.
     """
 

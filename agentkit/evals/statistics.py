@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from itertools import product
+from operator import mul
 from statistics import NormalDist
 
 from agentkit.slotted import dataclass
@@ -35,7 +36,7 @@ class Rate:
 
 
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval for a share, which never leaves 0 to 1 and is right for few trials, too.
+    """Wilson's score interval for a share: always within 0 to 1, and sound for few trials, too.
 
     Without trials nothing is known: 0 to 1. Numbers need not be whole. Raises ValueError for more successes than
     trials, and a confidence that is none.
@@ -55,9 +56,9 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interva
 def rate(cases: Sequence[Sequence[bool]], confidence: float = 0.95) -> Rate:
     """The share of successes among the trials of all cases, each case with its repeats.
 
-    Repeats of one case are alike, so that they say less than as many cases would. Wilson's interval is taken for the
-    number of independent trials that are worth as much, which follows from how far the cases differ: never fewer than
-    the cases, never more than the trials. With one trial a case it is Wilson's own.
+    Repeats of a case are correlated, so that they say less than as many cases would. Wilson's interval is therefore
+    taken at the effective sample size, at least the number of cases and at most that of trials. With one trial per
+    case it is Wilson's own.
     """
     kept = [case for case in cases if case]
     trials, successes = sum(map(len, kept)), sum(map(sum, kept))
@@ -70,7 +71,7 @@ def rate(cases: Sequence[Sequence[bool]], confidence: float = 0.95) -> Rate:
 
 
 def any_of(cases: Sequence[Sequence[bool]], count: int) -> float:
-    """How likely one of so many repeats of a case succeeds at least: the mean over cases, pass@k without a bias.
+    """The unbiased estimate of pass@k: the chance that at least one of k repeats succeeds, as a mean over cases.
 
     Raises ValueError for fewer repeats of any case than `count`.
     """
@@ -78,7 +79,7 @@ def any_of(cases: Sequence[Sequence[bool]], count: int) -> float:
 
 
 def all_of(cases: Sequence[Sequence[bool]], count: int) -> float:
-    """How likely so many repeats of a case succeed, each of them: the mean over cases, pass^k without a bias.
+    """The unbiased estimate of pass^k: the chance that all of k repeats succeed, as a mean over cases.
 
     Raises ValueError for fewer repeats of any case than `count`.
     """
@@ -93,7 +94,7 @@ def _drawn(cases: Sequence[Sequence[bool]], count: int, chance: Callable[[Sequen
 
 
 def _worth(cases: Sequence[Sequence[bool]], share: float, trials: int) -> float:
-    """How many independent trials say as much as these do."""
+    """The effective sample size: how many independent trials would have the same variance as these clustered ones."""
     count = len(cases)
     if count == trials:
         return trials
@@ -116,19 +117,19 @@ def mcnemar(better: int, worse: int) -> float:
     return min(1.0, 2 * tail / (1 << changed))
 
 
-def bootstrap(differences: Sequence[float], *, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """The percentile interval of the mean of paired differences, over resampled cases; the same for the same seed.
+def bootstrap(differences: Sequence[float]) -> Interval:
+    """The 95 % percentile interval of the mean of paired differences, over resampled cases, always the same ones.
 
-    Where all differences are alike, as where nothing changed, resampling shows no doubt: then the interval reaches as
-    far to both sides as Wilson's does for what was seen in none of so many cases.
+    Where all differences are equal, resampling has no spread: then the interval reaches as far to both sides as
+    Wilson's does for no success in as many trials.
     """
     if len(set(differences)) < 2:
-        middle, doubt = next(iter(differences), 0.0), wilson(0, len(differences), confidence)[1]
+        middle, doubt = next(iter(differences), 0.0), wilson(0, len(differences))[1]
         return max(-1.0, middle - doubt), min(1.0, middle + doubt)
-    chance = random.Random(seed)
+    chance = random.Random(0)
     count = len(differences)
     means = sorted(math.fsum(chance.choices(differences, k=count)) / count for _ in range(RESAMPLES))
-    return percentile(means, (1 - confidence) / 2), percentile(means, (1 + confidence) / 2)
+    return percentile(means, 0.025), percentile(means, 0.975)
 
 
 def permutation(differences: Sequence[float], *, seed: int = 0) -> float:
@@ -141,7 +142,7 @@ def permutation(differences: Sequence[float], *, seed: int = 0) -> float:
     if not changed:
         return 1.0
     if len(changed) <= _MOST_EXACT:
-        turned = [math.fsum(map(_product, signs, changed)) for signs in product((1, -1), repeat=len(changed))]
+        turned = [math.fsum(map(mul, signs, changed)) for signs in product((1, -1), repeat=len(changed))]
         return sum(abs(each) >= seen for each in turned) / len(turned)
     chance = random.Random(seed)
     draws = (math.fsum(each if chance.random() < 0.5 else -each for each in changed) for _ in range(RESAMPLES))
@@ -157,7 +158,3 @@ def percentile(values: Sequence[float], share: float) -> float:
     lower = math.floor(place)
     upper = min(lower + 1, len(ordered) - 1)
     return ordered[lower] + (ordered[upper] - ordered[lower]) * (place - lower)
-
-
-def _product(one: float, other: float) -> float:
-    return one * other

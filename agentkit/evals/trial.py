@@ -32,7 +32,7 @@ class Trial:
 
     `agent` is what the agent is called in this suite, `model` its model's name; `repeat` counts from 1; `seed` is what
     it was given, if any. `scores` is empty when there was no answer. `seconds` is how long the run took, without its
-    scoring; in a replay, how long it took when it was recorded. `error` says why nothing could be said of it, `refused`
+    scoring; in a replay, how long it took when it was recorded. `error` says why it has no verdict, `refused`
     that the model or its provider would not answer.
     `is_finished` is False when the suite's own limits, a failure of the model or a stop left it undone: such a trial is
     run again when the suite goes on. `is_unjudged` says that those limits left too little to score its answer.
@@ -128,7 +128,7 @@ def answer_of(result: RunResult[Any]) -> str:
 
 
 def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
-    """The result of each prompt of a conversation, of which `result` tells as of one; itself, when there was one."""
+    """The results of the single prompts of a conversation, which `result` joins; of one prompt, `result` itself."""
     parts: list[list[Milestone]] = []
     before: Milestone | None = None
     for milestone in result.milestones:

@@ -52,9 +52,9 @@ class Variant:
 
     @property
     def digest(self) -> str:
-        """What tells it from an agent that was changed, as a hash: instruction, tools, model, limits, whom it knows.
+        """A hash of what defines it: instruction, tools, model, limits, and the agents that it knows.
 
-        Of a function it is what its source says; of functions that it calls nothing is known.
+        Of a function it is a hash of the source, without that of the functions it calls.
         """
         told = _described(self.agent, self.llm, set()) if self.function is None else _source(self.function)
         return hashlib.sha256(json.dumps(told).encode("utf-8", "replace")).hexdigest()
@@ -127,12 +127,14 @@ def is_tried(value: object) -> TypeGuard[Tried]:
 
 
 def name_of(function: object) -> str:
-    """What a function is called: by its own name, or that of its class."""
+    """What an agent or a function is called: by its own name, or else that of its class."""
+    if isinstance(function, Agent):
+        return function.name
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 def has_room_for(function: Callable[..., Any], name: str, asked: Sequence[Any], **given: Any) -> bool:
-    """Whether a function has a parameter of that name that nothing is given for yet, as far as it tells."""
+    """Whether a function takes one more argument of that name, as far as its signature can be read."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind_partial(*asked, **given)
@@ -166,17 +168,13 @@ def _named(agents: Agents) -> Iterator[tuple[str, Tried]]:
         agents = [agents]
     if not isinstance(agents, Iterable):
         raise ConfigError(f"A suite runs an Agent or a function, a list of them, or them by name. Got {agents!r:.200}.")
-    rows = agents.items() if isinstance(agents, Mapping) else ((_own_name(each), each) for each in agents)
+    rows = agents.items() if isinstance(agents, Mapping) else ((name_of(each), each) for each in agents)
     for name, agent in rows:
         if not is_tried(agent) or not isinstance(name, str):
             raise ConfigError(
                 f"A suite runs agents and functions, each with a name. Got {name!r:.100}: {agent!r:.200}."
             )
         yield name, agent
-
-
-def _own_name(agent: object) -> str:
-    return agent.name if isinstance(agent, Agent) else name_of(agent)
 
 
 def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterator[Variant]:
@@ -205,7 +203,7 @@ def _with_model(agent: Agent[Any], model: str) -> LLM:
 
 
 def seeded(llm: LLM, seed: int | None) -> LLM:
-    """The client with a seed in its requests, over the same connections; as it is where no seed can be sent.
+    """The client with a seed in its requests, over the same connections; unchanged where the API takes no seed.
 
     OpenAI's Responses, Anthropic's Messages and the offline model know none.
     """

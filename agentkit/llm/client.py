@@ -111,7 +111,7 @@ class LLM(Configured):
         texts = map(stripped, (provider, model, base_url, azure_endpoint, azure_api_version))
         self._wishes = Wishes(
             **dict(zip(_TEXTS, texts, strict=True)),
-            api_key=_secret(stripped(api_key)),
+            api_key=Secret(key) if (key := stripped(api_key)) else None,
             azure_token_provider=azure_token_provider,
             protocol=protocol,
             headers=read_headers(headers),
@@ -304,10 +304,6 @@ def _said(
     """All settings in one: `settings` may say otherwise than an argument of its own does."""
     own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
     return chosen({**own, **settings})
-
-
-def _secret(key: str | None) -> Secret | None:
-    return Secret(key) if key else None
 
 
 def _check_alone(wishes: Wishes) -> None:

@@ -24,6 +24,7 @@ _OWN_HEADERS = frozenset(
     ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 )
 _LEAST_KEY_CHARS = 8
+"""A shorter word of a header is no key, and would be found in other words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +88,9 @@ class Endpoint:
 
     @property
     def origin(self) -> str:
-        """What marks a message as coming from here, so that only here gets back what it keeps for itself.
+        """The mark of messages from this endpoint, so that the opaque data in them is sent back to no other.
 
-        In the Messages protocol that is for the one model, whose thoughts another one refuses.
+        In the Messages protocol it names the model, too, as another model refuses its thinking blocks.
         """
         place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}"
         return f"{place}#{self.model}" if self.protocol == "messages" else place
@@ -114,7 +115,8 @@ class Endpoint:
         if self.api_key:
             yield self.api_key.reveal()
         yield from self.query.values()
-        yield from filter(_may_be_secret, (value.split()[-1] for value in self.headers.values()))
+        last_words = (value.split()[-1] for value in self.headers.values())
+        yield from (word for word in last_words if len(word) >= _LEAST_KEY_CHARS)
         yield self.authorization.removeprefix("Basic ")
         user, _, password = self._user_and_password()
         yield from (password or user, unquote(password or user))
@@ -184,11 +186,6 @@ def read_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
         if name.lower() in _OWN_HEADERS:
             raise ConfigError(f"headers= cannot set {name!r}: what is sent decides it.")
     return {name: value.strip() for name, value in headers.items()}
-
-
-def _may_be_secret(word: str) -> bool:
-    """Whether the last word of a header is long enough to be a key; a short one would be found in other words."""
-    return len(word) >= _LEAST_KEY_CHARS
 
 
 def read_url(url: str) -> tuple[str, dict[str, str]]:

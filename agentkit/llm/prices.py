@@ -157,7 +157,7 @@ def _model(provider: str, model: str) -> ModelInfo | None:
 
 
 def _moments(model: ModelInfo, on: date) -> Iterator[datetime]:
-    """Moments of a day that see every price which a model has on it."""
+    """Moments of a day, at least one for each price that a model has in its course."""
     yield datetime.combine(on, time(), UTC)
     for entry in model.prices if isinstance(model.prices, list) else ():
         for name in ("start_time", "end_time"):

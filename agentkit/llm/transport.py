@@ -342,11 +342,7 @@ async def _keep(lanes: Lanes | Lent) -> AsyncGenerator[None]:
 def _let_go(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
     """Close connections soon, unless their event loop shuts down before: what is begun then would be cancelled."""
     if not loop.is_closed():
-        loop.call_soon_threadsafe(loop.call_later, _GRACE_SECONDS, _close_on, loop, keeper)
-
-
-def _close_on(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
-    loop.create_task(keeper.aclose())
+        loop.call_soon_threadsafe(loop.call_later, _GRACE_SECONDS, lambda: loop.create_task(keeper.aclose()))
 
 
 def _close_in(process: int, connections: Connections | Lent) -> None:

@@ -17,11 +17,10 @@ from agentkit.errors import ConfigError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp import remote
 from agentkit.mcp.definitions import Change, Definition, changes, clashing, local_names
-from agentkit.mcp.library import Library
 from agentkit.mcp.link import Link, Question
 from agentkit.mcp.logins.terms import Ask, Terms, with_login
 from agentkit.mcp.pins import Pins
-from agentkit.mcp.remote import Bounds, RemoteTool, ResourceTool
+from agentkit.mcp.remote import Bounds, RemoteTool, ResourceTool, Source
 from agentkit.mcp.sdk.contents import Answer
 from agentkit.mcp.target import Target, advice, target_of, variables
 from agentkit.messages import READ_MORE
@@ -37,7 +36,7 @@ _TAKEN = frozenset({*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "
 """The names of our own tools: a server's tool must not pass for one of them, nor a rule for one hold for the other."""
 
 
-class MCPServer(Library):
+class MCPServer(Source):
     """The tools of an MCP server: put it among an agent's tools, or take them from `tools`.
 
     Args:
@@ -300,7 +299,11 @@ def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
 
 
 def _told(said: Said) -> Answer:
-    return remote.answer(said.value, failed=said.failed)
+    """What a server said. Raises ToolError when it calls that a failure."""
+    if said.failed:
+        text = said.value if isinstance(said.value, str) else "\n".join(map(str, said.value))
+        raise ToolError(text or "The server says that it failed, and not why.")
+    return said.value
 
 
 def connect(*servers: Any) -> Toolset:

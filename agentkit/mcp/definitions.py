@@ -119,7 +119,7 @@ def clashing(servers: Sequence[Collection[str]]) -> set[str]:
 
 
 def _passes_for_ours(name: str, looks: Collection[str]) -> bool:
-    """Whether a name looks like a taken one, or like that of a tool by which a conversation is passed on."""
+    """Whether a name looks like one that is taken, or like that of a handoff."""
     return _look(name) in looks or _look(name).startswith(_look("hand_off_to_"))
 
 

@@ -166,13 +166,11 @@ class _Work:
     async def ready(self) -> Connection:
         """The connection, made anew when it was lost. Raises ConfigError, MissingExtra and ToolError."""
         async with self._connecting:
-            if self._connection is None or self._connection.lost or self._is_over():
+            is_over = self._holding is None or self._holding.done()
+            if self._connection is None or self._connection.lost or is_over:
                 await self._let_go()
                 self._connection = await self._connect()
             return self._connection
-
-    def _is_over(self) -> bool:
-        return self._holding is None or self._holding.done()
 
     async def _connect(self) -> Connection:
         ready: asyncio.Future[Connection] = self._loop.create_future()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from agentkit.decisions import Decision, Label, Verdict
-from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError
+from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.definitions import Change, Definition
-from agentkit.mcp.sdk.contents import Answer, Resource, listing
+from agentkit.mcp.library import Library
+from agentkit.mcp.sdk.contents import Answer, listing
 from agentkit.slotted import dataclass
 from agentkit.tooling.result import BAD_ARGUMENTS, objection
 from agentkit.tooling.schema import GivenParameters
@@ -48,45 +50,29 @@ def labels_of(level: SafetyLevel, labels: Iterable[Label | str] | None) -> froze
     return frozenset({Label.UNTRUSTED, *private})
 
 
-class Source(Protocol):
+class Source(Library):
     """Where a tool comes from: a server that runs it, by its own name for it, and says how it has changed."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The word that the server goes by."""
-        ...
 
+    @abstractmethod
     def call(self, tool: str, /, **arguments: Any) -> Answer:
         """What it answers, waited for."""
-        ...
 
+    @abstractmethod
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """What it answers, awaited."""
-        ...
 
-    def resources(self) -> tuple[Resource, ...]:
-        """What it offers to read, waited for."""
-        ...
-
-    async def aresources(self) -> tuple[Resource, ...]:
-        """What it offers to read, awaited."""
-        ...
-
-    def read(self, uri: str) -> Answer:
-        """What a resource says, waited for."""
-        ...
-
-    async def aread(self, uri: str) -> Answer:
-        """What a resource says, awaited."""
-        ...
-
+    @abstractmethod
     def change_of(self, name: str) -> Change | None:
         """How the tool differs from what was accepted."""
-        ...
 
+    @abstractmethod
     def again(self, name: str) -> RemoteTool:
         """The same tool, of this copy of the server."""
-        ...
 
 
 class RemoteTool(Tool[..., Any]):
@@ -177,14 +163,6 @@ def judged(server: str, name: str, change: Change | None, level: SafetyLevel) ->
         remedy="When it is as it should be, accept it: `agentkit mcp tools SERVER --accept`, or accept() in Python.",
         egress=leaves,
     )
-
-
-def answer(said: Answer, *, failed: bool) -> Answer:
-    """What a server said. Raises ToolError when it calls that a failure."""
-    if failed:
-        text = said if isinstance(said, str) else "\n".join(map(str, said))
-        raise ToolError(text or "The server says that it failed, and not why.")
-    return said
 
 
 def checked_levels(levels: Mapping[str, SafetyLevel | str] | SafetyLevel | str) -> Levels:

@@ -105,26 +105,27 @@ class Conversation:
 def _new_messages(
     run: str, progress: Progress, entered: int, owners: Mapping[str, str]
 ) -> tuple[Sequence[Message], dict[str, str]]:
-    """What a run said after its first `entered` messages, and by which ids the conversation knows its calls.
+    """What a run said after its first `entered` messages, and the ids that its calls have in the conversation.
 
-    A call whose id a run in another process has used meanwhile, as `owners` tells, has another one.
+    A call gets a new id where `owners` says that another run, in another process, has taken its id meanwhile.
     """
     said = progress.valid_messages()
     own = [call.id for call in calls_in(said)]
     clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
     new: Sequence[Message] = said[entered:]
-    new = _with_new_ids(_with_new_handles(new, clashing), clashing) if clashing else new
+    new = [_with_new_ids(message, clashing) for message in new] if clashing else new
     return new, {call_id: clashing.get(call_id, call_id) for call_id in own}
 
 
-def _with_new_handles(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:
-    """The messages, where results that are about to get other ids say how they are read then."""
-    return [
-        replace(message, content=_renamed(message.content, message.call_id, ids[message.call_id]))
-        if isinstance(message, ToolMessage) and message.call_id in ids
-        else message
-        for message in messages
-    ]
+def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
+    """The message with the ids of tool calls that `ids` maps to others; a result says how it is read then."""
+    if isinstance(message, AssistantMessage):
+        calls = (replace(call, id=ids.get(call.id, call.id)) for call in message.tool_calls)
+        return replace(message, tool_calls=tuple(calls))
+    if isinstance(message, ToolMessage) and message.call_id in ids:
+        new = ids[message.call_id]
+        return replace(message, call_id=new, content=_renamed(message.content, message.call_id, new))
+    return message
 
 
 def _renamed(content: str, old: str, new: str) -> str:
@@ -176,18 +177,3 @@ def fault_in(messages: Sequence[Message]) -> str | None:
 def _first(waiting: Mapping[str, str]) -> str:
     call_id, tool = next(iter(waiting.items()))
     return f"the call {call_id!r} of {tool!r}"
-
-
-def _with_new_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> list[Message]:
-    """The messages with the ids of tool calls, and of their results, that `ids` maps to others."""
-
-    def renamed(message: Message) -> Message:
-        if isinstance(message, ToolMessage):
-            return replace(message, call_id=ids.get(message.call_id, message.call_id))
-        if isinstance(message, AssistantMessage):
-            return replace(
-                message, tool_calls=tuple(replace(call, id=ids.get(call.id, call.id)) for call in message.tool_calls)
-            )
-        return message
-
-    return [renamed(message) for message in messages]

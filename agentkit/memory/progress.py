@@ -54,7 +54,7 @@ class Step:
     """One tool call of the newest response: how far it has come.
 
     `answer` is what a person has said since it was postponed, `consent` what one has said of the call itself. `made`
-    are the calls that it has made itself before it was postponed.
+    are the nested calls that its tool had made before it was postponed.
     """
 
     call: ToolCall
@@ -77,7 +77,7 @@ class Step:
 
     @property
     def inner(self) -> ToolCall | None:
-        """The call that waits of those that this one makes itself; None where it is not one of these that waits."""
+        """The nested call, made by this call's tool, that waits; None when none does."""
         return None if self.postponed is None else self.postponed.inner
 
     @property
@@ -87,7 +87,7 @@ class Step:
 
     @property
     def within(self) -> Step:
-        """The call that waits of those that this one makes itself, with what was said of it; else this one."""
+        """The nested call that waits, as a step of its own with what was said of it; else this step."""
         if self.postponed is None or self.postponed.inner is None:
             return self
         postponed = replace(self.postponed, call=self.postponed.inner, inner=None, made=())
@@ -114,7 +114,7 @@ class Summary:
 
 @dataclass(slots=True)
 class Progress:
-    """A run as its milestones tell it: `apply` is the only thing that changes it.
+    """The state of a run, folded from its milestones: `apply` is the only thing that changes it.
 
     `messages` are those of the run, without the results of `steps`, the calls of the newest response, while one of them
     has none; `results` are theirs once all have one, until something follows from them. `milestones` is all that was
@@ -183,7 +183,7 @@ class Progress:
                 yield ToolCallFinished(step.call, _interrupted(step))
 
     def valid_messages(self) -> tuple[Message, ...]:
-        """The messages, each tool call with exactly one result: those that have none yet, with a word for it."""
+        """The messages, each tool call with exactly one result; a missing one is replaced by words that say so."""
         return (*self.messages, *map(_told, self.steps.values()))
 
     def summary_of(self, history: Sequence[Message]) -> Summary | None:

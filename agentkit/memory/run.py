@@ -73,7 +73,7 @@ class SessionRun:
         self._told_before = frozenset(told)
 
     def new_record_id(self) -> str:
-        """The id of a new record of what the run changes. Only who knows the run's id can tell that it is the run's."""
+        """A new id for the record of what the run changes. Only with the run's id can it be told whose record it is."""
         return f"{time.time_ns():020d}-{_token(self.id)}"
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
@@ -105,7 +105,7 @@ class SessionRun:
     def keep(self, milestone: Milestone) -> None:
         """Write a milestone down: once this returns, it outlives the process.
 
-        Raises SessionError when that fails, and from then on, so that nothing is kept behind a gap.
+        Raises SessionError when that fails, and on each later call, so that what is kept has no gap.
         """
         if self._has_failed:
             raise SessionError("An earlier part of this run could not be kept, so that it must be given up.")

@@ -19,6 +19,7 @@ from agentkit.usage import is_whole
 _NOTES_TOKENS = 80
 """What the two notes about left out messages take at most."""
 
+_LEFT_OUT = "[{:,} earlier messages of {} are left out here: it is longer than you can read.]"
 _EDITS = "The function edit= of the Window gave what cannot be sent."
 _FEWEST_RESULT_CHARS = 200
 _LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
@@ -226,10 +227,10 @@ class Cut:
         rest = self.rest()
         if within:
             place = self.newest - before
-            rest[place] = with_text(rest[place], after=_within_note(within))
+            rest[place] = with_text(rest[place], after="\n\n" + _LEFT_OUT.format(within, "your work on this"))
         if before:
             place = next((place for place, message in enumerate(rest) if isinstance(message, UserMessage)), 0)
-            rest[place] = with_text(rest[place], before=_before_note(before))
+            rest[place] = with_text(rest[place], before=_LEFT_OUT.format(before, "this conversation") + "\n\n")
         changed = sum(left is not None and left is not was for was, left in zip(self.messages, self._left, strict=True))
         tokens = self._estimates.total(rest)
         return Fitted(tuple(rest), tokens, before + within, changed, tokens <= room_tokens)
@@ -245,18 +246,6 @@ def with_text(message: Message, before: str = "", after: str = "") -> Message:
     if isinstance(message.content, str):
         return UserMessage(f"{before}{message.content}{after}")
     return UserMessage((*([before] if before else []), *message.content, *([after] if after else [])))
-
-
-def _before_note(count: int) -> str:
-    return f"[{_counted(count)} of this conversation are left out here: it is longer than you can read.]\n\n"
-
-
-def _within_note(count: int) -> str:
-    return f"\n\n[{_counted(count)} of your work on this are left out here: it is longer than you can read.]"
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} earlier messages"
 
 
 def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:

@@ -28,7 +28,7 @@ _WORDS = {BUBBLEWRAP: "bubblewrap", LANDLOCK: "Landlock", SECCOMP: "seccomp", RE
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What stood between a program and its host: the mechanisms that were up before it began, and those it needed."""
+    """What isolated a program from its host: the mechanisms active before it began, and those that were required."""
 
     mechanisms: frozenset[str]
     needs: frozenset[str]

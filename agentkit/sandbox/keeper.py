@@ -124,22 +124,10 @@ _ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 
 
 def _start(task: int, *passed: int) -> subprocess.Popen[bytes]:
-    arguments = [
-        _interpreter(),
-        "-P",
-        "-s",
-        "-S",
-        "-u",
-        "-X",
-        "utf8",
-        "-c",
-        _BOOTSTRAP,
-        _HOME,
-        str(os.getpid()),
-        str(passed[0]),
-    ]
+    # the Python that a virtual environment stands on: the worker needs no package of it
+    interpreter = [getattr(sys, "_base_executable", None) or sys.executable, "-P", "-s", "-S", "-u", "-X", "utf8"]
     return subprocess.Popen(  # this interpreter and our own worker
-        arguments,
+        [*interpreter, "-c", _BOOTSTRAP, _HOME, str(os.getpid()), str(passed[0])],
         stdin=task,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -148,11 +136,6 @@ def _start(task: int, *passed: int) -> subprocess.Popen[bytes]:
         cwd="/",
         start_new_session=True,
     )
-
-
-def _interpreter() -> str:
-    """The Python that a virtual environment stands on: the worker needs no package of it."""
-    return getattr(sys, "_base_executable", None) or sys.executable
 
 
 def _close(*descriptors: int) -> None:

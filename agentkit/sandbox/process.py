@@ -137,7 +137,7 @@ def _appeared(folder: str, missing: list[str]) -> tuple[str, ...]:
 
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:
-    """The boundary that commands get on this machine. Found out once, by starting something harmless behind it."""
+    """The boundary that commands get on this machine, found out once by running a harmless command behind it."""
     wanted = confinement.wanted
     return confinement.boundary(bubblewrap.mechanisms(wanted) or _mechanisms_of_worker(wanted))
 

@@ -28,7 +28,7 @@ def process_count() -> int:
 def kill_descendants(root: int) -> None:
     """End every process below `root`, also those that are started meanwhile, and see them dead.
 
-    The dead are their parents' to bury. Whole groups are ended at once, or what multiplies would be faster; `root` and
+    Their parents reap them. Whole groups are ended at once, or what multiplies would be faster; `root` and
     its group are left alone. What the kernel cannot end within a second is not waited for.
     """
     spared = {_group(root), os.getpgrp(), 0}

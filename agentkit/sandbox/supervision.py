@@ -183,7 +183,7 @@ def _read_all(
 
 
 def _drain(outputs: Mapping[int, Callable[[bytes], None]]) -> None:
-    """Take what lies in the pipes still; a process that got away and holds them open is not waited for."""
+    """Read what is left in the pipes, without waiting for a stray process that holds them open."""
     deadline = time.monotonic() + _DRAIN_SECONDS
     for descriptor, take in outputs.items():
         poll = select.poll()
@@ -274,7 +274,7 @@ async def run_cancellable(work: Callable[[Cancellation], T]) -> T:
 
 
 def end(program: subprocess.Popen[bytes]) -> None:
-    """End a program with all that descends from it, and bury it. Its descendants first: they cannot hide meanwhile."""
+    """Kill a program with all its descendants, and reap it. The descendants come first, so that none gets away."""
     if program.poll() is None:
         kill_descendants(program.pid)
         with contextlib.suppress(ProcessLookupError):

@@ -22,7 +22,6 @@ from agentkit.serve.exchange import Refusal, json_bytes
 from agentkit.serve.narrating import Told, asked, history, told, total
 from agentkit.serve.slots import Slots
 from agentkit.slotted import dataclass
-from agentkit.workspace.undoing import Undone
 
 PATIENCE_SECONDS = 600.0
 """How long a question waits for its answer; then the run ends paused, and the answer can be given later."""
@@ -116,14 +115,11 @@ class Chat:
             raise Refusal(409, "No run of this conversation that has ended has changed that.", code="not_known")
         self._is_undoing = True
         try:
-            return str(await asyncio.to_thread(self._undo, record))
+            return str(await asyncio.to_thread(lambda: self._agent.workspace.journal.find(record).undo()))
         except ToolError as error:
             raise Refusal(409, str(error), code="not_undone") from None
         finally:
             self._is_undoing = False
-
-    def _undo(self, record: str) -> Undone:
-        return self._agent.workspace.journal.find(record).undo()
 
     async def _run(self, work: Prompt | Resumption) -> None:
         try:

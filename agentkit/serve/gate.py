@@ -76,7 +76,9 @@ class Gate:
         """Raise Refusal when this request may not be answered."""
         host = self._check_host(head)
         self._check_origin(head, host)
-        if head.path not in self._open and not (self._shows_token(head) or self._is_signed_in(head)):
+        if head.path in self._open:
+            return
+        if not (shows(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
             raise Refusal(401, _STRANGER, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def sign_in(self, shown: object, *, is_secure: bool) -> tuple[str, str]:
@@ -90,7 +92,7 @@ class Gate:
         return f"{cookie}; Secure" if is_secure else cookie, self._derived("key")
 
     def _check_host(self, head: Head) -> str:
-        """The host that was asked; a name that is not ours may be a stranger's that leads here (DNS rebinding)."""
+        """The requested host. Raises Refusal for a name that is not ours: it may be a stranger's (DNS rebinding)."""
         host = head.one("host") or ""
         match = _HOST.fullmatch(host)
         name = "" if match is None else (match["six"] or match["name"]).lower()
@@ -108,11 +110,8 @@ class Gate:
         if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
             raise Refusal(403, "Pages of other origins may not ask this server.", code="foreign_origin")
 
-    def _shows_token(self, head: Head) -> bool:
-        return shows(head.one("authorization") or "", self.token)
-
     def _is_signed_in(self, head: Head) -> bool:
-        """Whether the page's cookie and its key are both there; both are compared, so that time tells nothing."""
+        """Whether the page's cookie and key are both right; both are always compared, so that timing tells nothing."""
         cookies = "; ".join(head.headers.get("cookie", ())).split("; ")
         values = [value for name, _, value in (cookie.partition("=") for cookie in cookies) if name == self.cookie_name]
         has_cookie = is_same(values[0] if len(values) == 1 else "", self._derived("cookie"))
@@ -120,7 +119,7 @@ class Gate:
         return has_cookie and has_key and head.path.startswith(PAGE)
 
     def _derived(self, purpose: str) -> str:
-        """Another secret, from which nobody can tell the token."""
+        """A secret derived from the token, by a one-way function."""
         return hmac.new(self.token.encode(), f"agentkit serve {purpose}".encode(), hashlib.sha256).hexdigest()
 
 
@@ -133,7 +132,7 @@ def _place(origin: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """Whether it is an address in numbers, which no stranger's name server can lead elsewhere."""
+    """Whether it is a numeric IP address, to which DNS rebinding cannot apply."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -15,7 +15,7 @@ _LOGGER = logging.getLogger("agentkit.tracing")
 class Silence:
     """Calls what may fail. The first failure is a warning in the log `agentkit.tracing`, no other is.
 
-    `what` says what cannot be done, `remedy` what to do about it.
+    The warning says `what` failed, and as `remedy` what to do about it.
     """
 
     def __init__(self, what: str, remedy: str) -> None:

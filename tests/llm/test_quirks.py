@@ -253,7 +253,7 @@ def test_a_strict_schema_that_is_refused():
     assert not quirks.UNSTRICT.keeps_strict
 
 
-@pytest.mark.parametrize("adjustment", [quirks.STRICT_UNSAID, quirks.put_beside_tools("reasoning_effort", "none")])
+@pytest.mark.parametrize("adjustment", [quirks.STRICT_UNSAID, quirks.NO_EFFORT])
 def test_what_concerns_tools_leaves_other_requests_alone(adjustment):
     """What was learnt beside tools changes nothing of a request without tools."""
     assert adjustment.apply({"model": "m"}) == {"model": "m"}

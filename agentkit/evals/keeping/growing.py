@@ -10,10 +10,10 @@ from agentkit.errors import SessionError
 
 
 class GrowingFile:
-    """A file of lines, which nobody else writes to until it is closed. `lines` are those that stand there whole.
+    """A file that lines are appended to, by one writer at a time. `lines` are the complete ones it had when opened.
 
-    `begins` is what the first line of such a file begins with, `what` says in errors what is kept in it. Raises
-    SessionError for what is no file, for one that cannot be read or written, and for one that another run writes to.
+    `begins` is how the first line of such a file begins, `what` names its content in errors. Raises SessionError when
+    the path is no file, when it cannot be read or written, and when another run writes to it.
     """
 
     def __init__(self, path: Path, begins: bytes, what: str) -> None:
@@ -26,14 +26,14 @@ class GrowingFile:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether what stands there, if anything, cannot be the beginning of such a file."""
+        """Whether the file holds something else: it is not empty, and does not begin as such a file does."""
         head = b"".join(self.lines[:1]) or self._torn
         return not self._begins.startswith(head[: len(self._begins)])
 
     def mend(self) -> None:
-        """Take away a last line that was cut off, and the leave of others to read. Raises SessionError.
+        """Drop a last line that was cut off, and let only the owner read the file. Raises SessionError.
 
-        Both change a file, so that it must be known first whose it is.
+        Both change the file, so check first that it is one of ours.
         """
         try:
             if self._torn:

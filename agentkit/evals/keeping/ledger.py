@@ -46,9 +46,9 @@ class Ledger:
             raise
 
     def write(self, trial: Trial) -> None:
-        """Add a trial, without what is or looks like a secret; when this returns it is on the disk.
+        """Append a trial, redacted; when this returns it is on the disk.
 
-        Of one that is to be run again only what it has cost is kept; an answer that has no scores yet is to be scored.
+        Of a trial that must run again only the cost is kept. An answer without scores is kept, to be scored later.
         """
         is_answered = trial.result is not None and trial.result.status == "done"
         is_kept = trial.is_finished or is_answered

@@ -50,20 +50,16 @@ class Half:
         return tuple(case.id for case in self.cases)
 
 
-def _nothing() -> None:
-    return None
-
-
 @dataclass(slots=True)
 class KeptSpent(Spent):
     """What was taken so far; `keep` is called whenever more is reserved, before it is spent."""
 
-    keep: Callable[[], object] = _nothing
+    keep: Callable[[], object] | None = None
 
     def add(self, input_tokens: int, output_tokens: int, dollars: float, above: Sequence[float] = ()) -> None:
         """Count so much more."""
         Spent.add(self, input_tokens, output_tokens, dollars, above)
-        if max(input_tokens, output_tokens, dollars) > 0:
+        if self.keep is not None and max(input_tokens, output_tokens, dollars) > 0:
             self.keep()
 
 
@@ -88,7 +84,7 @@ class World:
         spent = KeptSpent()
         self.budget = self.room = Budget(self.limits, LINEAGE.get().budget, tape.clock(), spent)
         self.budget.charge(self.lineage.charged)
-        spent.keep = self._keep_charge
+        spent.keep = lambda: self.lineage.add_charge(self.budget.charged)
 
     def answer(self, step: Step) -> Any:
         """What came of a measurement, or a proposal; a Stop when there can be no answer, None where none is needed."""
@@ -143,16 +139,8 @@ class World:
         """Let the last measurement have what was set aside for it."""
         self.room = self.budget
 
-    def _keep_charge(self) -> None:
-        self.lineage.add_charge(self.budget.charged)
-
     def _ask(self, half: str, candidate: Candidate, cases: list[str]) -> Stop | None:
-        """Run the cases; why some did not finish, if so."""
-        unfinished = self._run(half, candidate, cases)
-        return None if unfinished is None else stop_of(unfinished.result, unfinished.error, self.limits)
-
-    def _run(self, half: str, candidate: Candidate, cases: list[str]) -> Trial | None:
-        """Run the cases, and keep each as it finishes; one that did not, if any."""
+        """Run the cases, and keep each as it finishes; why some did not, if so."""
 
         def keep(_done: int, _all: int, trial: Trial) -> None:
             if trial.is_finished:
@@ -167,7 +155,8 @@ class World:
         suite = self.halves[half].suite
         left = left_of(self.room)  # so that the suite knows a trial that had too little from one that did badly
         report = suite.run(agent, cases=cases, concurrency=self.concurrency, limits=left, progress=keep)
-        return next((trial for trial in report.trials if not trial.is_finished), None)
+        unfinished = next((trial for trial in report.trials if not trial.is_finished), None)
+        return None if unfinished is None else stop_of(unfinished.result, unfinished.error, self.limits)
 
 
 def within(budget: Budget, call: Callable[[], T]) -> T:

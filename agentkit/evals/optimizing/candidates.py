@@ -79,9 +79,9 @@ class Pool:
 
     @property
     def front(self) -> dict[str, int]:
-        """The Pareto set: on how many cases each is among the best, where that is one case at least.
+        """The Pareto front: of each candidate on it, the number of cases on which it is among the best, at least one.
 
-        Left out is who is nowhere better than another one that is somewhere better, or came earlier.
+        Dominated candidates are not on it; of candidates with equal scores the earliest is.
         """
         known = list(self.scores)
         kept = [each for place, each in enumerate(known) if not self._is_covered(each, known, place)]

@@ -73,7 +73,7 @@ def failure_of(trial: Trial) -> Failure | None:
 
 
 def enclosed(failures: Iterable[Failure]) -> str:
-    """The failures between lines with a mark that no text among them can know, as it is made of all of them."""
+    """The failures between two lines with a hash of all of them, so that no text among them can forge the end."""
     told = "\n\n".join(f"Case {number}\n{failure}" for number, failure in enumerate(failures, 1))
     mark = sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
     return (

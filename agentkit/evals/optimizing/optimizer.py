@@ -163,7 +163,7 @@ def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, Half]:
     if not isinstance(held_out, int | float) or not 0 < held_out < 1:
         raise ConfigError(f"held_out= takes a share between 0 and 1, or a Suite. Got {held_out!r:.200}.")
     groups: dict[str, list[Case]] = {}
-    for case in sorted(suite.cases, key=_lot):
+    for case in sorted(suite.cases, key=lambda case: sha256(case.id.encode("utf-8", "replace")).digest()):
         groups.setdefault(case.text, []).append(case)
     held: set[str] = set()
     for place, group in enumerate(sorted(groups.values(), key=lambda group: sorted(group[0].tags))):
@@ -211,10 +211,6 @@ def _improved(world: World, search: Search) -> Improvement[Any]:
         if not isinstance(after, Stop):
             gain = Gain.of([(before[case].score, after[case].score) for case in held])
     return Improvement.of(world.agent, search, world.lineage, gain, given_price(world.limits))
-
-
-def _lot(case: Case) -> str:
-    return sha256(case.id.encode("utf-8", "replace")).hexdigest()
 
 
 def _refuse_shared(suite: Suite, held_out: Suite) -> None:

@@ -87,9 +87,9 @@ KEPT, NO_BETTER, KNOWN = "kept", "no better", "refused: It was tried before."
 
 @dataclass(slots=True)
 class Search:
-    """A search that begins with a candidate. After `steps` or before, `pool` has what was found, `ended` why it ended.
+    """A search that begins with a candidate. `pool` has what was found so far; `ended` says why it ended, once it has.
 
-    `cases` are the ids of the training cases; of them so many as `batch` says are tried first.
+    `cases` are the ids of the training cases, `batch` is how many of them make a mini-batch.
     """
 
     original: Candidate
@@ -138,7 +138,7 @@ class Search:
         yield from self._try(child, batch, above=sum(scores[case] for case in batch))
 
     def _merge(self, one: Candidate, two: Candidate, number: int) -> Generator[Step, Any, None]:
-        """Try the changes of two candidates in one, on the cases in which they differ."""
+        """Combine the changes of two candidates, and try the merger on the cases on which their scores differ."""
         first, second = self.pool.scores[one.id], self.pool.scores[two.id]
         differing = [case for case in self.cases if first[case] != second[case]]
         batch = self._shuffled(differing, number)[: self.batch]
@@ -174,13 +174,13 @@ class Search:
         return {case: each.failure for case, each in measured if each.failure is not None}
 
     def _parent(self, number: int) -> Candidate:
-        """One of the Pareto set by lot, each with as many lots as it has cases on which it is among the best."""
+        """A random candidate of the Pareto front, weighted by the number of cases on which it is among the best."""
         front = [(self.pool.candidates[each], wins) for each, wins in self.pool.front.items()]
         lots = [each for each, wins in front for _ in range(wins) if self._failed(each)]
         return lots[self._number("parent", number) % len(lots)] if lots else self.pool.best
 
     def _batch(self, failed: Iterable[str], number: int) -> list[str]:
-        """Cases by lot: two thirds that failed, one that a new text may break; as far as there are any."""
+        """A random mini-batch: two thirds are cases that failed, one third such as a new text may break."""
         shuffled = self._shuffled(self.cases, number)
         fails = [case for case in shuffled if case in failed]
         passes = [case for case in shuffled if case not in failed]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
-from typing import Any, Protocol
+from dataclasses import field, replace
+from typing import Any, Self
 
 from agentkit.evals.case import Case
 from agentkit.evals.statistics import Rate, all_of, any_of, percentile, rate
@@ -88,7 +88,7 @@ class Figures:
 
     @property
     def most_repeats(self) -> int:
-        """How often every case was tried at least, which is how many `any_of` and `all_of` can tell of."""
+        """The fewest repeats of any case: the largest count that `any_of` and `all_of` can take."""
         return min(map(len, self.repeats), default=0)
 
     def any_of(self, count: int) -> float:
@@ -113,11 +113,11 @@ class Figures:
         return counted
 
     def share(self, outcome: Outcome) -> float:
-        """The share of the trials that were run which ended so."""
+        """The share of the completed trials that had this outcome."""
         return self.outcomes[outcome] / self.rate.trials if self.rate.trials else 0.0
 
     def latency(self, share: float) -> float:
-        """The seconds within which that share of the answers came."""
+        """A percentile of the latency: the seconds within which that share of the answers came."""
         return percentile(self.seconds, share)
 
     def to_data(self) -> dict[str, Any]:
@@ -151,47 +151,38 @@ class Figures:
         }
 
 
-class Reported(Protocol):
-    """A report, as those who show it know it."""
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The trials of a suite, in the order in which they were ordered. `began` is an ISO time."""
 
-    @property
-    def suite(self) -> str:
-        """What the suite is called."""
-        ...
-
-    @property
-    def began(self) -> str:
-        """When it began, as an ISO time."""
-        ...
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """The trials, in order."""
-        ...
+    suite: str
+    trials: tuple[Trial, ...]
+    began: str = ""
 
     @property
     def cases(self) -> list[Case]:
         """The cases, each once."""
-        ...
+        return list({trial.case.id: trial.case for trial in self.trials}.values())
 
     @property
     def agents(self) -> list[str]:
-        """What the agents are called."""
-        ...
+        """What the agents are called, in order."""
+        return list(dict.fromkeys(trial.agent for trial in self.trials))
 
     @property
     def figures(self) -> list[Figures]:
-        """The figures of each agent."""
-        ...
+        """The figures of each agent, in order."""
+        return [Figures.of(agent, self.only(agent=agent).trials) for agent in self.agents]
 
     @property
     def failures(self) -> list[Trial]:
-        """What did not pass."""
-        ...
+        """The trials that were run and did not pass."""
+        return [trial for trial in self.trials if trial.outcome not in ("passed", "undone")]
 
-    def only(self, *, agent: str | None = None, tag: str | None = None) -> Reported:
-        """A part of it."""
-        ...
+    def only(self, *, agent: str | None = None, tag: str | None = None) -> Self:
+        """The part of it that is of one agent, or of the cases with a tag."""
+        of_agent = (trial for trial in self.trials if agent in (None, trial.agent))
+        return replace(self, trials=tuple(each for each in of_agent if tag is None or tag in each.case.tags))
 
 
 def _by_case(trials: Iterable[Trial]) -> dict[str, list[bool]]:

@@ -53,12 +53,9 @@ def _case(suite: str, trial: Trial) -> ElementTree.Element:
     if kind is not None:
         said = {"message": _text(why(trial), _MOST_MESSAGE_CHARS), "type": trial.outcome}
         told = ElementTree.SubElement(case, kind, {"message": said["message"]} if kind == "skipped" else said)
-        told.text = None if kind == "skipped" else _text(_facts(trial))
+        facts = (f"{head.lower()}: {text}" for head, text in facts_of(trial, _MOST_CHARS).items())
+        told.text = None if kind == "skipped" else _text("\n".join(facts))
     return case
-
-
-def _facts(trial: Trial) -> str:
-    return "\n".join(f"{head.lower()}: {text}" for head, text in facts_of(trial, _MOST_CHARS).items())
 
 
 def _counts(figures: list[Figures], trials: tuple[Trial, ...]) -> dict[str, str]:

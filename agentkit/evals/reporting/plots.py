@@ -10,6 +10,7 @@ from agentkit.safety.markup import Child, Markup, element
 from agentkit.wording import one_line
 
 _WIDTH, _LEFT, _RIGHT, _ROW = 640, 8, 8, 44
+_INNER = _WIDTH - _LEFT - _RIGHT
 _TICKS = 5
 _MOST_NAME_CHARS = 32
 
@@ -21,7 +22,7 @@ def rates(figures: Sequence[Figures]) -> Markup:
         top, rate = index * _ROW, each.rate
         rows += [
             _label(each.agent, str(rate) if rate.trials else "not done", top),
-            element("rect", x=_LEFT, y=top + 20, width=_inner(), height=12, rx=2, class_="well"),
+            element("rect", x=_LEFT, y=top + 20, width=_INNER, height=12, rx=2, class_="well"),
             element("rect", x=_LEFT, y=top + 20, width=_scaled(rate.value, 1.0), height=12, rx=2, class_="rate"),
             _line(_at(rate.low, 1.0), _at(rate.high, 1.0), top + 26),
             *(_line(_at(end, 1.0), _at(end, 1.0), top + 21, top + 31) for end in (rate.low, rate.high)),
@@ -72,18 +73,14 @@ def _line(x1: float, x2: float, y1: float, y2: float | None = None) -> Markup:
 
 
 def _step(longest: float) -> float:
-    """A round distance between marks, of which few fit into the longest time."""
+    """A round interval between the ticks of the axis, so that there are only a few up to the longest time."""
     rough = longest / _TICKS
     size = 10.0 ** math.floor(math.log10(rough))
     return next(size * step for step in (1, 2, 5, 10) if size * step >= rough)
 
 
-def _inner() -> int:
-    return _WIDTH - _LEFT - _RIGHT
-
-
 def _scaled(value: float, most: float) -> float:
-    return round(_inner() * value / most, 1)
+    return round(_INNER * value / most, 1)
 
 
 def _at(value: float, most: float) -> float:

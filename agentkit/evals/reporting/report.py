@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ConfigError, SessionError
-from agentkit.evals.case import Case
 from agentkit.evals.keeping.encoding import read_trial, trial_data
 from agentkit.evals.keeping.reading import case_from
 from agentkit.evals.reporting.comparing import Comparison
-from agentkit.evals.reporting.figures import Figures
-from agentkit.evals.trial import Trial
+from agentkit.evals.reporting.figures import Reported
 from agentkit.memory.cassettes.hiding import Hiding
-from agentkit.memory.codec import from_line
+from agentkit.memory.codec import from_line, to_line
 from agentkit.slotted import dataclass
 
 VERSION = 1
@@ -25,15 +22,11 @@ _KEY = "agentkit_report"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Reported):
     """What came of a suite: its trials, in the order in which they were ordered. `began` is an ISO time.
 
     `print(report)` shows it. It holds the conversations: what is saved of it is redacted, and its owner's alone.
     """
-
-    suite: str
-    trials: tuple[Trial, ...]
-    began: str = ""
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Report:
@@ -57,23 +50,8 @@ class Report:
         write_whole(path, make())
 
     @property
-    def cases(self) -> list[Case]:
-        """The cases, each once."""
-        return list({trial.case.id: trial.case for trial in self.trials}.values())
-
-    @property
-    def agents(self) -> list[str]:
-        """What the agents are called, in order."""
-        return list(dict.fromkeys(trial.agent for trial in self.trials))
-
-    @property
-    def figures(self) -> list[Figures]:
-        """The figures of each agent, in order."""
-        return [Figures.of(agent, self.only(agent=agent).trials) for agent in self.agents]
-
-    @property
     def success_rate(self) -> float:
-        """The share of all trials that were run which passed; of several agents, of all of them together."""
+        """The share of the completed trials that passed, over all agents together."""
         run = [trial for trial in self.trials if trial.outcome != "undone"]
         return sum(trial.passed for trial in run) / len(run) if run else 0.0
 
@@ -81,16 +59,6 @@ class Report:
     def is_complete(self) -> bool:
         """Whether every trial was run."""
         return all(trial.outcome != "undone" for trial in self.trials)
-
-    @property
-    def failures(self) -> list[Trial]:
-        """The trials that were run and did not pass."""
-        return [trial for trial in self.trials if trial.outcome not in ("passed", "undone")]
-
-    def only(self, *, agent: str | None = None, tag: str | None = None) -> Report:
-        """The part of it that is of one agent, or of the cases with a tag."""
-        of_agent = (trial for trial in self.trials if agent in (None, trial.agent))
-        return replace(self, trials=tuple(each for each in of_agent if tag is None or tag in each.case.tags))
 
     def compare(self, other: Report) -> Comparison:
         """What changed from this report to `other`, case by case. Cases are the same when they have the same id.
@@ -123,8 +91,6 @@ class Report:
 
     def to_json(self) -> str:
         """The report as JSON text, which `read` reads."""
-        from agentkit.memory.codec import to_line
-
         return to_line(self.to_data()) + "\n"
 
     def to_junit(self) -> str:

@@ -115,7 +115,7 @@ def tag_rows(report: Reported) -> list[tuple[str, ...]]:
 
 
 def _failures(trials: Sequence[Trial]) -> list[str]:
-    """What did not pass, with the repeats of one case on one line, and so with all that met the same error."""
+    """What did not pass: one line for the repeats of a case, and one for all trials with the same error."""
     alike: dict[tuple[str, str, str], list[Trial]] = {}
     for trial in trials:
         met = trial.error if trial.outcome == "error" else trial.case.id

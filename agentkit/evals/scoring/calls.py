@@ -38,7 +38,7 @@ def tool_calls(*, order: Order = "any", arguments: bool = True, more: bool = Fal
 
 
 def _in_any_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
-    """How many of the wanted calls can be paired with one of their own that was made (augmenting paths)."""
+    """The size of a maximum matching between expected calls and calls that were made (augmenting paths)."""
     pairs: dict[int, int] = {}
 
     def is_paired(index: int, tried: set[int]) -> bool:
@@ -66,7 +66,7 @@ def _in_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
 
 
 def is_made(wanted: ExpectedCall, call: ToolCall) -> bool:
-    """Whether a call is the wanted one: the same tool, and each argument that is spoken of as it should be."""
+    """Whether a call matches an expected one: the same tool, and the same value of each argument that is expected."""
     if call.name != wanted.tool:
         return False
     if not wanted.arguments:

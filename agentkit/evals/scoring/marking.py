@@ -27,7 +27,7 @@ def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tup
 def marked_prompts(
     scorers_of: Callable[[Case], Iterable[Scorer]], prompts: Iterable[Case], results: Iterable[RunResult[Any]]
 ) -> tuple[tuple[Score, ...], str]:
-    """The scores of each prompt of a conversation with what came of it; their reasons tell which prompt it was."""
+    """The scores of the answer to each prompt of a conversation; each reason says which prompt it was."""
     scores: list[Score] = []
     for number, (prompt, result) in enumerate(zip(prompts, results, strict=False), 1):
         found, fault = marked(scorers_of(prompt), prompt, result)

@@ -47,7 +47,7 @@ def numeric(tolerance: float = 0.0, *, relative: float = 1e-9, decimal: str = ".
 
 
 def is_close(one: float, other: float, relative: float = 1e-9) -> bool:
-    """Whether two numbers are as good as equal; an integer that has no float is close to itself alone."""
+    """Whether two numbers are equal up to rounding; an integer too large for a float is close to itself alone."""
     try:
         return one == other or math.isclose(one, other, rel_tol=relative)
     except OverflowError:
@@ -55,7 +55,7 @@ def is_close(one: float, other: float, relative: float = 1e-9) -> bool:
 
 
 def given_number(answer: str, question: str = "", decimal: str = ".") -> float | None:
-    """The number that an answer gives: the last that does not stand in the question, or else the last; None of none."""
+    """The number that an answer gives: the last that is not in the question, or else the last; None if it has none."""
     numbers = numbers_in(answer, decimal)
     asked = set(numbers_in(question, decimal))
     return next((number for number in reversed(numbers) if number not in asked), numbers[-1] if numbers else None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, cast
 
 from agentkit.agents.result import RunResult
@@ -13,6 +13,8 @@ from agentkit.evals.case import Case
 from agentkit.evals.score import Score
 from agentkit.redaction import redact
 from agentkit.slotted import dataclass
+from agentkit.tooling.functions.context import can_be_called
+from agentkit.tooling.running import call
 from agentkit.wording import cut
 
 _SHOWN_CHARS = 80
@@ -47,7 +49,7 @@ class Scorer:
                 f"A scorer is numeric(), exact() or the like, or a function of a case and a result. Got {given!r:.200}."
             )
         name = getattr(given, "__name__", type(given).__name__)
-        if not _takes_two(given):
+        if not can_be_called(given, None, None):
             raise ConfigError(
                 f"The scorer {name!r} cannot be called with a case and a result. "
                 "One that is made by a function is written with its brackets: exact()."
@@ -56,9 +58,7 @@ class Scorer:
 
     def __call__(self, case: Case, result: RunResult[Any]) -> Score:
         """The score. Raises what the function raises, and ConfigError for what is no score."""
-        said = self.function(case, result)
-        if inspect.isawaitable(said):
-            said = _awaited(said)
+        said = call(partial(self.function, case, result), None)
         if isinstance(said, Score):
             return replace(said, name=said.name or self.name)
         return Score(self.name, cast(float, said))
@@ -74,26 +74,3 @@ class Scorer:
 def shown(text: str) -> str:
     """A piece of an answer as a reason may tell it: cut, but not before it has lost what is or looks like a secret."""
     return cut(redact(text), _SHOWN_CHARS)
-
-
-def _awaited(coming: Awaitable[Said]) -> Said:
-    """What is awaited: scoring has a thread of its own, in which no event loop runs."""
-    import asyncio
-
-    async def wait() -> Said:
-        return await coming
-
-    return asyncio.run(wait())
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called with a case and a result, as far as it tells."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # what is written in C may not tell
-        return True
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        return False
-    return True

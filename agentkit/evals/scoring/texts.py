@@ -58,7 +58,7 @@ def matches(pattern: str | None = None, *, ignore_case: bool = False) -> Scorer:
 
 
 def json_equal() -> Scorer:
-    """Whether the answer is the expected JSON, whatever the order of keys; a fence of Markdown around it is taken off.
+    """Whether the answer is the expected JSON, in any order of keys; a Markdown fence around it is ignored.
 
     What a case expects is a value, or JSON text. 1 and 1.0 are equal, 1 and true are not.
     """
@@ -100,7 +100,7 @@ def _pattern(text: Any, flags: re.RegexFlag) -> re.Pattern[str]:
 
 
 def _wanted_json(expected: Any) -> Any:
-    """The value that is expected: one that is given as JSON text is read, any other text is itself."""
+    """The expected value: JSON text is parsed, any other text stands for itself."""
     if not isinstance(expected, str):
         return expected
     try:

@@ -155,7 +155,7 @@ class FunctionRun(TrialRun):
 
 
 def charge_of(usage: Usage, tool_calls: int, unknown: Price | str) -> Charge:
-    """What is taken of limits for what was used; `unknown` is what holds for a price that nobody knows."""
+    """What a usage counts against limits; `unknown` stands in for prices that nobody knows."""
     cost = cost_of(usage, unknown if isinstance(unknown, Price) else None)
     return Charge(usage.input_tokens, usage.output_tokens, tool_calls, () if cost is None else (cost.dollars,))
 

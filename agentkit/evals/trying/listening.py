@@ -59,7 +59,7 @@ class Heard:
 
     @property
     def bare(self) -> list[Response]:
-        """The answers of models that were asked without an agent: those of which no run tells."""
+        """The answers of models that the function asked directly, outside of any run."""
         told, bare = self.told.copy(), []
         for response in self.responses:
             if told[response.usage]:
@@ -113,7 +113,7 @@ class _Listening(Part):
 
 
 class _Listened(Asked):
-    """A question of which the answer is taken in; so is what the answering asks."""
+    """A question that adds its answer to what was heard, and so do the questions asked while it is answered."""
 
     def __init__(self, asked: Asked, question: Question, heard: Heard) -> None:
         super().__init__(_Listening(asked.tape, heard))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -12,10 +11,8 @@ from agentkit.agents.result import RunResult
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.errors import AgentKitError, Cancelled, ModelError, Rejected, ReplayError, RunError
-from agentkit.evals.case import Case
-from agentkit.evals.order import Wanted
+from agentkit.evals.order import Scored, Wanted
 from agentkit.evals.scoring.marking import marked, marked_prompts
-from agentkit.evals.scoring.scorer import Scorer
 from agentkit.evals.trial import Trial, parts_of
 from agentkit.evals.trying.conversing import joined
 from agentkit.evals.trying.stage import Stage
@@ -28,18 +25,11 @@ class Trying(Protocol):
     """The trials of a suite, as one of them knows them."""
 
     agent: Runner
+    suite: Scored
     todo: list[Wanted]
 
     def is_stopping(self) -> bool:
         """Whether all runs are to end."""
-        ...
-
-    def scorers(self, case: Case, /) -> Iterable[Scorer]:
-        """What scores a case."""
-        ...
-
-    def scorers_of_prompt(self, prompt: Case, /) -> Iterable[Scorer]:
-        """What scores a prompt of a conversation."""
         ...
 
     def stage(self, index: int, /) -> Stage:
@@ -47,7 +37,7 @@ class Trying(Protocol):
         ...
 
     def known(self, index: int, /) -> Trial | None:
-        """The trial of which the scores alone are missing."""
+        """The trial as kept by an earlier run that answered it but did not score it, if there is one."""
         ...
 
     def enter(self, index: int, trial: Trial, /, *, must_wait: bool = False) -> None:
@@ -184,10 +174,10 @@ class TrialRun(Single):
     def _scored(self, trial: Trial) -> Trial:
         """The trial with its scores: of the whole, and of each prompt of a conversation by itself."""
         case, whole = trial.case, self._told(trial)
-        scores, fault = marked(self._trials.scorers(case), case, whole)
+        scores, fault = marked(self._trials.suite.scorers_of(case), case, whole)
         if case.is_conversation and not fault:
             runs = self._stage.talk.runs or parts_of(whole)
-            more, fault = marked_prompts(self._trials.scorers_of_prompt, case.said, runs)
+            more, fault = marked_prompts(self._trials.suite.scorers_of_prompt, case.said, runs)
             scores += more
         is_unjudged = bool(fault) and self.share.refusal is not None
         return replace(trial, scores=scores, error=fault, is_finished=not fault, is_unjudged=is_unjudged)

@@ -14,7 +14,7 @@ from agentkit.memory.session import Session
 
 
 class Stage:
-    """What one trial has for itself, and the time that it took so far; `ids` are those of its tool calls."""
+    """What no two trials share: agent, session, folder, recording and clock; `ids` are those of its tool calls."""
 
     def __init__(self, wanted: Wanted, order: Order, cassettes: Cassettes) -> None:
         make = order.suite.context

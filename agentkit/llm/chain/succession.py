@@ -133,7 +133,7 @@ class Chain:
         raise told_together(failed, all_missed) from failed
 
     def _candidates(self, all_missed: list[Missed]) -> Iterator[tuple[Member, bool]]:
-        """Who is asked in turn, and whether in haste: those that are away last, when nobody else has answered."""
+        """The models to ask, in order, and whether in haste. Those that are away come last, if none other answered."""
         away: list[tuple[Member, Missed]] = []
         for place, member in enumerate(self.members):
             known = member.absence.claim()

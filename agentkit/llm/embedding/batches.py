@@ -25,7 +25,7 @@ MOST_TOKENS = 100_000
 _BYTES_A_TOKEN = 2.0
 """No kind of text has fewer; English has five."""
 
-_PACKED = {"encoding_format": "base64"}
+_PACKING, _BASE64 = "encoding_format", "base64"
 """A quarter of the bytes of numbers that are written out, and read in a tenth of the time."""
 
 _TOO_MUCH = re.compile(
@@ -81,7 +81,8 @@ def asking(texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, le
     made, most_texts = Embeddings(), lessons.most_texts
     while len(made) < len(texts):
         batch = _batch(texts, len(made), most_texts)
-        body = body_of(batch, tariff.model, _packed(settings, lessons))
+        packed = {_PACKING: _BASE64} if lessons.takes_packed else {}
+        body = body_of(batch, tariff.model, {**packed, **settings})
         try:
             answer, in_vain = yield body, len(batch)
         except ModelError as error:
@@ -110,16 +111,10 @@ def _batch(texts: Sequence[str], first: int, most_texts: int) -> Sequence[str]:
     return texts[first : first + most_texts]
 
 
-def _packed(settings: Mapping[str, Any], lessons: Lessons) -> dict[str, Any]:
-    """The settings, with the wish for numbers in base64 unless the user or the server is against it."""
-    return {**_PACKED, **settings} if lessons.takes_packed else dict(settings)
-
-
 def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], lessons: Lessons) -> bool:
     """Whether the server refuses what we have added to the request, so that it helps to leave it out."""
-    added = next(name for name in _PACKED)
-    is_named = error.parameter == added or added in str(error)
-    if not isinstance(error, Rejected) or added not in body or added in settings or not is_named:
+    is_named = error.parameter == _PACKING or _PACKING in str(error)
+    if not isinstance(error, Rejected) or _PACKING not in body or _PACKING in settings or not is_named:
         return False
     lessons.takes_packed = False
     return True
@@ -127,12 +122,9 @@ def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], lessons:
 
 def _is_too_much(error: ModelError) -> bool:
     """Whether fewer texts at once may help."""
-    said = f"{error.code} {error}"
-    return isinstance(error, Rejected) and error.status in _ABOUT_SIZE and (error.is_too_long or _says_much(said))
-
-
-def _says_much(said: str) -> bool:
-    return _TOO_MUCH.search(said) is not None
+    if not isinstance(error, Rejected) or error.status not in _ABOUT_SIZE:
+        return False
+    return error.is_too_long or _TOO_MUCH.search(f"{error.code} {error}") is not None
 
 
 def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) -> None:

@@ -10,7 +10,7 @@ from agentkit.usage import unreported
 
 
 class Attempts:
-    """Counts how often one request was sent whole and not answered whole. What the provider charges nobody knows.
+    """Counts how often a request was sent in full without a full answer, so that its charge is unknown.
 
     `has_begun` says whether an answer is on its way, or was; `is_hasty`, that another model can be asked meanwhile.
     """

@@ -83,7 +83,7 @@ class Bounded(Passing):
         return piece
 
     def _says_something(self, piece: bytes) -> bool:
-        """Whether a line ends here that is no comment. JSON says something only as a whole, however many its lines."""
+        """Whether a line that is no comment ends in this piece. Lines of JSON do not count, only the whole does."""
         self._start = self._start or piece.lstrip()[:1]
         ended, newline, unended = piece.rpartition(b"\n")
         says = bool(newline) and _SAYS_SOMETHING.search(self._line + ended) is not None

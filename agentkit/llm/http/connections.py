@@ -95,7 +95,7 @@ def _proxy_to(url: str) -> str | None:
 
 
 def _covers(name: str, host: str) -> bool:
-    """Whether a name in NO_PROXY is for a host, of those that Python's own `proxy_bypass` does not understand."""
+    """Whether an entry of NO_PROXY covers a host, for the kinds of entries that Python's `proxy_bypass` ignores."""
     if name.startswith("*"):
         return f".{host}".endswith(name[1:].lower())
     try:

@@ -16,18 +16,16 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 def _seconds(wish: str) -> float:
     seconds = _number(wish)
-    return _seconds_until(wish) if math.isnan(seconds) else seconds
+    if not math.isnan(seconds):
+        return seconds
+    try:
+        return parsedate_to_datetime(wish).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return math.nan
-
-
-def _seconds_until(date: str) -> float:
-    try:
-        return parsedate_to_datetime(date).timestamp() - time.time()
-    except (ValueError, OverflowError):
         return math.nan

@@ -81,19 +81,17 @@ def _not_in_time(_: BaseException, connection: Connection) -> AgentKitError:
 
 def _timed_out(_: BaseException, connection: Connection) -> AgentKitError:
     times = f", asked {connection.max_retries + 1} times" if connection.max_retries else ""
-    return _late(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds{times}.")
+    return _timed_out_once(_, connection, times)
 
 
-def _timed_out_once(_: BaseException, connection: Connection) -> AgentKitError:
-    return _late(f"No answer from {connection.where} within {connection.timeout_seconds:g} seconds.")
+def _timed_out_once(_: BaseException, connection: Connection, times: str = "") -> AgentKitError:
+    seconds = f"{connection.timeout_seconds:g} seconds"
+    return Unreachable(f"No answer from {connection.where} within {seconds}{times}. {LATER}")
 
 
 def _stalled(_: BaseException, connection: Connection) -> AgentKitError:
-    return _late(f"{connection.where} stopped in the middle: nothing for {connection.timeout_seconds:g} seconds.")
-
-
-def _late(said: str) -> Unreachable:
-    return Unreachable(f"{said} {LATER}")
+    seconds = f"{connection.timeout_seconds:g} seconds"
+    return Unreachable(f"{connection.where} stopped in the middle: nothing for {seconds}. {LATER}")
 
 
 def _not_reached(error: BaseException, connection: Connection) -> AgentKitError:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Never
 
 from agentkit.llm.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from agentkit.errors import NoProvider
-    from agentkit.events import Event
-    from agentkit.messages import Request, Response
 
 NAME = "replay"
 """What an LLM that was made in a replay, where it needs no provider, calls its provider."""
@@ -27,26 +24,13 @@ class AbsentModel:
     def __init__(self, error: NoProvider) -> None:
         self._error = error
 
-    def complete(self, _: Request) -> Response:
+    def raise_error(self, *_: object) -> Never:
         """Raise NoProvider."""
         raise self._error
 
-    async def acomplete(self, _: Request) -> Response:
+    async def araise_error(self, *_: object) -> Never:
         """Raise NoProvider."""
         raise self._error
 
-    def stream(self, _: Request) -> Iterator[Event]:
-        """Raise NoProvider."""
-        raise self._error
-
-    def astream(self, _: Request) -> AsyncIterator[Event]:
-        """Raise NoProvider."""
-        raise self._error
-
-    def embed(self, *_: object) -> Never:
-        """Raise NoProvider."""
-        raise self._error
-
-    async def aembed(self, *_: object) -> Never:
-        """Raise NoProvider."""
-        raise self._error
+    complete = stream = astream = embed = raise_error
+    acomplete = aembed = araise_error

@@ -14,7 +14,6 @@ from agentkit.llm.quirks.adjustments import (
     Refusal,
     drop,
     drop_entry_field,
-    put_beside_tools,
     rename,
     without,
     without_inside,
@@ -65,7 +64,7 @@ def _answered(body: Body) -> Body:
 
 
 def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
-    """A change after which a user gives all orders, but perhaps the first, and says what stands in a row at once."""
+    """A change that makes system messages the user's, all or all but the first, and joins what then is adjacent."""
 
     def apply(body: Body) -> Body:
         entries: list[Body] = []
@@ -145,6 +144,10 @@ and of who speaks when."""
 
 UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
+NO_EFFORT = Adjustment(
+    "reasoning_effort is 'none' beside tools",
+    lambda body: {"reasoning_effort": "none", **body} if "tools" in body else body,
+)
 STRICT_UNSAID = Adjustment(
     "tools are sent without strict",
     lambda body: (
@@ -166,7 +169,7 @@ _UNENCRYPTED = Adjustment("reasoning is not asked for", _unencrypted)
 _FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (
     # model, protocol, when the body has this parameter, what to do
     (r"^(gpt-[5-9]|o\d)", "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
-    (r"^(gpt-5\.[6-9]|gpt-[6-9])", "chat", "tools", put_beside_tools("reasoning_effort", "none")),
+    (r"^(gpt-5\.[6-9]|gpt-[6-9])", "chat", "tools", NO_EFFORT),
     (r"^(gpt-[34]|chatgpt)", "responses", "include", _UNENCRYPTED),
     (r"^claude-(3|\w+-4-([0-5]\b|20))", "messages", "thinking", MANUAL_THINKING),
 )
@@ -211,7 +214,7 @@ def _other_limit(refusal: Refusal) -> Adjustment | None:
 def _no_effort(refusal: Refusal) -> Adjustment | None:
     """Some models take tools only when they do not reason."""
     is_open = "tools" in refusal.body and "reasoning_effort" not in refusal.body
-    return put_beside_tools("reasoning_effort", "none") if is_open and "reasoning_effort" in refusal.text else None
+    return NO_EFFORT if is_open and "reasoning_effort" in refusal.text else None
 
 
 def _no_strict(refusal: Refusal) -> Adjustment | None:

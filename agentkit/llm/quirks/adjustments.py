@@ -52,13 +52,6 @@ def rename(old: str, new: str) -> Adjustment:
     )
 
 
-def put_beside_tools(name: str, value: object) -> Adjustment:
-    """Send the parameter with the one value that is taken beside tools, unless the user chose one."""
-    return Adjustment(
-        f"{name} is {value!r} beside tools", lambda body: {name: value, **body} if "tools" in body else body
-    )
-
-
 def drop_entry_field(entries: str, name: str) -> Adjustment:
     """Leave the field out of every message or item, and of the tool calls in it."""
 

@@ -41,7 +41,7 @@ def learnt_of(refusal: Refusal) -> Adjustment | None:
 
 
 def shortened(body: Body, text: str, chosen: Collection[str]) -> Adjustment | None:
-    """What to change where a request was too long with the answer, for which it was we who reserved so much."""
+    """What to change where a request is too long only with the answer, for which it was we who reserved too much."""
     is_ours = body.get("max_tokens", 0) >= MAX_TOKENS and LIMIT_NAMES.isdisjoint(chosen)
     if not (is_ours and re.search(r"max_tokens|completion|output", text)):
         return None
@@ -168,7 +168,7 @@ def _digest(block: Body) -> str:
 
 
 def _without_thoughts(digests: Iterable[str]) -> Adjustment:
-    """A change after which these thoughts are left out, and with them answers in which there is nothing else."""
+    """A change that leaves out these thinking blocks, and messages of the model that hold nothing else."""
     known = tuple(dict.fromkeys(digests))[-_MOST_KEPT:]
     left_out = frozenset(known)
 
@@ -190,7 +190,7 @@ def _without_thoughts(digests: Iterable[str]) -> Adjustment:
 
 
 def _no_thoughts(refusal: Refusal) -> Adjustment | None:
-    """Thoughts are bound to a conversation, which was shortened since, or goes on under another order."""
+    """Thinking blocks are signed for a conversation; it was shortened since, or its instruction has changed."""
     digests = [_digest(block) for block in _blocks_of(refusal.body, *_THOUGHTS)]
     return _without_thoughts(digests) if digests and re.search(_STRANGE_THOUGHTS, refusal.text) else None
 
@@ -238,13 +238,13 @@ def _without_waiting_code(body: Body) -> Body:
 
 
 def _no_waiting_code(refusal: Refusal) -> Adjustment | None:
-    """A server may want the id of a machine that it has not told, as in streams that stop at a call."""
+    """A server may want the id of a container that it never sent, as in streams that stop at a call."""
     is_about = "container_id is required" in refusal.text and _without_waiting_code(refusal.body) != refusal.body
     return Adjustment("code whose machine is not known is left out", _without_waiting_code) if is_about else None
 
 
 def _no_thinking_now(refusal: Refusal) -> Adjustment | None:
-    """Where thoughts are demanded that a history from elsewhere has not, there are none in this answer either."""
+    """A server may demand thinking blocks that a history from elsewhere lacks; then this answer does no thinking."""
     is_about = "thinking" in refusal.body and re.search(_MISSING_THOUGHTS, refusal.text)
     if not is_about:
         return None
@@ -271,17 +271,6 @@ def _no_marks(refusal: Refusal) -> Adjustment | None:
 
 
 _LESSONS = (
-    *(
-        _no_force,
-        _other_thinking,
-        _no_display,
-        _no_effort,
-        _no_sampling,
-        _lower_limit,
-        _no_thoughts,
-        _no_waiting_code,
-        _no_thinking_now,
-        _no_unknown_tools,
-        _no_marks,
-    ),
+    *(_no_force, _other_thinking, _no_display, _no_effort, _no_sampling, _lower_limit, _no_thoughts),
+    *(_no_waiting_code, _no_thinking_now, _no_unknown_tools, _no_marks),
 )

@@ -89,7 +89,7 @@ class OpenCall:
 
 
 def attempted_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls, without ids, in what a model wrote and its server could not take for one; empty when there are none.
+    """The calls, without ids, in a model's text that its server could not parse as a call; empty when there are none.
 
     Written as JSON of one call or a list of them, perhaps between tags, or as `<function=NAME>{…}</function>`.
     """

@@ -126,10 +126,10 @@ def has_markup(text: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """`text` in which nothing is markup any more, nor becomes markup when a model repeats it."""
+    """`text` escaped so that nothing in it is markup, nor becomes markup when a model repeats it."""
     return _OCCURRENCE.sub(_QUOTED_BRACKET, text)
 
 
 def quoted_json(text: str) -> str:
-    """JSON in which nothing is markup, of the same value: the bracket is written as its number."""
+    """The same JSON value written without markup: the bracket becomes its Unicode escape."""
     return _OCCURRENCE.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)

@@ -57,7 +57,7 @@ _REFUSED_FIELD = re.compile(r"not permitted|not allowed|unsupported|not supporte
 
 
 def lesson_of(error: ModelError, request: Request) -> Lesson | None:
-    """What of the request is better told otherwise, after a refusal; None when it was something else.
+    """Which feature to put into text instead, as this refusal is about it; None when it is about something else.
 
     A schema that is wrong in itself teaches nothing: it is the developer's to mend.
     """

@@ -162,17 +162,12 @@ class Retelling:
     def _after(self, refusal: ModelError, telling: _Telling) -> Response | None:
         """What the model meant to answer; None when it is to be asked otherwise. Raises the refusal that it is."""
         attempt = telling.attempt(refusal)
-        if attempt is None and not self._learns(refusal, telling):
-            raise refusal
+        if attempt is None:
+            lesson = None if telling.has_begun else self._lesson(refusal, telling)
+            if lesson is None:
+                raise refusal
+            self._learnt[lesson] = None
         return attempt
-
-    def _learns(self, refusal: ModelError, telling: _Telling) -> bool:
-        """Whether the request is to be told otherwise. What is told as text already cannot be refused again."""
-        lesson = None if telling.has_begun else self._lesson(refusal, telling)
-        if lesson is None:
-            return False
-        self._learnt[lesson] = None
-        return True
 
     def _lesson(self, refusal: ModelError, telling: _Telling) -> Lesson | None:
         """What is better told otherwise. Where tools are called natively or not at all, only ours gives way."""

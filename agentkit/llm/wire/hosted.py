@@ -105,7 +105,12 @@ def uses_in_message(message: Mapping[str, Any]) -> tuple[HostedUse, ...]:
     """What a message of Chat Completions tells of them: Groq's list, or else that it cites what is on the web."""
     executed = reading.dictionaries(message.get("executed_tools"))
     cited = [note for note in reading.dictionaries(message.get("annotations")) if note.get("type") == "url_citation"]
-    uses = [_use({}, reading.word(tool.get("type")), _parsed(tool.get("arguments")), _found(tool)) for tool in executed]
+    uses = []
+    for tool in executed:
+        given = tool.get("arguments")
+        given = reading.json_or_text(given) if isinstance(given, str) else given
+        found = reading.dictionary(tool.get("search_results")).get("results")
+        uses.append(_use({}, reading.word(tool.get("type")), given, found))
     return _citing(uses or [_use({}, "web_search", {}) for _ in cited[:1]], cited)
 
 
@@ -136,10 +141,6 @@ def _sources(found: object) -> tuple[Mapping[str, str], ...]:
     return tuple({"url": url, "title": title} for url, title in titles.items())
 
 
-def _found(tool: Mapping[str, Any]) -> object:
-    return reading.dictionary(tool.get("search_results")).get("results")
-
-
 def _is_done(item: Mapping[str, Any], kind: str) -> bool:
     """Whether an item tells of a use; a command is the provider's where it ran on a machine of the provider's."""
     place = reading.word(reading.dictionary(item.get("environment")).get("type"))
@@ -160,7 +161,3 @@ def _error_in(result: Mapping[str, Any]) -> str:
     """Why nothing came of a use, as its result says."""
     content = reading.dictionary(result.get("content"))
     return reading.word(content.get("error_code")) or ("it failed" if result.get("is_error") else "")
-
-
-def _parsed(arguments: object) -> object:
-    return reading.json_or_text(arguments) if isinstance(arguments, str) else arguments

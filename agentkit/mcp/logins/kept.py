@@ -54,7 +54,7 @@ class KeptLogin:
 
     @contextlib.asynccontextmanager
     async def alone(self, most_waits: int = 600) -> AsyncIterator[None]:
-        """Be the only one who renews it while the block lasts: a token for renewing often holds but once.
+        """Be the only process that renews it while the block lasts: a refresh token can often be used only once.
 
         Who waits too long for the others goes on; the authorization server then decides.
         """
@@ -72,7 +72,7 @@ class KeptLogin:
             os.close(descriptor)
 
     def _lock(self) -> int:
-        """The file by which processes tell each other that they are at it; nothing is ever written into it."""
+        """The lock file by which processes exclude each other; it stays empty."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return os.open(self.path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | _NO_LINK, 0o600)

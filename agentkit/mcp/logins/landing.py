@@ -54,7 +54,7 @@ class Landing:
         return f"http://{_HOST}:{self._port}{_PATH}"
 
     def expect(self, state: str) -> None:
-        """Take the answer that bears this state, and no other: what else calls here is not the browser we sent."""
+        """Accept only the answer with this state: any other request is not from the browser that we sent."""
         self._state = state
 
     async def answer(self) -> dict[str, str]:

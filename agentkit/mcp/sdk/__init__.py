@@ -19,10 +19,3 @@ def check_package() -> None:
     logger = logging.getLogger(mcp.__name__)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
-
-
-def version() -> str:
-    """What we call ourselves by, beside our name."""
-    from agentkit import __version__
-
-    return __version__

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from agentkit import __version__
 from agentkit.config import Secret, secret_values
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.keeper import kept
 from agentkit.mcp.logins.terms import ClientCredentials
-from agentkit.mcp.sdk import check_package, version
+from agentkit.mcp.sdk import check_package
 from agentkit.mcp.sdk.contents import Answer, Prompt, PromptArgument, Resource, contents_of, prompt_of, value_of
 from agentkit.mcp.target import Target
 from agentkit.redaction import redact, redact_value
@@ -63,7 +64,7 @@ class Connection:
         return self._state.is_lost
 
     async def definitions(self) -> tuple[Definition, ...]:
-        """The tools that the server offers now. Raises ToolError when there are more than anybody could want."""
+        """The tools that the server offers now. Raises ToolError when there are too many."""
         return tuple(map(_definition, await self._listed(self._client.list_tools, "tools", _MOST_TOOLS)))
 
     async def resources(self) -> tuple[Resource, ...]:
@@ -213,7 +214,7 @@ async def connected(target: Target) -> AsyncIterator[Connection]:
     state = _State((*_secrets(target.headers), *secret_values(target.environment)))
     async with contextlib.AsyncExitStack() as stack:
         try:
-            who = types.Implementation(name="agentkit", version=version())
+            who = types.Implementation(name="agentkit", version=__version__)
             server = await _reached(target, state, stack)
             client = Client(server, cache=None, client_info=who, message_handler=state.heard)
             await stack.enter_async_context(client)

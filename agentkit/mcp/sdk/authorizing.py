@@ -98,7 +98,8 @@ class Authorized(OAuthClientProvider):
                 response = answers.pop() if outgoing is request else await self._asked(outgoing)
                 outgoing = await flow.asend(response)
         except OAuthFlowError as error:
-            raise ToolError(f"The login to {self._reach.server} failed: {_short(str(error))}.") from None
+            why = visible(" ".join(str(error).split())[:_MOST_CHARS].rstrip("."))
+            raise ToolError(f"The login to {self._reach.server} failed: {why}.") from None
         except (ValueError, httpx2.InvalidURL):  # of a server's answer, which may hold what nobody else may read
             raise ToolError(f"The login to {self._reach.server} failed: it cannot be made sense of.") from None
         finally:
@@ -180,7 +181,3 @@ def is_refusal(response: httpx2.Response) -> bool:
     """Whether an answer says that a login, or one with further rights, is wanted."""
     wants_rights = extract_field_from_www_auth(response, "error") == "insufficient_scope"
     return response.status_code == _REFUSED or (response.status_code == _FORBIDDEN and wants_rights)
-
-
-def _short(text: str) -> str:
-    return visible(" ".join(text.split())[:_MOST_CHARS].rstrip("."))

@@ -24,7 +24,7 @@ _HEADERS = {**UNPACKED, "User-Agent": USER_AGENT, "Accept": "application/json"}
 
 
 class JudgedTransport(httpx2.AsyncBaseTransport):
-    """Sends a request if it may go there: the connection goes to an address that was judged, under the host's name."""
+    """Sends a request if its host may be reached: it connects to the very address that was checked."""
 
     def __init__(self, reach: Reach, resolver: Resolver = resolve) -> None:
         self._reach, self._resolver = reach, resolver

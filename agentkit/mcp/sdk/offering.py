@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from agentkit import __version__
 from agentkit.doors.patience import server_of
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.gate import PATH, Gate
-from agentkit.mcp.sdk import check_package, version
+from agentkit.mcp.sdk import check_package
 from agentkit.messages import ToolResult
 from agentkit.parts import File, Image
 from agentkit.tooling.tool import Tool
@@ -56,7 +57,7 @@ def protocol_server(name: str, tools: Sequence[Tool[..., Any]], answered: Answer
         finally:
             beating.cancel()
 
-    return Server(name, version=version(), on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+    return Server(name, version=__version__, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
 
 
 async def over_stdio(server: Server[Any]) -> None:

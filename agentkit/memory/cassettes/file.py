@@ -54,7 +54,7 @@ class CassetteWriter:
         self._held = ""
 
     def hold(self, data: Data) -> None:
-        """Add a line that can wait for the next: one that tells what can be told from those before and behind it."""
+        """Add a line that is written along with the next: should a crash lose it, the lines around it tell the same."""
         self._held += self._hiding.line(data) + "\n"
 
     def _put(self, lines: str) -> None:

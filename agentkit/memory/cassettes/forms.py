@@ -23,7 +23,7 @@ _MOST_LINE_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What counts of a question: whom it asks, and what in order. Ids, models and descriptions do not count.
+    """What of a question must be equal for a recording of it to fit; ids, models and descriptions do not count.
 
     `head` is everything but the messages, `parts` are the messages. `room` is how long the answer may be, which does
     not count either: with limits it depends on what other runs have taken by then. It tells questions apart that are
@@ -131,7 +131,7 @@ def _fits(recorded: str, text: str) -> bool:
 
 
 def _in_order(text: str, pieces: Sequence[str]) -> bool:
-    """Whether the pieces, of which the first and the last stand at the ends, stand in the text one behind another."""
+    """Whether the text begins with the first piece, ends with the last, and has the others in order between them."""
     place, end = len(pieces[0]), len(text) - len(pieces[-1])
     for piece in pieces[1:-1]:
         place = text.find(piece, place, end)

@@ -43,7 +43,7 @@ class Numbers:
         return [part if isinstance(part, dict) else _shown(part) for part in written]
 
     def _begun(self, now: tuple[object, ...]) -> tuple[int, list[_Span]]:
-        """How much of the row was an earlier row, which is left to this one, and the numbers of that."""
+        """How long an earlier row is that this one begins with and replaces, and the numbers of its parts."""
         for place, (earlier, spans) in reversed([*enumerate(self._rows)]):
             count = len(earlier)
             if count and earlier == now[:count]:
@@ -57,7 +57,7 @@ class Numbers:
         return str(number) if data is None else data
 
     def enter(self, thing: object, encoded: Any = None) -> tuple[int, Data | None]:
-        """The thing's number, and the thing as data when it is new. `encoded` is it as data, when that is at hand."""
+        """The thing's number, and the thing as data when it is new. `encoded` spares encoding it once more."""
         known = self._of_object.get(id(thing))
         if known is not None:
             return known[0], None

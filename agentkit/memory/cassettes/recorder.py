@@ -20,37 +20,6 @@ from agentkit.tape import Answer, Asked, Question, Tape, Watch
 from agentkit.usage import Charge
 
 
-class Recorder(Tape):
-    """Writes down each question with its answer as soon as that is there. Raises SessionError when it cannot."""
-
-    divergence: ReplayError | None = None
-    """None: whatever is asked, the world answers."""
-
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self._notes = _Notes(CassetteWriter(Path(path), time.time()))
-
-    @property
-    def path(self) -> Path:
-        """Where the cassette will be."""
-        return self._notes.path
-
-    def asked(self, question: Question, /) -> Asked:
-        """The question, whose answer will be written down."""
-        return _Recorded(self._notes, question)
-
-    def told(self, run: str, milestone: Milestone, /) -> None:
-        """Write down what a run has done."""
-        self._notes.tell(run, milestone)
-
-    def watch(self, part: str = "", /) -> Watch:
-        """A watch of which it is written down when it says that the time is up."""
-        return self._notes.watch(part)
-
-    def finish(self, *, keep: bool = True) -> None:
-        """End the recording: keep it in the place of an older one, or leave that as it was. Once is enough."""
-        self._notes.finish(keep=keep)
-
-
 class _Notes:
     """What all questions of one recording share. Each line is written in one piece."""
 
@@ -91,7 +60,7 @@ class _Notes:
 
         self._write(line)
 
-    def tell(self, run: str, milestone: Milestone, inside: int = 0) -> None:
+    def tell(self, run: str, milestone: Milestone, inside: int) -> None:
         def line() -> Data:
             number = self._number_of(milestone)
             return {**encode_told(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
@@ -126,12 +95,12 @@ class _Notes:
 class _Recorded(Asked):
     """A question that is being asked. What is asked meanwhile is part of how it is answered."""
 
-    def __init__(self, notes: _Notes, question: Question, inside: int = 0) -> None:
+    def __init__(self, notes: _Notes, question: Question, inside: int) -> None:
         self._notes, self._question, self._inside = notes, question, inside
         self._number = notes.begin()
         self._began = time.perf_counter()
         self._unheard = [True]
-        super().__init__(_Inside(notes, self._number))
+        super().__init__(_Part(notes, self._number))
 
     def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
         """Write down question and answer, once; whether it was this time."""
@@ -152,23 +121,45 @@ class _Recorded(Asked):
         return True
 
 
-class _Inside(Tape):
-    """The same recording, within the answering of a question."""
+class _Part(Tape):
+    """The part of a recording within the answering of the question `number`; of number 0, the recording itself."""
 
     def __init__(self, notes: _Notes, number: int) -> None:
         self._notes, self._number = notes, number
 
     def asked(self, question: Question, /) -> Asked:
-        """The question, as part of answering the other one."""
+        """The question, whose answer will be written down as part of answering the other one."""
         return _Recorded(self._notes, question, self._number)
 
     def told(self, run: str, milestone: Milestone, /) -> None:
-        """Write down what a run has done that the answering set off."""
+        """Write down what a run has done."""
         self._notes.tell(run, milestone, self._number)
 
     def watch(self, part: str = "", /) -> Watch:
-        """A watch of the question's own: in a replay it is only needed when the question is asked again."""
-        return self._notes.watch(f"{self._number}/{part}")
+        """A watch of which it is written down when it says that the time is up.
+
+        Within the answering of a question, a replay needs it only when that question is asked again.
+        """
+        return self._notes.watch(f"{self._number}/{part}" if self._number else part)
+
+
+class Recorder(_Part):
+    """Writes down each question with its answer as soon as that is there. Raises SessionError when it cannot."""
+
+    divergence: ReplayError | None = None
+    """None: whatever is asked, the world answers."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        super().__init__(_Notes(CassetteWriter(Path(path), time.time())), 0)
+
+    @property
+    def path(self) -> Path:
+        """Where the cassette will be."""
+        return self._notes.path
+
+    def finish(self, *, keep: bool = True) -> None:
+        """End the recording: keep it in the place of an older one, or leave that as it was. Once is enough."""
+        self._notes.finish(keep=keep)
 
 
 class _Noting(Watch):

@@ -31,7 +31,7 @@ class Keeper(Protocol):
 
 
 def takers(keeper: Keeper, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
-    """The descriptor on which code asks, if it may, and what takes what comes there."""
+    """The descriptor on which code makes calls, if it may, and what handles the data read from it."""
     return {} if answer is None or keeper.calls is None else {keeper.calls: _Answering(keeper, answer).take}
 
 

@@ -11,8 +11,7 @@ from importlib.machinery import PathFinder
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agentkit.sandbox.guard.ending import FILE, Ending, Refused, own_frames
-from agentkit.sandbox.guard.facades.modules import available_modules as available_modules
+from agentkit.sandbox.guard.ending import FILE, Ending, Refused, own_frames, own_lines
 
 if TYPE_CHECKING:
     from agentkit.sandbox.guard.syntax.transformer import Language
@@ -171,7 +170,7 @@ def told(error: BaseException, code: str) -> Ending:
     """An error that the program did not handle, in words."""
     frames = own_frames(error)
     line = frames[-1][0] if frames else None
-    trace = tuple(f"line {number}, in {function}" for number, function in frames[:-1][-SHOWN_LINES:])
+    trace = own_lines(error)[:-1][-SHOWN_LINES:]
     try:
         text = str(error)
     except BaseException as failure:

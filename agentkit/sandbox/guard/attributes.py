@@ -176,7 +176,7 @@ class Guard:
         )
 
     def _method(self, value: Any, found: Any, name: str) -> Any:
-        """A function that a class gives away, for its own objects only: it may write to whatever it is called on."""
+        """A method read off a class, bound to objects of that class only: it may write to whatever it is called on."""
         kind = class_behind(value)
         holder = next((base for base in kind.__mro__ if name in vars(base)), None) if kind else None
         if not holder or type(vars(holder)[name]) is staticmethod:
@@ -298,7 +298,7 @@ class Guard:
         return self.likeness(kind)
 
     def likeness(self, kind: type) -> Any:
-        """What stands for a class that is not handed out: always the same, so that it can be compared."""
+        """The stand-in for a class that is not handed out: one for each class, so that identity comparisons work."""
         return self._kinds.get(kind) or self._kinds.setdefault(kind, Kind(kind))
 
 

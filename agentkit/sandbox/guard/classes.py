@@ -37,7 +37,7 @@ def class_builder(guard: Guard) -> Callable[..., type]:
 
 
 def check_privacy(guard: Guard, body: CodeType, bases: Iterable[type]) -> None:
-    """Refuse a class that takes the place of what its bases keep for themselves, before any hook can use it."""
+    """Refuse a class that uses or overrides private names of Python's classes, before any hook can use it."""
     kinds = {kind for base in bases for kind in base.__mro__}
     if any(issubclass(kind, super) for kind in kinds):
         raise Refused("a class cannot derive from super here")
@@ -49,7 +49,7 @@ def check_privacy(guard: Guard, body: CodeType, bases: Iterable[type]) -> None:
 
 
 def check_mixture(bases: Iterable[type]) -> None:
-    """Refuse a text or an error that is also an object with a field of a delicate name, which would be read off it.
+    """Refuse a class of texts or errors that has an annotated field with a delicate name.
 
     Annotations are looked at, as they stand before any subclass does, and a class may become a dataclass later.
     """

@@ -63,7 +63,7 @@ def own_lines(error: BaseException) -> tuple[str, ...]:
 
 
 def own_frames(error: BaseException) -> list[tuple[int, str]]:
-    """Line and function of each frame of the program that an error came through, outermost first."""
+    """Line and function of each of the program's own frames in an error's traceback, outermost first."""
     frames = []
     step = error.__traceback__
     while step:

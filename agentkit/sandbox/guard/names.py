@@ -92,20 +92,18 @@ def as_python_reads(name: str) -> str:
 
 def may_read(name: str) -> bool:
     """Whether an attribute of this name can be read of any object at all."""
-    if name in INSPECTING:
-        return False
-    if not name.startswith("_"):
-        return True
-    return name in READABLE or name in OF_ENUMS or is_own(name)
+    return _is_open(name, READABLE)
 
 
 def may_set(name: str) -> bool:
     """Whether an attribute of this name can be set on any object at all."""
+    return _is_open(name, SETTABLE)
+
+
+def _is_open(name: str, special: frozenset[str]) -> bool:
     if name in INSPECTING:
         return False
-    if not name.startswith("_"):
-        return True
-    return name in SETTABLE or name in OF_ENUMS or is_own(name)
+    return not name.startswith("_") or name in special or name in OF_ENUMS or is_own(name)
 
 
 def may_be_matched(name: str) -> bool:

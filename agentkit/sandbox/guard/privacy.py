@@ -36,7 +36,7 @@ class Privacy:
         return self._of_python[kind]
 
     def names(self, kind: type) -> frozenset[str]:
-        """The underscore names that one of the program's classes inherits so; none for any other class."""
+        """The private names that a class of the program inherits from Python's classes; none for any other class."""
         if not self._is_own_class(kind):
             return frozenset()
         if kind not in self.inner:
@@ -62,7 +62,7 @@ class Privacy:
 
 
 def private_names(kind: type) -> frozenset[str]:
-    """The underscore names that a class of Python's own has, or that its methods use of any object."""
+    """The underscore names that a class of Python's own defines, or that its methods use on any object."""
     found = set(vars(kind))
     for value in vars(kind).values():
         for function in functions_in(value):

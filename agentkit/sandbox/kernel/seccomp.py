@@ -97,7 +97,7 @@ def _program(machine: str, steps: Iterable[_Step]) -> bytes:
 
 
 def _numbers(table: str, machine: str) -> list[int]:
-    """The numbers of a table's calls on a machine; a dash is a call that the machine does not have."""
+    """The system call numbers of a table for one architecture; a dash is a call that it does not have."""
     column = MACHINES[machine][1]
     words = table.split()
     return [int(word) for word in words[1 + column :: 3] if word != "-"]

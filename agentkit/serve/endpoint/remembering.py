@@ -16,7 +16,7 @@ _MOST_ALIKE_CHARS = 64
 
 
 class Answers:
-    """Which labels the texts bear that were told here, by digests of their beginnings; the oldest are forgotten.
+    """The labels of the answers that were given here, by digests of their beginnings; the oldest are forgotten.
 
     A run that goes on from an answer which was made of private data must know it, or the data could be carried out in
     the next request. A client may have got a part of it, and may send it back with more behind it: a text is known by

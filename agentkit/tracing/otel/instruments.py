@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agentkit.messages import Response
@@ -25,18 +26,9 @@ class Instruments:
             "Number of input and output tokens used.",
             explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
         )
-        self._seconds = meter.create_histogram(
-            names.DURATION_METRIC,
-            "s",
-            "GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=names.SECOND_BUCKETS,
-        )
-        self._tool_seconds = meter.create_histogram(
-            names.TOOL_DURATION,
-            "s",
-            "Duration of a tool call.",
-            explicit_bucket_boundaries_advisory=names.SECOND_BUCKETS,
-        )
+        seconds = partial(meter.create_histogram, unit="s", explicit_bucket_boundaries_advisory=names.SECOND_BUCKETS)
+        self._seconds = seconds(names.DURATION_METRIC, description="GenAI operation duration.")
+        self._tool_seconds = seconds(names.TOOL_DURATION, description="Duration of a tool call.")
 
     def count(self, work: Work, seconds: float, error: BaseException | None) -> None:
         """Count work that is done, or that has failed."""

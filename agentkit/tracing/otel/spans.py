@@ -227,7 +227,7 @@ class Spans:
         return span
 
     def _tell_unmade(self, run: _Open, call: ToolCall, result: ToolResult, source: Origin) -> None:
-        """A call that nothing stood around: it was refused, answered by a person, or made in another process."""
+        """A span for a call not made here: it was refused, answered by a person, or made in another process."""
         if result.decision is None:
             return
         work = ToolUse(source, call, result.decision, result=result)

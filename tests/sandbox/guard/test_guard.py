@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from agentkit.sandbox.guard import available_modules, run
+from agentkit.sandbox.guard import run
+from agentkit.sandbox.guard.facades.modules import TABLE
 
 HERE = Path(__file__).parent
 MARKER = "MARKER_ESCAPED"
@@ -167,7 +168,7 @@ def test_streams_are_told_apart():
     assert written == [("stdout", "a\n"), ("stderr", "b\n")]
 
 
-@pytest.mark.parametrize("name", available_modules)
+@pytest.mark.parametrize("name", sorted(TABLE.keys() - {"__future__"}))
 def test_every_module_can_be_imported(name):
     """Each module that is said to be available can be imported, in all three ways."""
     ending, printed = outcome(f"import {name}\nimport {name} as m\nfrom {name} import *\nprint(m)")

@@ -151,11 +151,8 @@ class _Ending(NamedTuple):
 
 
 def _ending(choice: Mapping[str, Any]) -> _Ending:
-    return _Ending(*(_plain(choice.get(name)) for name in ("finish_reason", "native_finish_reason")))
-
-
-def _plain(reason: object) -> str:
-    return reading.word(reason).lower().partition(":")[0]
+    reasons = (reading.word(choice.get(name)) for name in ("finish_reason", "native_finish_reason"))
+    return _Ending(*(reason.lower().partition(":")[0] for reason in reasons))
 
 
 def _check(ending: _Ending, *, is_empty: bool) -> None:

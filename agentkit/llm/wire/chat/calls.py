@@ -79,7 +79,7 @@ class _CallPieces:
 
 
 def _grown(name: str, piece: str) -> str:
-    """A name with its next piece, which may be the name again, or all of it so far."""
+    """A name with its next piece; some servers repeat the name instead, or send all of it so far."""
     return piece if piece.startswith(name) else name if name.startswith(piece) else name + piece
 
 

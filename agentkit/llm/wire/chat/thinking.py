@@ -30,7 +30,7 @@ def thoughts_in(content: object) -> _Parts:
 
 
 def joined(old: Sequence[Any], new: Sequence[Any], levels: int = _LEVELS) -> list[Any]:
-    """Parts so far with those of the next piece: what is of the type of the last goes on with it.
+    """The parts so far with those of the next piece, which continue the last part where they are of its type.
 
     A server that streams its thoughts sends a part for each word of them, and wants them back as the one that they are.
     """

@@ -74,17 +74,14 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
     message = reading.assistant_message(said_in(blocks), calls, _reasoning(blocks), {})
     kept = blocks if calls or is_paused(data) else settled(blocks)
     extra = {CONTAINER: container} if (container := reading.dictionary(data.get(CONTAINER)).get("id")) else {}
-    if encode_answer(message) != [_without_blanks(block) for block in kept]:  # there is more than the message says
+    told = [{name: value for name, value in block.items() if value is not None} for block in kept]
+    if encode_answer(message) != told:  # there is more than the message says
         extra = {BLOCKS: tuple(kept), **extra}
     message = without_thoughts(replace(message, extra=reading.well_formed_json(extra)))
     finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
     usage = _usage(reading.dictionary(data.get("usage")))
     model, raw = reading.word(data.get("model")), reading.well_formed_json(data)
     return Response(message, finish, usage, model, raw, hosted=uses_in_blocks(blocks))
-
-
-def _without_blanks(block: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in block.items() if value is not None}
 
 
 def _explained(data: Mapping[str, Any]) -> str:
@@ -235,9 +232,9 @@ class MessagesReader:
         return None
 
     def _merge(self, fields: Mapping[str, Any]) -> None:
-        """Take in what is said of the message; token counts are sums, of which the last one known counts.
+        """Take in the fields of an event about the message; token counts are running totals, so the last one counts.
 
-        What is null or 0 takes nothing away that is known. A content that has text already counts where no block comes.
+        A null or 0 never replaces a known value. A content that has text already counts where no block comes.
         """
         self._content = blocks_in(fields.get("content")) or self._content
         known = {name for name, value in self._message.items() if value is not None}
@@ -284,7 +281,7 @@ class MessagesReader:
         return self._deltas[field](block, delta) if block else None
 
     def _block(self, index: object, field: str) -> _Block | None:
-        """The block that has a field: the one of this index, the last one, or one whose beginning was left out."""
+        """The block that a piece belongs to: that of its index, else the last, else a new one that was not begun."""
         kinds = _HOMES[field]
         known = (self._by_index.get(_key(index)), *self._blocks[-1:])
         block = next((block for block in known if block and block.kind.endswith(kinds)), None)

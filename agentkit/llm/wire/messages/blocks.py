@@ -46,9 +46,9 @@ def encode_message(message: Message) -> tuple[dict[str, Any], ...]:
 
 
 def in_turns(entries: Sequence[Entry]) -> tuple[list[str], list[Entry]]:
-    """The orders at the beginning, as texts, and the turns: what stands in a row is said at once.
+    """The leading system messages, as texts, and the turns, in which adjacent messages of one side are joined.
 
-    Other orders are told as a user's: only some models take them where they stand.
+    Later system messages become the user's: only some models take them where they stand.
     """
     first = next((at for at, entry in enumerate(entries) if entry["role"] != "system"), len(entries))
     orders = [block["text"] for entry in entries[:first] for block in entry["content"]]
@@ -59,7 +59,7 @@ def in_turns(entries: Sequence[Entry]) -> tuple[list[str], list[Entry]]:
 
 
 def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
-    """The blocks as they came, with the ids that the calls have now; rebuilt when they do not say the same any more."""
+    """The original blocks, with the current ids of the calls; rebuilt if the message was changed since."""
     blocks = message.extra.get(BLOCKS, ())
     if blocks and is_spoken(message.text, said_in(blocks)) and sum(map(is_call, blocks)) == len(message.tool_calls):
         calls = iter(message.tool_calls)
@@ -166,7 +166,7 @@ def _tells_failure(content: str) -> bool:
 
 
 def _sendable_id(call_id: str) -> str:
-    """An id in the characters that are taken. What other providers made of others keeps apart by a digest."""
+    """The id in the characters that are allowed; one that must be changed gets a digest, so that ids stay distinct."""
     if _SENDABLE_ID.fullmatch(call_id):
         return call_id
     from hashlib import sha256

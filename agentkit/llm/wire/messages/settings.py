@@ -37,7 +37,8 @@ def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
     effort, choice, parallel = (said.pop(name, None) for name in ("reasoning_effort", "tool_choice", _PARALLEL))
     if isinstance(said.get("stop_sequences"), str):
         said["stop_sequences"] = [said["stop_sequences"]]
-    config = {**(_effort(effort) if effort else {}), **body.get("output_config", {}), **said.pop("output_config", {})}
+    wish = {"effort": _EFFORTS.get(str(effort), effort)} if effort and effort != "none" else {}
+    config = {**wish, **body.get("output_config", {}), **said.pop("output_config", {})}
     if config:
         said["output_config"] = config
     if effort:
@@ -47,10 +48,6 @@ def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
     if chosen := _tool_choice(choice, parallel):
         said["tool_choice"] = chosen
     return _limited({**body, **said})
-
-
-def _effort(effort: object) -> dict[str, Any]:
-    return {} if effort == "none" else {"effort": _EFFORTS.get(str(effort), effort)}
 
 
 def _tool_choice(choice: object, parallel: object) -> dict[str, Any] | None:

@@ -26,14 +26,10 @@ def settled(items: Sequence[Any]) -> tuple[Any, ...]:
 
 def with_callers(entries: list[Entry]) -> list[Entry]:
     """The entries, in which the results that a program waits for say which one, as their calls do."""
-    made = (entry for entry in entries if "caller" in entry and _is_program(entry["caller"]))
+    made = (entry for entry in entries if reading.dictionary(entry.get("caller")).get("type") == "program")
     callers = {entry.get("call_id"): entry["caller"] for entry in made}
     if not callers:
         return entries
     results = (entry.get("type") == "function_call_output" and entry["call_id"] in callers for entry in entries)
     told = zip(entries, results, strict=True)
     return [Entry({**entry, "caller": callers[entry["call_id"]]}) if is_ours else entry for entry, is_ours in told]
-
-
-def _is_program(caller: object) -> bool:
-    return reading.dictionary(caller).get("type") == "program"

@@ -129,7 +129,7 @@ _FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
 def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
-    """The items as they came, with the ids that the calls have now; rebuilt when they do not say the same any more."""
+    """The original items, with the current ids of the calls; rebuilt if the message was changed since."""
     items = message.extra.get(ITEMS, ())
     if items and said_in(items)[0] == message.text and sum(map(is_call, items)) == len(message.tool_calls):
         calls = iter(message.tool_calls)

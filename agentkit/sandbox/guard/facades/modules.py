@@ -148,7 +148,6 @@ OFTEN_USED = words(
     """base64 calendar collections contextlib copy csv dataclasses datetime decimal enum fractions functools hashlib
     io itertools json math operator random re statistics string sys textwrap time typing urllib zoneinfo"""
 )
-available_modules = tuple(sorted(module for module in TABLE if not module.startswith("_")))
 
 FILES = "files are read with the read_file tool and written with the write_file tool; join paths as text"
 HINTS = {
