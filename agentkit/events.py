@@ -6,7 +6,7 @@ sessions and cassettes keep. The others are pieces of what is to come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Never
 
@@ -160,8 +160,9 @@ class ToolCallPostponed(Milestone):
 
     `question` is what the person is asked. A call that waits for approval has the decision that asks for it, and the
     folder that it was asked for; one that has run and waits for an answer to give as its result has neither. Where the
-    call makes calls itself, as a program does, all this is about `inner`, the one of them that waits; `made` are those
-    before it, since the call was postponed last. `usage` is what the call has spent so far.
+    call sets off others, as programs and agents do, all this is about `inner`, the one of them that waits; `made` are
+    those of a program before it, since it was postponed last; `inner_run` is an agent's run, as `RunResult.to_json` has
+    it, in which `inner` has another id. `usage` is what the call has spent so far.
     """
 
     call: ToolCall
@@ -171,6 +172,7 @@ class ToolCallPostponed(Milestone):
     inner: ToolCall | None = None
     made: tuple[MadeCall, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage, repr=False)
+    inner_run: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def asked(self) -> ToolCall:

@@ -84,9 +84,9 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Where a call stands still that makes calls itself: `call` waits for a person, `made` came just before it.
+    """Where a call stands still that sets off others: `call` waits for a person, `made` came just before it.
 
-    `question`, `decision` and `folder` are what the person is asked.
+    `question`, `decision` and `folder` are what the person is asked; `inner_run` is that of an agent at work, as data.
     """
 
     call: ToolCall
@@ -94,6 +94,7 @@ class Pause:
     decision: Decision | None = None
     folder: str = ""
     made: tuple[MadeCall, ...] = field(default=(), repr=False)
+    inner_run: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @explained("OUTCOME")

@@ -11,8 +11,9 @@ from agentkit.agents import settings, team
 from agentkit.agents.answers import CheckFunction
 from agentkit.agents.facing.conversing import Conversing
 from agentkit.agents.facing.mapped import Mapped
+from agentkit.agents.facing.working import Worker
 from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.runner import RunOptions, Work, Worker
+from agentkit.agents.runner import RunOptions, Work
 from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.agents.running.room import Room
 from agentkit.agents.settings import Prompt

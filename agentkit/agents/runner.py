@@ -15,7 +15,7 @@ from agentkit.agents import settings, team
 from agentkit.agents.answers import AnswerRules, Growing
 from agentkit.agents.hearing import Hearing, kept_name, spent_in
 from agentkit.agents.offering.offer import offered
-from agentkit.agents.result import GivenApprover, Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.result import GivenApprover, Resumption, RunFinished, pending_of
 from agentkit.agents.running.batch import unknown_lead
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.checking.approvers import approver_in, check_approver
@@ -28,7 +28,7 @@ from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench
 from agentkit.agents.settings import Prompt
 from agentkit.agents.waiting import check_waiting, with_answers
-from agentkit.errors import Cancelled, RunError, SessionError, ToolError
+from agentkit.errors import Cancelled, RunError, SessionError
 from agentkit.events import Event, Milestone, RunEnded, ToolCallFinished
 from agentkit.llm.client import LLM
 from agentkit.memory.progress import Progress
@@ -331,32 +331,6 @@ class _Task:
     def opened(self) -> SessionRun:
         """The run as its conversation keeps it. Raises SessionError when there is none to go on with."""
         return _reopened(self.session, self.prompt) if isinstance(self.prompt, Resumption) else self.session.begin()
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """What the tool of an agent calls: it has the agent answer a request, each in a conversation of its own."""
-
-    agent: Runner
-
-    def __call__(self, request: str) -> str:
-        """Let the agent answer. Raises ToolError when there is no answer.
-
-        Args:
-            request: What the agent is to do, with all that it must know: it does not see this conversation.
-        """
-        return self._told(result_in(list(self.agent.events(request, session=Session()))))
-
-    async def acall(self, request: str) -> str:
-        """Like a call, awaiting."""
-        return self._told(result_in([event async for event in self.agent.aevents(request, session=Session())]))
-
-    def _told(self, result: RunResult[Any]) -> str:
-        if result.status == "done":
-            return result.text
-        so_far = f" It had said: {result.value}" if result.value else ""
-        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
-        raise ToolError(f"{self.agent.name} did not get to an answer ({result.status}). {why}{so_far}")
 
 
 def _led_by(agent: Runner, progress: Progress, plan: Plan, known: Sequence[Lead]) -> Plan:

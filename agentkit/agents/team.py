@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from agentkit.agents.running.plan import HandOff, Lead
+from agentkit.agents.running.plan import HandOff, Lead, PausingTool
 from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
 
@@ -39,7 +39,7 @@ def agent_tool(
     """
     staff = [lead, *reachable(lead.leads)]
     level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
-    return Tool(
+    return PausingTool(
         answer,
         name or _name_for_tool(lead.name),
         description or f"Let {lead.name} work on a request, and get the answer.{_about(lead)}",

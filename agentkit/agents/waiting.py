@@ -9,9 +9,9 @@ from typing import Any
 
 from agentkit.agents.result import Answers
 from agentkit.agents.running.checking.approvers import told_of_run
-from agentkit.agents.running.plan import Plan
+from agentkit.agents.running.plan import CallingTool, Plan
 from agentkit.agents.running.questions import WORDS
-from agentkit.agents.running.tool_call import Bench, CallingTool
+from agentkit.agents.running.tool_call import Bench
 from agentkit.errors import ConfigError
 from agentkit.memory.progress import Step
 from agentkit.messages import ToolCall
@@ -54,6 +54,9 @@ def check_waiting(steps: Iterable[Step], bench: Bench) -> None:
     for step in steps:
         postponed, tools = step.postponed, bench.tools
         if postponed is None or step.result is not None:
+            continue
+        if postponed.inner_run:  # which checks its own when it goes on
+            _ = _tool_there(step.call.name, tools)
             continue
         if postponed.inner is not None:
             tools = _tools_of(step.call.name, tools)

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent
-from agentkit.agents.runner import Worker
+from agentkit.agents.facing.working import Worker
 from agentkit.capabilities.facts import IN_MEMORY, KEPT, WEAKENED
 from agentkit.capabilities.orders import ANYTHING
 from agentkit.capabilities.places import command_told, folder_told, url_told

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Never
 
-from agentkit.agents.running.plan import hearing
-from agentkit.agents.running.tool_call import CallingTool
-from agentkit.decisions import Decision, Label
+from agentkit.agents.running.plan import CallingTool
+from agentkit.decisions import Decision
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.levels import SafetyLevel
-from agentkit.messages import ToolResult
 from agentkit.naming import refuse_made
 from agentkit.programs.calls import Calls
 from agentkit.programs.signatures import described, functions_of, parameters_of
@@ -111,24 +109,6 @@ class ProgramTool(CallingTool[..., dict[str, Any]]):
             when_denied=told_with("code"),
         )
         self.__dict__.update(tools=tools)
-
-    def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
-        """Like that of any tool; the result bears the labels of what the calls of its program have read."""
-        with hearing(sitting=self.sitting) as found:
-            result = super().run(arguments, decision, timeout_seconds)
-        return self._told(result, found)
-
-    async def arun(
-        self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
-    ) -> ToolResult:
-        """Like `run`, without blocking the event loop."""
-        with hearing(sitting=self.sitting) as found:
-            result = await super().arun(arguments, decision, timeout_seconds)
-        return self._told(result, found)
-
-    def _told(self, result: ToolResult, found: Set[Label]) -> ToolResult:
-        pause = None if self.sitting is None else self.sitting.pause
-        return replace(result, labels=result.labels | found, pause=pause)
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError when a run that is given this as `context=` cannot use one of the tools."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -476,9 +477,13 @@ def test_approver_of_the_asking_agent_is_asked(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_workers_cannot_wait(way, drive):
-    """A run inside another cannot wait for a person: `later` is a no there, and a question is told as a failure."""
-    tool, ran = erasing()
+def test_workers_of_a_function_cannot_wait(way, drive):
+    """What a function runs by itself cannot wait: `later` is a no there, and a question is told as a failure."""
+    erase, ran = erasing()
+
+    def set_to_work(worker, request: str) -> str:
+        """Set the worker to work."""
+        return worker(request=request)
 
     async def alater(request):
         await asyncio.sleep(0)
@@ -486,9 +491,10 @@ def test_workers_cannot_wait(way, drive):
 
     for approve in (later, alater):
         llm = ScriptedLLM(call("erase", name="it"), "I may not.", call("ask_user", question="Which?"))
-        worker = Agent("worker", [tool, ask_user_tool()], llm=llm)
-        lines = [call("worker", request="Erase it!"), call("worker", request="Ask!"), "Done."]
-        desk = Agent("desk", [worker.as_tool()], approve=approve, llm=ScriptedLLM(*lines))
+        worker = Agent("worker", [erase, ask_user_tool()], llm=llm).as_tool()
+        lines = [call("set_to_work", request="Erase it!"), call("set_to_work", request="Ask!"), "Done."]
+        desk = Agent("desk", [Tool(partial(set_to_work, worker), "set_to_work")], llm=ScriptedLLM(*lines))
+        desk.approve = approve
         result = drive(desk, way)
         assert (result.output, ran) == ("Done.", [])
         assert "cannot wait" in llm.requests[1].messages[-1].content

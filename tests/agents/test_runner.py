@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, Session
+from agentkit.agents.facing.working import Worker
 from agentkit.agents.result import RunFinished
-from agentkit.agents.runner import Worker
 from agentkit.events import TextDelta
 from agentkit.testing import ScriptedLLM
 

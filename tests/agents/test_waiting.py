@@ -176,17 +176,19 @@ def test_yes_is_not_for_the_call_of_a_worker(by_id):
     paused = boss.run("Pay.")
     (pending,) = paused.pending
     assert pending.id == "call_1_1"
-    done = paused.resume({pending.id: True} if by_id else True)
-    assert (done.status, ran) == ("done", ["A1"])
+    again = paused.resume({pending.id: True} if by_id else True)
+    assert (again.status, ran) == ("paused", ["A1"])
+    assert [each.tool for each in again.pending] == ["erase"]
 
 
 def test_yes_is_not_for_the_call_of_a_worker_beside_it():
     """Nor is a worker approved that is set to work with the call that waits."""
     ran = []
     calls = [call("pay", order="A1"), call("worker", request="Tidy up.")]
-    boss = refusing(ran, calls, "Done.")
-    assert boss.run("Pay.").resume(True).status == "done"
-    assert ran == ["A1"]
+    paused = refusing(ran, calls, "Done.").run("Pay.")
+    pay, erase = paused.pending
+    again = paused.resume({pay.id: True})
+    assert ([each.id for each in again.pending], ran) == ([erase.id], ["A1"])
 
 
 def test_answer_is_for_one_call_once():

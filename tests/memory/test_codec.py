@@ -155,6 +155,7 @@ SAMPLES = {
     "ToolResult": messages.ToolResult("calculator", "ok", "2", value=object()),
     "RunStatus": "done",
     "Usage": Usage(1),
+    "Mapping[str, Any]": {"run": "r", "history": []},
 }
 
 

@@ -327,14 +327,15 @@ def test_an_agent_within_a_program_does_not_wait():
     assert desk.done == []
 
 
-def test_a_program_of_an_agent_within_a_run_does_not_wait():
-    """What would wait in a program of an agent that is a tool is an error there, and the program goes on."""
-    code = "try:\n    ask_user('Who?')\nexcept ToolError as error:\n    print(error)"
-    llm = ScriptedLLM(call("run_program", code=code), "Nobody said.")
+def test_a_program_of_an_agent_that_is_a_tool_waits():
+    """What waits in a program of an agent that is a tool waits in the run above, and both go on with the answer."""
+    llm = ScriptedLLM(call("run_program", code="print(ask_user('Who?'))"), lambda request: request.messages[-1].content)
     worker = Agent("worker", [program_tool([ask_user_tool()])], llm=llm)
-    result = Agent("clerk", [worker.as_tool()], llm=ScriptedLLM(call("worker", request="Ask"), "Done.")).run("Go")
+    paused = Agent("clerk", [worker.as_tool()], llm=ScriptedLLM(call("worker", request="Ask"), "Done.")).run("Go")
+    assert [(each.question, each.within) for each in paused.pending] == [("Who?", "worker")]
+    result = paused.resume("An")
     assert result.status == "done"
-    assert result.tool_calls[0].result.content == "Nobody said."
+    assert "An" in result.tool_calls[0].result.content
 
 
 def test_a_tool_that_runs_programs_by_itself_does_not_wait():

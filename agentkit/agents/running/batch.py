@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.running.budget import Budget
+from agentkit.agents.running.checking.persons import Persons
 from agentkit.agents.running.checking.results import ResultChecks
-from agentkit.agents.running.plan import LINEAGE, Lead, Lineage, Plan
-from agentkit.agents.running.questions import WORDS, AskPerson, Question, Steps, UseTools, tell
+from agentkit.agents.running.plan import LINEAGE, CallingTool, Lead, Lineage, PausingTool, Plan
+from agentkit.agents.running.questions import Question, Steps, UseTools, tell
 from agentkit.agents.running.telling import Repeats, Telling
-from agentkit.agents.running.tool_call import Bench, CallingTool, JudgedCall, Sitting, judge_call
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.agents.running.tool_call import Bench, JudgedCall, Sitting
+from agentkit.decisions import Label
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.events import (
     AnswerGiven,
-    Approved,
     Event,
     LimitReached,
     ToolCallFinished,
@@ -37,11 +37,9 @@ from agentkit.messages import (
     ToolResult,
     failure_content,
 )
-from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, answered
+from agentkit.safety.approval import Approval
 from agentkit.safety.flow import labels_of
 from agentkit.slotted import dataclass
-from agentkit.tape import is_replaying
-from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions.sharing import shared_by
 from agentkit.tooling.result import failure
 from agentkit.tooling.tool import Tool
@@ -87,6 +85,10 @@ class Batch:
                     yield from self._refused_by_limit(judged)
         yield from self._followed()
 
+    @property
+    def _persons(self) -> Persons:
+        return Persons(self.plan, self.bench, self.run, self.budget, self.within)
+
     def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
         """The call as it may run now; None when it has got its result without running, or must wait."""
         if step.needs_words and step.inner is None:
@@ -96,12 +98,10 @@ class Batch:
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
             yield from tell(self.run, ToolCallFinished(step.call, error))
             return None
-        judged: JudgedCall | None = self._judged(step, read)
-        if judged is not None and judged.decision.verdict is Verdict.ASK:
-            judged = yield from self._approved(judged, step, read)
+        judged = yield from self._persons.decided(step, read)
         if judged is None or not (yield from self._may_go_on(judged, step, read)):
             return None
-        judged = _seated(judged, step)
+        judged = judged if self.within else _seated(judged, step)
         yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
         telling = self._telling(judged, step, read)
         if not judged.decision.allowed:
@@ -123,15 +123,6 @@ class Batch:
         earlier = self.repeats.of(judged.call)
         return Telling(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
-    def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
-        """The call with the decision on it; one about which a person was asked is the person's to decide."""
-        judged, postponed = judge_call(step.call, self.bench, read), step.postponed
-        if postponed is None or postponed.inner is not None:
-            return judged
-        if postponed.decision is not None and judged.decision.allowed:
-            return replace(judged, decision=postponed.decision)
-        return judged
-
     def _may_be_repeated(self, step: Step) -> bool:
         """Whether a call that was at work when its run was killed may be made again."""
         try:
@@ -139,75 +130,26 @@ class Batch:
         except UnknownTool:
             return False
 
-    def _approved(
-        self, judged: JudgedCall, step: Step, read: Sequence[Message]
-    ) -> Generator[Event | Question, None, JudgedCall | None]:
-        """The call with the decision that a person's answer, now or earlier, makes of `ask`; None when it must wait.
-
-        The person sees a copy of the arguments: what runs is what was judged.
-        """
-        bench, kept = self.bench, copied(judged.arguments)
-        request = ApprovalRequest(
-            self.plan.agent,
-            judged.call.name,
-            kept,
-            judged.decision,
-            bench.workspace.folder,
-            judged.call.id,
-            self.within,
-        )
-        answer = step.consent
-        if answer is None:
-            decision = bench.grants.applied(request)
-            if decision.allowed and step.postponed is None:
-                return replace(judged, decision=decision, by_person=True)
-            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)))
-            if answer.answer == Approval.LATER and decision.allowed:  # by what was said of a call like it since
-                return replace(judged, decision=decision, by_person=True)
-            if answer.answer == Approval.LATER:
-                yield from self._postpone(step, request)
-                return None
-            yield from tell(self.run, answer)
-            bench.grants.enter(request, _lasting(Approval(answer.answer)))
-        return self._decided(judged, answer, read)
-
     def _may_go_on(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
     ) -> Generator[Event | Question, None, bool]:
-        """Whether nothing stands in the way of a call that was left while one of its own calls waited for a person.
+        """Whether nothing stands in the way of a call that was left while one that it set off waited for a person.
 
-        The person is asked about that one, as it would be made now, unless an answer is there.
+        The person is asked about that one, unless an answer is there: what a program calls as it would be made now,
+        what an agent calls as that has asked; it judges it anew when it goes on.
         """
         inner = step.within
-        if inner is step or inner.answer is not None or not isinstance(judged.tool, CallingTool):
+        if inner is step or inner.answer is not None or not judged.decision.allowed:
             return True
-        if not judged.decision.allowed:
-            return True
+        if not isinstance(judged.tool, CallingTool):
+            return (yield from replace(self._persons, within=step.call.name).relayed(inner))
         bench = self.bench.within(judged.tool.tools, read, self._known(read))
-        among = replace(self, bench=bench, within=step.call.name)
+        among = replace(self._persons, bench=bench, within=step.call.name)
         return (yield from among.settled(inner, [*read, *told_of(step.made)]))
-
-    def settled(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, bool]:
-        """Whether it is settled by now what becomes of a call that waits."""
-        if step.needs_words:
-            return (yield from self._words(step)) is not None
-        judged: JudgedCall | None = self._judged(step, read)
-        if judged is not None and judged.decision.verdict is Verdict.ASK:
-            judged = yield from self._approved(judged, step, read)
-        return judged is not None
-
-    def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
-        """The call as the person's answer leaves it: other arguments are judged anew, and `deny` still binds."""
-        if said.arguments is not None:
-            judged = judge_call(replace(judged.call, arguments=said.arguments), self.bench, read)
-        judged = replace(judged, by_person=True)
-        if judged.decision.verdict is not Verdict.ASK:
-            return judged
-        return replace(judged, decision=answered(judged.decision, Answer(Approval(said.answer), said.text)))
 
     def _answered_by_person(self, step: Step) -> Steps:
         """The answer that a call waits for, now or given already, as its result."""
-        answer = yield from self._words(step)
+        answer = yield from self._persons.words(step)
         if answer is None:
             return
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
@@ -217,31 +159,6 @@ class Batch:
             if checks is not None:
                 result = yield from checks.questions(result, time.monotonic() + self.budget.seconds_left)
         yield from tell(self.run, ToolCallFinished(step.call, result))
-
-    def _words(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
-        """What a person says to a question, now or before; None as long as nobody says anything."""
-        answer = step.answer
-        if answer is None:
-            asked = Decision(Verdict.ASK, WORDS, step.question)
-            request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id, self.within)
-            answer = yield from self._asked(step, request)
-            if answer.answer == Approval.LATER or answer.text == NOBODY.text:
-                return None
-            yield from tell(self.run, answer)
-        return answer
-
-    def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
-        approve, left = self.plan.said(step.call) or self.plan.approve, self.budget.seconds_left
-        late = self.budget.out_of_time() if left <= 0 else None
-        if late is not None:  # nobody is asked what cannot happen any more
-            return Approved(request.call_id, Approval.NO.value, late.reason)
-        question = AskPerson(request, approve, seconds_left=left)
-        yield question
-        return question.answer or question.nobody
-
-    def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
-        if step.postponed is None or step.inner is not None:
-            yield from tell(self.run, ToolCallPostponed(step.call, str(request), request.decision, request.folder))
 
     def _refused_by_limit(self, judged: JudgedCall) -> Steps:
         self.limit = self.budget.out_of_time() or self.budget.no_tool_calls()
@@ -311,9 +228,12 @@ def told_of(made: Sequence[MadeCall]) -> list[Message]:
 
 
 def _seated(judged: JudgedCall, step: Step) -> JudgedCall:
-    """The call, with what it has come to where it makes calls itself and may wait: in a run that is within no other."""
-    tool, waits = judged.tool, step.within
-    if not isinstance(tool, CallingTool) or LINEAGE.get().depth:
+    """The call, with what it has come to where it sets off others that may wait.
+
+    They may where its run is within no other, or is that of an agent at work for a call which may wait itself.
+    """
+    tool, waits, above = judged.tool, step.within, LINEAGE.get()
+    if not isinstance(tool, PausingTool) or (above.depth and above.sitting is None):
         return judged
     known = () if waits is step else (waits.postponed, waits.answer)
     sitting = Sitting(judged.call.name, step.made, tuple(each for each in known if each is not None))
@@ -325,7 +245,9 @@ def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
     pause, usage = result.pause, result.usage
     if pause is None:
         return ToolCallPostponed(call, result.error or "", usage=usage)
-    return ToolCallPostponed(call, pause.question, pause.decision, pause.folder, pause.call, pause.made, usage)
+    return ToolCallPostponed(
+        call, pause.question, pause.decision, pause.folder, pause.call, pause.made, usage, pause.inner_run
+    )
 
 
 def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
@@ -357,8 +279,3 @@ def unknown_lead(name: str, agent: str) -> ConfigError:
         f"The run is led by {name!r}, which is none of the handoffs of {agent!r}; a tool that returned it is not used "
         "again. Name that agent with resume(..., agents=[...]), or give handoffs= with it."
     )
-
-
-def _lasting(approval: Approval) -> Approval:
-    """How long an approval counts: what a recording has somebody say ends with the run that replays it."""
-    return Approval.RUN if approval is Approval.ALWAYS and is_replaying() else approval

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, ParamSpec, Self, TypeVar
 
 from agentkit.agents.answers import AnswerRules
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.room import Room
 from agentkit.agents.running.tool_call import Bench, Sitting
-from agentkit.decisions import Label
+from agentkit.decisions import Decision, Label
 from agentkit.llm.client import LLM
 from agentkit.llm.prices import prices_under
-from agentkit.messages import ToolCall, ToolSpec
+from agentkit.messages import ToolCall, ToolResult, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling.functions.conditions import Condition
 from agentkit.tooling.functions.context import NO_RUN, RunContext
+from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Price
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Instruction = (
     str
@@ -115,7 +119,7 @@ class Lineage:
     `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
     `context` is that of the run above, `plan` its plan where it is at work in this process; `attached` puts around the
     calls of a program what the run's listeners put around its own. `sitting` is that of the call that is at work here,
-    where it makes calls itself and may wait.
+    where it sets off others and may wait.
     """
 
     budget: Budget | None = None
@@ -157,6 +161,43 @@ def hearing(**changed: Any) -> Iterator[set[Label]]:
         ):  # a coroutine that nobody awaits any more is closed in a context that knows of nothing
             LINEAGE.reset(token)
         above.note(frozenset(found))
+
+
+class PausingTool(Tool[P, R]):
+    """A tool whose call stands still while a person is asked about a call that it has set off: that of an agent, say.
+
+    `sitting` is that of the one call of a run that it is for; without one nothing that it sets off may wait.
+    """
+
+    sitting: Sitting | None = None
+
+    def for_sitting(self, sitting: Sitting) -> Self:
+        """The tool for one call of a run."""
+        return self._with(sitting=sitting)
+
+    def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
+        """Like that of any tool; the result bears the labels of what was read meanwhile, and says where it waits."""
+        with hearing(sitting=self.sitting) as found:
+            result = super().run(arguments, decision, timeout_seconds)
+        return self._told(result, found)
+
+    async def arun(
+        self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
+    ) -> ToolResult:
+        """Like `run`, without blocking the event loop."""
+        with hearing(sitting=self.sitting) as found:
+            result = await super().arun(arguments, decision, timeout_seconds)
+        return self._told(result, found)
+
+    def _told(self, result: ToolResult, found: Set[Label]) -> ToolResult:
+        pause = None if self.sitting is None else self.sitting.pause
+        return replace(result, labels=result.labels | found, pause=pause)
+
+
+class CallingTool(PausingTool[P, R]):
+    """A tool that makes calls of tools itself, such as one that runs programs; `tools` are those that it may call."""
+
+    tools: Toolset
 
 
 MOST_DEPTH = 8

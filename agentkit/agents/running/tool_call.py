@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Protocol
 
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
 from agentkit.errors import UnknownTool
@@ -27,9 +27,6 @@ from agentkit.workspace.workspace import Workspace
 
 NOT_OFFERED = "not-offered"
 """The rule of the decision on a tool whose condition does not hold."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def recorded(arguments: Mapping[str, Any]) -> str:
@@ -60,7 +57,7 @@ class Checking(Protocol):
 
 @dataclass(slots=True)
 class Sitting:
-    """How a call of a run goes that makes calls itself: from where it was left to where it stands still again, if so.
+    """How a call of a run goes that sets off others: from where it was left to where it stands still again, if so.
 
     `tool` is whose call it is, `made` what it had made before it was left, `waiting` what is known of the call that
     waited then: how it was postponed, and what a person has said.
@@ -70,20 +67,6 @@ class Sitting:
     made: tuple[MadeCall, ...] = ()
     waiting: tuple[Milestone, ...] = ()
     pause: Pause | None = None
-
-
-class CallingTool(Tool[P, R]):
-    """A tool that makes calls itself, such as one that runs programs; `tools` are those that it may call.
-
-    `sitting` is that of the one call of a run that it is for; without one none of its calls may wait for a person.
-    """
-
-    tools: Toolset
-    sitting: Sitting | None = None
-
-    def for_sitting(self, sitting: Sitting) -> Self:
-        """The tool for one call of a run."""
-        return self._with(sitting=sitting)
 
 
 @dataclass(frozen=True, slots=True)

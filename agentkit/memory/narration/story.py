@@ -54,6 +54,8 @@ class CallStory:
     decision: Decision | None = None
     question: str = ""
     answers: list[Approved] = field(default_factory=list)
+    inner: dict[str, ToolCall] = field(default_factory=dict)
+    """The calls that it has set off and a person was asked about, by their ids."""
     spent: Usage = field(default_factory=Usage)
     """What it had spent when it was postponed."""
     result: ToolResult | None = None
@@ -207,7 +209,8 @@ def _tell_call(
             story = run.call_of(call, at)
             story.question, story.decision = question, story.decision if milestone.inner else decision or story.decision
             story.spent += milestone.usage
-            run.wishes[milestone.asked.id] = call  # what is answered of a call that it makes is part of its story
+            if milestone.inner is not None:  # what is answered of a call that it has set off is part of its story
+                run.wishes[milestone.inner.id], story.inner[milestone.inner.id] = call, milestone.inner
         case finished:
             story = run.call_of(finished.call, at - finished.result.seconds)
             story.call, story.result, story.ended = finished.call, finished.result, at

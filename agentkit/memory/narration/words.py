@@ -10,7 +10,7 @@ from operator import add
 from typing import Any
 
 from agentkit import wording
-from agentkit.events import HistoryGiven, Milestone
+from agentkit.events import Approved, HistoryGiven, Milestone
 from agentkit.memory.narration.story import CallStory, RunStory
 from agentkit.messages import AssistantMessage, Message, SystemMessage, UserMessage
 from agentkit.usage import Usage
@@ -82,12 +82,17 @@ def answers_text(story: CallStory) -> str:
     """What a person was asked about a call and answered; empty when nobody was asked."""
     if not story.answers:
         return f"waits for a person: {story.question}" if story.question else ""
-    answers = (f"{answer.answer} ({answer.text})" if answer.text else answer.answer for answer in story.answers)
-    told = f"a person said: {', '.join(answers)}"
+    told = f"a person said: {', '.join(_answer_text(story, answer) for answer in story.answers)}"
     if story.waited is not None:
         told += f", after {seconds_text(story.waited[1])}"
     changed = next((answer.arguments for answer in story.answers if answer.arguments is not None), None)
     return told if changed is None else f"{told}, with other arguments: {changed}"
+
+
+def _answer_text(story: CallStory, answer: Approved) -> str:
+    """What was answered, and to which call where that is one that this call has set off."""
+    said, inner = f"{answer.answer} ({answer.text})" if answer.text else answer.answer, story.inner.get(answer.call_id)
+    return said if inner is None else f"{said} to {wording.call_text(inner)}"
 
 
 def milestone_words(milestone: Milestone) -> tuple[str, str]:

@@ -20,9 +20,9 @@ def is_approver(value: object) -> bool:
 
 
 def approver_in(context: RunContext[Any], approve: GivenApprover | None, above: Lineage) -> Approver | None:
-    """Who is asked in a run: its agent's own approver, or else that of the agents above, who cannot wait for it."""
+    """Who is asked in a run: its agent's own approver, or else that of the agents above. Not every call can wait."""
     asked = above.approve if approve is None else told_of_run(approve, context)
-    return without_waiting(asked) if above.depth else asked
+    return without_waiting(asked) if above.depth and above.sitting is None else asked
 
 
 def told_of_run(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from agentkit.agents.running.plan import Plan
+from agentkit.agents.running.plan import CallingTool, Plan
 from agentkit.agents.running.questions import CallFunction
-from agentkit.agents.running.tool_call import CallingTool
 from agentkit.errors import RunError
 from agentkit.tooling.functions.conditions import Condition
 from agentkit.tooling.functions.context import taken_of
