@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, contextmanager
@@ -47,6 +48,7 @@ from agentkit.workspace.workspace import Workspace
 Work = Prompt | Resumption
 """What a run begins with: a prompt, or the run to go on with."""
 
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
 _STOPPED = "The run was stopped. What was done is kept, and agent.resume() goes on with it."
 
 
@@ -350,6 +352,9 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
     saved = resumption.saved
     if isinstance(saved, str) and saved in session.unfinished:
         return session.reopen(saved)
+    if isinstance(saved, str) and _RUN_ID.fullmatch(saved):
+        which = ", ".join(session.unfinished) or "none"
+        raise SessionError(f"No run {saved!r} waits to go on in the session {session.name!r}. These do: {which}.")
     state = resumption.state
     if state is None:
         return session.reopen()

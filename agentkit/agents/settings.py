@@ -56,7 +56,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "approve": (
         is_approver,
         "a function from an ApprovalRequest, and maybe a RunContext, to True or False, e.g. "
-        "approve=lambda request: True; what need not be asked says safety= or policy=",
+        "approve=lambda request: True; to let calls through unasked, use safety= or policy=",
     ),
     "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
     "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),

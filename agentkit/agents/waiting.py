@@ -12,7 +12,7 @@ from agentkit.agents.running.checking.approvers import told_of_run
 from agentkit.agents.running.plan import CallingTool, Plan
 from agentkit.agents.running.questions import WORDS
 from agentkit.agents.running.tool_call import Bench
-from agentkit.errors import ConfigError
+from agentkit.errors import BadArguments, ConfigError, UnknownTool
 from agentkit.memory.progress import Step
 from agentkit.messages import ToolCall
 from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Approver, is_mistaken
@@ -28,18 +28,10 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
     that does not wait.
     """
     plan = replace(plan, approve=plan.approve or _later)
-    ids = [step.asked.id for step in waiting]
     if answers is None:
         return plan
     if isinstance(answers, Mapping):
-        unknown = [str(each) for each in answers if each not in ids]
-        if unknown:
-            which = ", ".join(ids) or "none"
-            raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.")
-        for step in waiting:
-            said = step.asked.id
-            if said in answers and not _can_be_said(answers[said], step):
-                raise _no_answer(f" the call {said!r}", answers[said])
+        _check_said(answers, waiting, plan.bench.tools)
         return replace(plan, said=_Said(answers, waiting))
     if isinstance(answers, bool | str) and _is_clear(answers, waiting):
         of_all = {step.asked.id: answers for step in waiting if _is_answer(answers, step)}
@@ -47,6 +39,38 @@ def with_answers(plan: Plan, answers: Answers | None, waiting: Sequence[Step]) -
     if callable(answers):
         return replace(plan, approve=told_of_run(answers, plan.context))
     raise _no_answer("", answers)
+
+
+def _check_said(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Toolset) -> None:
+    """Raise ConfigError for what is said of no call that waits, and for what is no answer to the one that it is of."""
+    ids = [step.asked.id for step in waiting]
+    unknown = [str(each) for each in answers if each not in ids]
+    if unknown:
+        which = ", ".join(ids) or "none"
+        other = f" To give it other arguments, write {{{ids[0]!r}: {{...}}}}." if len(ids) == 1 else ""
+        raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.{other}")
+    for step in waiting:
+        call_id = step.asked.id
+        said = answers.get(call_id)
+        if call_id in answers and not _can_be_said(said, step):
+            raise _no_answer(f" the call {call_id!r}", said)
+        if isinstance(said, Mapping) and not step.needs_words:
+            _check_arguments(said, step, tools)
+
+
+def _check_arguments(arguments: Mapping[str, Any], step: Step, tools: Toolset) -> None:
+    """Raise ConfigError where the tool cannot take what a person gives it in the place of the call's own arguments."""
+    if step.postponed is None or step.postponed.inner_run:  # in which the worker's own tools are
+        return
+    tools = tools if step.inner is None else _tools_of(step.call.name, tools)
+    try:
+        tools.find(step.asked.name).check(arguments)
+    except UnknownTool:
+        return  # which is told when it is seen what waits
+    except BadArguments as error:
+        raise ConfigError(
+            f"The call {step.asked.id!r} cannot have these arguments: {error} Nothing was answered."
+        ) from error
 
 
 def check_waiting(steps: Iterable[Step], bench: Bench) -> None:

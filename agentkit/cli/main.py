@@ -78,7 +78,9 @@ class QuestionOrCommand(click.Group):
         from agentkit.wording import suggestion
 
         swapped = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
-        meant = [each for each in swapped if each in self.commands] or (["--help"] if word == "help" else [])
+        meant = [each for each in swapped if each in self.commands] or [
+            f"--{word}" for each in ("help", "version") if each == word
+        ]
         hint = suggestion(word, meant, 0.5) or suggestion(word, self.commands, 0.8)
         if hint:
             raise click.UsageError(

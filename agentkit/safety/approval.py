@@ -191,6 +191,9 @@ class Grants:
         return replace(decision, verdict=Verdict.ALLOW, reason=reason, remedy="")
 
 
+SILENT = "It could not be approved: the approver returned nothing, which is no answer; a yes is True, a no is False."
+"""Why a call is denied whose approver has not said anything, as a function without `return`."""
+
 NOBODY = Answer.of(None)
 """What is answered where there is no approver."""
 

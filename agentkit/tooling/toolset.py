@@ -218,6 +218,8 @@ def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
 
 def _wrapped(function: Callable[..., Any]) -> AnyTool:
     """A tool of the function. From Python 3.13 a class method that is a tool comes as a bound method of that tool."""
+    if isinstance(function, types.MethodType) and function.__name__ in _GIVING:
+        raise ConfigError(f"{function.__qualname__} gives tools when it is called. Write: {function.__name__}()")
     if isinstance(function, types.MethodType) and isinstance(function.__func__, Tool):
         return function.__func__.__get__(function.__self__)
     if isinstance(getattr(function, "__self__", None), Toolset):

@@ -247,10 +247,10 @@ def test_other_arguments_are_told():
 
 
 def test_other_arguments_must_fit():
-    """Arguments that do not fit the tool are told to the model as a failure."""
+    """Arguments that an approver gives, and that do not fit the tool, are told to the model as a failure."""
     desk = Desk()
     agent, result = desk.paused("Sorry.")
-    result.resume({result.pending[0].id: {"nome": "that"}})
+    result.resume(lambda _: {"nome": "that"})
     assert desk.erased == []
     assert "nome" in agent.llm.requests[1].messages[-1].content
 

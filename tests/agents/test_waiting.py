@@ -135,13 +135,38 @@ def test_run_is_resumed_by_its_id(tmp_path):
     first, second = asking.run("Write."), asking.run("Write.")
     deciding = writer("Written.", "Written.", session=Session.open(place, "x"), workspace=tmp_path)
     assert deciding.session.unfinished == (first.run_id, second.run_id)
-    with pytest.raises(SessionError, match="no saved run"):
+    with pytest.raises(
+        SessionError, match=f"No run '0+' waits to go on in the session 'x'. These do: {first.run_id}, "
+    ):
         deciding.resume("0" * 32, True)
     done = deciding.resume(first.run_id, True)
     assert (done.status, done.run_id, deciding.session.unfinished) == ("done", first.run_id, (second.run_id,))
     assert (tmp_path / "a.txt").exists()
     assert not (tmp_path / "b.txt").exists()
     assert RunResult.from_json(second.to_json()).run_id == second.run_id
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            lambda waits: {waits.id: {"path": "a.txt", "contents": "x"}},
+            "cannot have these arguments: .*'contents'.* No",
+        ),
+        (
+            lambda _: {"path": "a.txt", "content": "x"},
+            r"No call with the id path, content waits .*write {'call_\S+': {",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_answer_nothing(said, told, tmp_path):
+    """A slip in what a person writes in the place of the arguments is told, and the call goes on waiting."""
+    agent = writer(call("write_file", path="a.txt", content=""), "Written.", approve=later, workspace=tmp_path)
+    paused = agent.run("Write.")
+    with pytest.raises(ConfigError, match=told):
+        paused.resume(said(paused.pending[0]))
+    assert paused.resume({paused.pending[0].id: {"path": "b.txt", "content": "x"}}).status == "done"
+    assert (tmp_path / "b.txt").read_text("utf-8") == "x"
 
 
 def test_nothing_to_go_on_with():

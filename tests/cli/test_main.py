@@ -209,6 +209,7 @@ def test_the_installed_command_is_the_module():
         (["tool", "list"], "tools"),
         (["chats"], "chat"),
         (["help"], "--help"),
+        (["version"], "--version"),
         (["Doctor"], "doctor"),
         (["chta"], "chat"),
         (["aks", "why?"], "ask"),

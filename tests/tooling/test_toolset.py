@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from agentkit import Agent
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.levels import SafetyLevel
+from agentkit.testing import ScriptedLLM
 from agentkit.tooling.tool import Tool, tool
 from agentkit.tooling.toolset import Toolset
 
@@ -103,6 +105,13 @@ def test_a_toolset_is_made_of_anything_that_holds_tools(items: Any, names: tuple
     toolset = Toolset(items)
     assert toolset.names == names
     assert all(isinstance(each, Tool) for each in toolset)
+
+
+def test_a_method_that_gives_tools_is_called_first() -> None:
+    """Whoever forgets the parentheses of `as_tool()` is told, instead of having a tool that makes tools."""
+    agent = Agent("clerk", llm=ScriptedLLM())
+    with pytest.raises(ConfigError, match=r"Agent.as_tool gives tools when it is called. Write: as_tool\(\)"):
+        Toolset([agent.as_tool])
 
 
 def test_the_tools_of_a_class_and_of_its_instances_work() -> None:

@@ -15,7 +15,7 @@ from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
 from agentkit.memory.run import SessionRun
 from agentkit.messages import Request, Response, ToolCall, ToolResult
-from agentkit.safety.approval import NOBODY, Answer, Approval, ApprovalRequest, Approver
+from agentkit.safety.approval import NOBODY, SILENT, Answer, Approval, ApprovalRequest, Approver
 from agentkit.slotted import dataclass
 from agentkit.tape import PersonAsked
 from agentkit.tracing.listening import apieces_within, pieces_within
@@ -118,7 +118,7 @@ class AskPerson:
         if self.needs_words and not isinstance(said, Exception | Approval | None):
             words = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
             return Approved(call_id, Approval.ONCE, words)
-        answer = Answer.of(False if said is None else said)
+        answer = Answer(Approval.NO, SILENT) if said is None else Answer.of(said)
         arguments = None if answer.arguments is None else json.dumps(dict(answer.arguments), default=str)
         return Approved(call_id, answer.approval, answer.text, arguments)
 

@@ -56,11 +56,16 @@ def unescaped(line: str) -> str:
     return line[1:] if line.startswith("//") else line
 
 
+_LEAVING = ("exit", "bye", "q", "leave", "stop")
+"""What others call `/quit`."""
+
+
 def run_command(name: str, argument: str, conversation: Conversation, front: Front) -> Next:
     """Do what the command says, and give what is to be run then. Raises AgentKitError, and EOFError to leave."""
     command = COMMANDS.get(name)
     if command is None:
-        hint = suggestion(f"/{name}", (f"/{known}" for known in COMMANDS), 0.7)
+        meant = "quit" if name in _LEAVING else name
+        hint = suggestion(f"/{meant}", (f"/{known}" for known in COMMANDS), 0.7)
         raise ConfigError(f"There is no command /{name}.{hint} All of them: /help   To say it to the model: //{name}")
     return command.run(conversation, front, argument)
 

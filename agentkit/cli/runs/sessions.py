@@ -49,7 +49,8 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
     for each in summaries:
         click.echo(clean(summary_line(each, width)))
     if not summaries:
-        click.echo('No session is kept yet. Begin one: agentkit "How much is 17% of 2400?"', err=True)
+        where = "yet" if place is None else f"in {place}"
+        click.echo(f'No session is kept {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
 
 
 @sessions.command("show")

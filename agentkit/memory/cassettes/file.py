@@ -24,7 +24,10 @@ _VERSIONS: Mapping[str, int] = {"cassette": VERSION, "session": FORMAT}
 _PART = ".part"
 _DISTRIBUTION = "agentkit-tools"
 _MODE = 0o600
-_RECORD_IT = "Record it first, with agentkit --record FILE, agentkit.testing.record or pytest --record=once."
+_RECORD_IT = (
+    "Record it first, with agentkit --record FILE, agentkit.testing.record or pytest --record=once. "
+    "A session is shown by: agentkit sessions show NAME"
+)
 
 
 class CassetteWriter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from agentkit.decisions import Verdict
 from agentkit.events import HistoryGiven, ResponseReceived
 from agentkit.memory.codec import decode_entry, encode_entry
 from agentkit.memory.narration.story import CallStory, Moment, RunStory, stories_of
@@ -36,6 +37,7 @@ from agentkit.wording import (
 _MOST_LINES = 12
 _MOST_LINE_CHARS = 160
 _WIDTH = 88
+_MARKS = {Verdict.ALLOW: "✓", Verdict.ASK: "?", Verdict.DENY: "✗"}
 
 
 def session_text(name: str, entries: Iterable[Entry]) -> str:
@@ -109,7 +111,9 @@ def _call(run: RunStory, story: CallStory) -> Iterator[str]:
         yield from _shortened(f"          {name}: " if name else "          ", readable(value))
     decision = story.judgment
     if decision is not None:
-        yield from _block("        ? ", f"{decision.verdict}: {decision.reason} (rule: {decision.rule})")
+        yield from _block(
+            f"        {_MARKS[decision.verdict]} ", f"{decision.verdict}: {decision.reason} (rule: {decision.rule})"
+        )
     if person := answers_text(story):
         yield from _block("        ? ", person)
     if story.result is not None:

@@ -42,12 +42,12 @@ def outer(runs: Iterable[RunStory]) -> list[RunStory]:
 
 def figures(runs: Sequence[RunStory], spenders: Sequence[RunStory], money: Money | None = None) -> list[str]:
     """What the runs have asked and done, and what the `spenders` among them have spent; nothing for nothing asked."""
-    requests, calls = sum(len(run.responses) for run in runs), sum(len(run.tool_calls) for run in runs)
+    usage, calls = usage_of(spenders), sum(len(run.tool_calls) for run in runs)
+    requests = max(sum(len(run.responses) for run in runs), usage.requests)  # of agents that tools set to work, too
     if not requests and not calls:
         return []
     parts = [count_text(requests, "request"), count_text(calls, "tool call")]
     if requests:
-        usage = usage_of(spenders)
         parts += [tokens_text(usage), *([f"cost {money(usage)}"] if money else [])]
     return parts
 

@@ -168,7 +168,7 @@ def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None
             given = "no context" if value is None else f"a context of type {type(value).__name__}"
             raise ConfigError(
                 f"{whose} needs a {kind.__name__} from its run, which was given {given}. "
-                "Give it with each run: agent.run(prompt, context=...)."
+                "Give it with each run, agent.run(prompt, context=...), or to the agent, Agent(context=...)."
             )
 
 

@@ -67,11 +67,11 @@ def test_a_run_is_shown(command, cassette):
     for line in [
         "> How much is 6*7?",
         "  [image]",
-        "        ? allow: It only computes. (rule: level)",
+        "        ✓ allow: It only computes. (rule: level)",
         "        → expression: 6*7",
         "          result: 42",
         "        ? a person said: once",
-        "        ? deny: It would run what comes from the network. (rule: shell)",
+        "        ✗ deny: It would run what comes from the network. (rule: shell)",
         "        ✗ Command blocked for safety.",
         "          It is 42.",
         "    +new",

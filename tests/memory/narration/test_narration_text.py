@@ -1,5 +1,7 @@
 """Is a run that is over told so that a person understands it?"""
 
+from dataclasses import replace
+
 from agentkit.cli.runs.page import page
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
@@ -60,6 +62,8 @@ def test_what_an_agent_used_as_a_tool_spent_is_counted_once():
     text = show_text("Cassette", runs)
     assert text.splitlines()[1].startswith("2 runs, 2 requests, 1 tool call, 75 tokens in, 9 out")
     assert "1 request, 1 tool call, 75 tokens in, 9 out" in text
+    used.result = replace(used.result, usage=Usage(70, 8, requests=3))
+    assert "4 requests, 1 tool call, 75 tokens in, 9 out" in show_text("Session", [boss])
     assert "1 request, 0 tool calls, 70 tokens in, 8 out" in text
     assert "<dt>Tokens</dt><dd>75 tokens in, 9 out</dd>" in page("trip", {"cassette": 1}, runs)
 
@@ -106,7 +110,7 @@ Session trip
     0 ms  calculator  0 ms
           expression: 6*7
           password: [redacted: secret]
-        ? allow: It only computes. (rule: level)
+        ✓ allow: It only computes. (rule: level)
         → CUT…
 
     0 ms  clock  0 ms
