@@ -39,7 +39,7 @@ _NO_SECRET = re.compile(
 
 _WORD_CHARS = 12
 
-_OURS = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
+_OURS = ("AGENTKIT_", "ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_")
 _SHORT = 8
 
 

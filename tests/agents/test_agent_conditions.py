@@ -68,6 +68,25 @@ def test_it_is_there_for_whom_the_condition_holds(condition, run):
     assert offered(agent) == [["delete"], ["delete"], [], []]
 
 
+def test_a_condition_knows_what_was_said():
+    """The messages of the context are those that the model reads next, the newest prompt and results among them."""
+    seen = []
+
+    def has_looked(run):
+        seen.append([type(message).__name__ for message in run.messages])
+        return any(getattr(message, "name", "") == "look" for message in run.messages)
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "it is bo's"
+
+    agent = clerk(call("look"), *ASK, tools=[look, Tool(delete, when=has_looked)])
+    assert told(agent.run("Delete bo.")) == [("ok", "safety-level")] * 2
+    assert offered(agent) == [["look"], ["look", "delete"], ["look", "delete"]]
+    assert seen[:2] == [["UserMessage"], ["UserMessage", "AssistantMessage", "ToolMessage"]]
+
+
 def test_it_comes_and_goes_within_a_run():
     """What a tool has changed counts from the next request on."""
     signed_in = []

@@ -1,10 +1,33 @@
 """Are the shipped tools in their sets, in the promised order?"""
 
+import importlib
+import pkgutil
+
 import pytest
 
+import agentkit
+from agentkit import tools
 from agentkit.errors import UnknownTool
 from agentkit.levels import SafetyLevel
-from agentkit.tools.catalog import core_tools, default_tools, named
+from agentkit.naming.imported import HOMES
+from agentkit.tooling.tool import Tool
+from agentkit.tools.catalog import all_tools, core_tools, default_tools, named
+from agentkit.tools.dialogue import finish_tool
+
+SHIPPED = {
+    name: value
+    for found in pkgutil.walk_packages(tools.__path__, "agentkit.tools.")
+    for name, value in vars(importlib.import_module(found.name)).items()
+    if isinstance(value, Tool)
+}
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_a_tool_that_is_made_is_in_the_catalog(name):
+    """Each tool of a module is chosen by its name; whoever imports it from agentkit gets it, or is told where it is."""
+    shipped = SHIPPED[name]
+    assert shipped is finish_tool or shipped.name in all_tools, "Name it in agentkit/tools/catalog.py"
+    assert name in agentkit.__all__ or name in HOMES, "Name it in HOMES in agentkit/naming/imported.py"
 
 
 def test_core_tools_stand_in_the_promised_order():

@@ -71,11 +71,17 @@ class Asking:
         plan = self.plan
         if not plan.conditions:
             return
-        met = yield from met_conditions(plan, self.budget.seconds_left)
+        met = yield from met_conditions(plan, self._read(), self.budget.seconds_left)
         if met != plan.bench.met:
             tools = plan.bench.tools
             tools, specs = offered(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
             self.plan = replace(plan, specs=specs, bench=replace(plan.bench, tools=tools, met=met))
+
+    def _read(self) -> Sequence[Message]:
+        """The conversation as it stands, all that a model has read or will read next."""
+        progress = self.run.progress
+        pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
+        return [*self.run.history, *progress.messages, *pending]
 
     def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
         """What the model is sent now; with an order that only this request gives, it is offered no tools."""
@@ -85,9 +91,8 @@ class Asking:
 
     def _fitted(self, order: str) -> Generator[Event | Question, None, Request]:
         """The same before the user's own function has edited it."""
-        progress, plan, self._order = self.run.progress, self.plan, order
-        pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
-        messages: Sequence[Message] = [*self.run.history, *progress.messages, *pending]
+        plan, self._order = self.plan, order
+        messages = self._read()
         instruction = f"{plan.order}\n\n{order}".strip() if order else plan.order
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 from agentkit.agents.running.plan import CallingTool, Plan
 from agentkit.agents.running.questions import CallFunction
 from agentkit.errors import RunError
+from agentkit.messages import Message
 from agentkit.tooling.functions.conditions import Condition
 from agentkit.tooling.functions.context import taken_of
 from agentkit.tooling.toolset import AnyTool
@@ -23,11 +24,14 @@ def conditions_of(tools: Iterable[AnyTool]) -> dict[Condition, str]:
     return found
 
 
-def met_conditions(plan: Plan, seconds_left: float) -> Generator[CallFunction, None, frozenset[Condition]]:
-    """The conditions that hold now. Raises RunError when one fails, is late, or says neither yes nor no."""
+def met_conditions(
+    plan: Plan, read: Sequence[Message], seconds_left: float
+) -> Generator[CallFunction, None, frozenset[Condition]]:
+    """The conditions that hold now, after these messages. Raises RunError when one fails, is late, or says neither."""
     met: set[Condition] = set()
+    context = plan.context.called("", read)
     for condition, tool in plan.conditions.items():
-        question = CallFunction(condition.function, taken_of(condition.function, plan.context), seconds_left)
+        question = CallFunction(condition.function, taken_of(condition.function, context), seconds_left)
         yield question
         answer = question.answer
         if isinstance(answer, Exception):
