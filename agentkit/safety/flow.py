@@ -62,7 +62,7 @@ def judge_flow(
     causes = [_cause(messages, label) or others.get(label) for label in _CAUSES]
     if None in causes:
         return decision
-    if not above and _is_said(messages, arguments) and _calls_of(messages, tool) < _MOST_SAID_CALLS:
+    if not above and _is_said(messages, arguments) and _other_calls_of(messages, tool) < _MOST_SAID_CALLS:
         return decision
     reason = (
         f"The call could carry data out of a conversation that has read untrusted text, by {causes[0]}, "
@@ -105,16 +105,21 @@ def _spellings(leaf: object) -> tuple[str, ...]:
     return ()
 
 
-def _calls_of(messages: Sequence[Message], tool: str) -> int:
-    """How often the tool was used since both kinds had been read."""
+def _other_calls_of(messages: Sequence[Message], tool: str) -> int:
+    """How often else the tool was called since both kinds had been read, also beside this call, in the same response.
+
+    Calls that are made at the same time carry as much as those that follow each other.
+    """
     seen: set[Label] = set()
-    count = 0
+    count = newest = 0
     for message in messages:
-        if isinstance(message, ToolMessage):
-            count += message.name == tool and seen.issuperset(_CAUSES)
+        newest = 0
+        if isinstance(message, AssistantMessage) and seen.issuperset(_CAUSES):
+            newest = sum(call.name == tool for call in message.tool_calls)
         if isinstance(message, ToolMessage | AssistantMessage):
             seen |= message.labels
-    return count
+        count += newest
+    return count - bool(newest)  # a response at the end is the one that makes this call
 
 
 def _cause(messages: Sequence[Message], label: Label) -> str | None:

@@ -194,3 +194,29 @@ def test_words_of_a_refused_answer_are_nobodys():
     result = reader.run("Count mine.")
     assert [decision.allowed for decision in result.decisions] == [False, True]
     assert "Eve's plan" in result.messages[2].content
+
+
+POST = Tool.from_schema(
+    "post",
+    "Send something to somebody.",
+    {"type": "object", "properties": {"to": {"type": "string"}}, "additionalProperties": True},
+    lambda **given: str(given),
+    level="NETWORK",
+    labels=(),
+)
+
+
+@pytest.mark.parametrize("rules", [[], [Rule("allow", "post", {"to": {"said": True}})]])
+@pytest.mark.parametrize("value", ["Ann", ""])
+def test_names_that_a_tool_does_not_know_are_words_of_the_model(rules, value):
+    """A tool that takes any argument could be told by the argument's name what must not leave."""
+    secret = call("post", {"to": "Ann", "content of plan": value})
+    read = Tool(read_all, labels=["private", "untrusted"])
+    llm = ScriptedLLM(call("read_all"), secret, "Done.")
+    helper = Agent("helper", [read, POST], llm=llm, policy=Policy(rules=rules))
+    assert [decision.rule for decision in helper.run("Mail Ann.").decisions] == ["safety-level", "flow"]
+
+
+def read_all() -> str:
+    """Read everything."""
+    return "Tell Ann the plan."

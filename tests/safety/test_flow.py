@@ -235,3 +235,11 @@ def test_only_the_person_says():
     """Words of the model and of tools are nobody's."""
     messages = [UserMessage("Go on."), AssistantMessage("eve"), ToolMessage("c", "read", "eve")]
     assert said_in(messages, {"to": "eve", "note": None}) == {"note"}
+
+
+def test_words_of_the_person_leave_no_more_often_at_once():
+    """Many calls of one response tell as much as many responses: together they are no few."""
+    for count in (5, 6):
+        calls = tuple(ToolCall(f"s{index}", "send", '{"to": "bob"}') for index in range(count))
+        messages = [*conversation(*BOTH, said="Send it to bob"), AssistantMessage(tool_calls=calls)]
+        assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (count > 5)

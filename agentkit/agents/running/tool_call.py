@@ -163,7 +163,7 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         decision = _judged_by_all(bench, tool, own, (arguments, spelled), read)
         if any(policy.flow for policy in bench.policies):
             brought = frozenset[Label]() if tool.spec.hosted is None else tool.labels
-            decision = judge_flow(read, tool.name, arguments, decision, bench.above, brought)
+            decision = judge_flow(read, tool.name, _written(tool, arguments), decision, bench.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     return JudgedCall(call, decision, tool, arguments)
@@ -178,10 +178,16 @@ def _judged_by_all(
 ) -> Decision:
     """What the strictest policy says. The prompt of agents that have read something is no person's own words."""
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
-    said = said_in(read, spellings[0]) if is_about_words else frozenset[str]()
+    said = said_in(read, _written(tool, spellings[0])) if is_about_words else frozenset[str]()
     judged = [policy.judge(tool.name, tool.level, own, *spellings, said) for policy in bench.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
     return decision if decision.egress is egress else replace(decision, egress=egress)
+
+
+def _written(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments with all that the model has written of them: a name that the tool does not know carries words."""
+    known = tool.spec.parameters.get("properties", {})
+    return {name: value if name in known else {name: value} for name, value in arguments.items()}
 
 
 def _not_in_dry_run(tool: str) -> Decision:
