@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentkit import Agent, ConfigError, Image
-from agentkit.errors import Unreachable
+from agentkit import LLM, Agent, ConfigError, Image
+from agentkit.errors import Postponed, Unreachable
 from agentkit.events import AnswerAmended
-from agentkit.testing import ScriptedLLM, call, say
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 
 WAYS = ["run", "arun", "stream", "astream"]
 
@@ -263,3 +263,46 @@ def test_what_is_no_check(check):
     """A check has one parameter that says what it looks at; anything else is refused when the agent is made."""
     with pytest.raises(ConfigError, match="A check is a function of one parameter"):
         Agent("helper", checks=[check])
+
+
+def no_secret(output):
+    """Refuses what must not be said."""
+    if "SECRET" in str(output):
+        raise ValueError("It is secret.")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [say("SECRET", finish_reason="length")],
+        ["SECRET", fail(500, "Down.")],
+        [say("SECRET", call("wait"))],
+    ],
+)
+def test_what_no_check_has_passed_is_not_given(lines):
+    """An answer that is cut, one that was refused before the model failed, what is said before a pause."""
+    with FakeServer(*lines) as server:
+        llm = LLM(base_url=server.base_url, model="m", max_retries=0)
+        result = Agent("helper", [wait], llm=llm, checks=[no_secret]).run("go")
+    assert (result.status != "done", result.text, result.value) == (True, "", "")
+    assert "SECRET" not in str(result.milestones[-1])
+
+
+def wait() -> str:
+    """Wait for a person."""
+    raise Postponed("Shall I?")
+
+
+def test_cut_answer_that_passes_is_given():
+    """An answer that came to its limit is checked like any, and what checks put in its place is given."""
+    llm = ScriptedLLM(say("Half an SEC", finish_reason="length"))
+    result = Agent("helper", llm=llm, checks=[lambda output: output.replace("SEC", "…")]).run("go")
+    assert (result.status, result.text) == ("limit", "Half an …")
+
+
+def test_new_answer_of_a_run_that_was_done_is_checked():
+    """A run that goes on because its answer is none of the type that is asked for now has its next answer checked."""
+    saved = Agent("helper", llm=ScriptedLLM("Hello.")).run("go").to_json()
+    llm = ScriptedLLM('["SECRET"]', '["Hue"]')
+    result = Agent("helper", llm=llm, output_type=list[str], checks=[no_secret]).resume(saved)
+    assert result.value == ["Hue"]

@@ -69,7 +69,7 @@ class Loop:
         self.grants: dict[int, Grants] = {}
         self.error: AgentKitError | None = None
         self.value: Any = None
-        self.withheld = False
+        self.withheld = self.has_passed = False
 
     @property
     def plan(self) -> Plan:
@@ -214,10 +214,11 @@ class Loop:
 
     def _conclude(self) -> Steps:
         """Take the answer, or tell the model what is wrong with it."""
+        refusal = yield from self._checked_output()
         if self.progress.finish_reason == "length":
+            self.value = None
             yield from self._land(self.asking.narrowed or LimitReached("output_tokens", ANSWER_CUT))
             return
-        refusal = yield from self._checked_output()
         if refusal is None:
             yield from self._end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
@@ -225,11 +226,12 @@ class Loop:
             self._withhold()
             yield from self._fail(refusal if isinstance(refusal, RunError) else RunError(why))
         else:
+            self.was_done = False
             yield from tell(self.run, AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
 
     def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
         """Parse the answer and show it to the checks; what is wrong with it, or None."""
-        rules = self.plan.answers
+        rules, self.has_passed = self.plan.answers, False
         try:
             self.value = rules.parse(self.progress.text)
             for check in () if self.was_done else rules.of("output"):
@@ -238,7 +240,9 @@ class Loop:
                     text, self.value = _amended(rules, check, amended)
                     yield from tell(self.run, AnswerAmended(text))
         except (*REFUSALS, RunError) as error:
+            self.value = None
             return error
+        self.has_passed = True
         return None
 
     def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
@@ -280,8 +284,9 @@ class Loop:
 
     @property
     def _text(self) -> str:
-        """What the run gives as text."""
-        return "" if self.withheld else self.progress.text
+        """What the run gives as text: where checks look at answers, only what has passed them."""
+        is_held = self.withheld or (not self.has_passed and bool(self.plan.answers.of("output")))
+        return "" if is_held else self.progress.text
 
     @property
     def _is_typed(self) -> bool:
