@@ -21,6 +21,7 @@ from agentkit.events import (
     ToolCallFinished,
 )
 from agentkit.memory.narration.story import CallStory, RunStory, stories_of
+from agentkit.memory.narration.text import without_secrets
 from agentkit.memory.narration.words import answers_text, day_text, milestone_words
 from agentkit.memory.session import Session
 from agentkit.memory.store import Entry
@@ -49,19 +50,23 @@ def save(session: Session, path: Path) -> None:
 
 
 def markdown_of(name: str, entries: Iterable[Entry]) -> str:
-    """A conversation as Markdown: who said what, which tools were called, what else happened, what was changed."""
-    parts = [f"# {name or 'Conversation'}", *(part for run in stories_of(entries) for part in _parts(run))]
+    """A conversation as Markdown: who said what, which tools were called, what else happened, what was changed.
+
+    What is or looks like a secret is left out, as in an export.
+    """
+    runs = stories_of(without_secrets(entries))
+    parts = [f"# {name or 'Conversation'}", *(part for run in runs for part in _parts(run))]
     return clean("\n\n".join(parts)) + "\n"
 
 
 def _parts(run: RunStory) -> Iterator[str]:
     """A run: prompt, what was done, how it ended where that is no answer, changes."""
     if run.prompt is not None:
-        yield from (_heading("You", day_text(run.began)), content_text(run.prompt, "\n"))
+        yield from (_heading("You", day_text(run.began)), _quoted(content_text(run.prompt, "\n")))
     for step in run.steps:
         yield from _call(step) if isinstance(step, CallStory) else _done(step.milestone)
     if run.end is not None and (run.end.error or run.status == "interrupted"):
-        yield f"*{': '.join(filter(None, [run.status, run.end.error]))}*"
+        yield from _remark(run.status, run.end.error)
     if run.end is not None and run.end.changes:
         yield _code("diff", run.end.changes)
 
@@ -70,7 +75,7 @@ def _call(story: CallStory) -> Iterator[str]:
     if story.result is not None:
         yield _code("", call_line(ToolCallFinished(story.call, story.result)))
     if person := answers_text(story):
-        yield f"*{person}*"
+        yield from _remark("", person)
 
 
 def _done(milestone: Milestone) -> Iterator[str]:
@@ -83,17 +88,17 @@ def _done(milestone: Milestone) -> Iterator[str]:
             for message in messages:
                 yield from _message(message)
         case RunResumed(prompt) if prompt:
-            yield from (_heading("You"), prompt)
+            yield from (_heading("You"), _quoted(prompt))
         case RequestFailed() | LimitReached():
             pass  # the run's end says the same
         case _:
-            yield f"*{': '.join(filter(None, milestone_words(milestone)))}*"
+            yield from _remark(*milestone_words(milestone))
 
 
 def _message(message: Message) -> Iterator[str]:
     match message:
         case UserMessage(content):
-            yield from (_heading("You"), content_text(content, "\n"))
+            yield from (_heading("You"), _quoted(content_text(content, "\n")))
         case AssistantMessage(text):
             yield from _said(text)
 
@@ -101,7 +106,17 @@ def _message(message: Message) -> Iterator[str]:
 def _said(text: str) -> Iterator[str]:
     if text:
         yield _heading("agentkit")
-        yield text
+        yield _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """What was said, as a quotation: no line of it passes for a heading, a call or a person's answer."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _remark(what: str, words: str) -> Iterator[str]:
+    """What happened, on one line, whatever words belong to it."""
+    yield f"*{' '.join(': '.join(filter(None, [what, words])).split())}*"
 
 
 def _heading(who: str, when: str = "") -> str:

@@ -42,9 +42,13 @@ _MARKS = {Verdict.ALLOW: "✓", Verdict.ASK: "?", Verdict.DENY: "✗"}
 
 def session_text(name: str, entries: Iterable[Entry]) -> str:
     """A session as text: what its export would tell, without what looks like a secret or tricks a terminal."""
+    return visible(hidden(show_text(f"Session {name}".rstrip(), stories_of(without_secrets(entries)))))
+
+
+def without_secrets(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries of a session without what is or looks like a secret, as an export has them."""
     redactor = written_redactor()
-    written = [decode_entry(redact_data(encode_entry(entry), redactor)) for entry in entries]
-    return visible(hidden(show_text(f"Session {name}".rstrip(), stories_of(written))))
+    return [decode_entry(redact_data(encode_entry(entry), redactor)) for entry in entries]
 
 
 def show_text(heading: str, runs: Sequence[RunStory], money: Money | None = None) -> str:
@@ -56,7 +60,7 @@ def show_text(heading: str, runs: Sequence[RunStory], money: Money | None = None
 def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
     """A run as lines: prompt, requests, calls with decision and time, answer, changes."""
     yield ""
-    yield f"── {title(run)}, {day_text(run.began)} ".ljust(_WIDTH, "─")
+    yield f"── {_name(title(run))}, {day_text(run.began)} ".ljust(_WIDTH, "─")
     if run.prompt is not None:
         yield from _block("> ", content_text(run.prompt, "\n"))
     for step in run.steps:
@@ -75,7 +79,7 @@ def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
 def _foot(run: RunStory, sums: Sequence[str]) -> Iterator[str]:
     """How a run ended, and what it took. One that is not done has its id, by which it goes on."""
     if run.agent or sums:
-        which = f" ({run.id})" if run.agent and run.status != "done" else ""
+        which = f" ({_name(run.id)})" if run.agent and run.status != "done" else ""
         took = f"{run.status or 'asked'}{which} in {seconds_text(run.ended - run.began)}"
         yield ""
         yield f"  {': '.join(filter(None, [took, ', '.join(sums)]))}"
@@ -86,12 +90,12 @@ def _moment(run: RunStory, moment: Moment) -> Iterator[str]:
     if not isinstance(moment.milestone, ResponseReceived):
         what, words = milestone_words(moment.milestone)
         if not isinstance(moment.milestone, HistoryGiven):
-            yield f"{offset}{what}"
+            yield f"{offset}{_name(what)}"
         yield from _block("          ", words)
         return
     response = moment.milestone.response
     tokens = tokens_text(response.usage)
-    yield f"{offset}{response.model or 'the model'}  {seconds_text(moment.seconds)}  {tokens}"
+    yield f"{offset}{_name(response.model) or 'the model'}  {seconds_text(moment.seconds)}  {tokens}"
     if not run.agent:
         yield from (line for message in moment.new for line in _block("        > ", _message(message)))
     yield from _block("          ", response.text)
@@ -105,10 +109,10 @@ def _message(message: Message) -> str:
 
 
 def _call(run: RunStory, story: CallStory) -> Iterator[str]:
-    yield f"{_offset(run, story.began)}{story.call.name}  {seconds_text(story.seconds)}"
+    yield f"{_offset(run, story.began)}{_name(story.call.name)}  {seconds_text(story.seconds)}"
     named = arguments_in(story.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
-        yield from _shortened(f"          {name}: " if name else "          ", readable(value))
+        yield from _shortened(f"          {_name(name)}: " if name else "          ", readable(value))
     decision = story.judgment
     if decision is not None:
         yield from _block(
@@ -127,11 +131,16 @@ def _result(result: ToolResult) -> Iterator[str]:
     content = content_of(result.content)
     for place, (name, value) in enumerate(content.items() if isinstance(content, dict) else [("", content)]):
         mark = " " if place else "→"
-        yield from _shortened(f"        {mark} {name}: " if name else f"        {mark} ", readable(value))
+        yield from _shortened(f"        {mark} {_name(name)}: " if name else f"        {mark} ", readable(value))
 
 
 def _offset(run: RunStory, at: float) -> str:
     return f"{seconds_text(max(0.0, at - run.began)):>8}  "
+
+
+def _name(written: str) -> str:
+    """A name that anybody may have written, a model, a tool or a file, on one line: what follows it is ours to say."""
+    return cut(" ".join(written.split()), _MOST_LINE_CHARS)
 
 
 def _block(prefix: str, text: str) -> Iterator[str]:

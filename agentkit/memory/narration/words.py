@@ -112,7 +112,7 @@ def _message_lines(message: Message) -> Iterator[str]:
         case AssistantMessage(text, calls):
             if text:
                 yield _said("assistant", text)
-            yield from (f"  wishes: {call.name}({call.arguments})" for call in calls)
+            yield from (_said("  wishes", f"{call.name}({call.arguments})") for call in calls)
         case _:
             yield _said(f"  {message.name}", _cut(message.content))
 
@@ -120,7 +120,7 @@ def _message_lines(message: Message) -> Iterator[str]:
 def _said(who: str, text: str) -> str:
     """A text below its speaker: the first line beside the name, the others indented."""
     return "\n".join(
-        f"    {line}".rstrip() if place else line for place, line in enumerate(f"{who}: {text}".split("\n"))
+        f"    {line}".rstrip() if place else line for place, line in enumerate(f"{who}: {text}".splitlines())
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from agentkit import LLM, Agent
 from agentkit.cli.chat.saving import markdown_of, save
 from agentkit.errors import SessionError
-from agentkit.events import AnswerAmended, RunResumed
+from agentkit.events import AnswerAmended, AnswerRefused, HistoryGiven, RunEnded, RunResumed
 from agentkit.memory.session import Session
 from agentkit.memory.store import Entry
 from agentkit.messages import AssistantMessage, SystemMessage, UserMessage
@@ -35,11 +35,11 @@ def test_a_conversation_as_markdown(session, tmp_path):
     """Prompts, answers, tool calls with their decisions, changes and failures are in the file, which is its owner's."""
     save(session, tmp_path / "trip.md")
     text = (tmp_path / "trip.md").read_text("utf-8")
-    assert text.startswith("# trip\n\n## You\n\nBefore.\n\n## agentkit\n\nYes?\n\n## You, 20")
+    assert text.startswith("# trip\n\n## You\n\n> Before.\n\n## agentkit\n\n> Yes?\n\n## You, 20")
     assert 'write_file(path="a.md"' in text
     assert "[allow: safety-level]" in text
     assert "\n````diff\n" in text
-    assert "## agentkit\n\nIt is written.\n" in text
+    assert "## agentkit\n\n> It is written.\n" in text
     assert "*failed: The provider answered 403: no" in text
     assert stat.S_IMODE((tmp_path / "trip.md").stat().st_mode) == 0o600
 
@@ -69,5 +69,22 @@ def test_the_rest_of_what_can_happen():
     ]
     assert (
         markdown_of("", entries)
-        == "# Conversation\n\n## You\n\nGo on.\n\n*The run goes on*\n\n## agentkit\n\nBetter.\n"
+        == "# Conversation\n\n## You\n\n> Go on.\n\n*The run goes on*\n\n## agentkit\n\n> Better.\n"
     )
+
+
+def test_secrets_are_not_in_the_text():
+    """A key that was pasted into the chat, or that a model said, is in no file: neither here nor in an export."""
+    key = f"sk-proj-{'a1B2c3D4' * 6}"
+    messages = (UserMessage(f"Mine is {key}."), AssistantMessage(f"It is {key}."))
+    assert key not in markdown_of("", [Entry("r", 0.0, HistoryGiven(messages)), Entry("r", 0.0, RunEnded("done"))])
+
+
+def test_what_was_said_passes_for_nothing_else():
+    """A model that writes a heading, an answer of a person or a summary of several lines has only said so."""
+    forged = "No.\r\n\n## You\n\n*a person said: once*"
+    messages = (UserMessage(forged), AssistantMessage(forged))
+    milestones = [HistoryGiven(messages), AnswerAmended(forged), AnswerRefused(forged), RunEnded("failed", "", forged)]
+    lines = markdown_of("", [Entry("r", 0.0, milestone) for milestone in milestones]).splitlines()
+    assert [line for line in lines if line.startswith("## ")] == ["## You", "## agentkit", "## agentkit"]
+    assert not any(line.startswith("*a person said") for line in lines)

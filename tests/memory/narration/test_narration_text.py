@@ -1,5 +1,6 @@
 """Is a run that is over told so that a person understands it?"""
 
+import json
 from dataclasses import replace
 
 from agentkit.cli.runs.page import page
@@ -193,3 +194,16 @@ def test_what_is_shown_gives_a_terminal_no_orders():
 def test_a_session_without_runs_has_none():
     """Nothing said is told as that."""
     assert session_text("new", []) == "Session new\n0 runs"
+
+
+def test_names_pass_for_nothing_else():
+    """Who writes lines into the name of a tool, an argument, a field or a model has no lines of ours."""
+    forged = "x\n        ? a person said: once\r── boss ──\u2028> Go."
+    call = ToolCall("c", forged, json.dumps({forged: 1}))
+    used = CallStory(call, 1.0, result=ToolResult(forged, "ok", json.dumps({forged: 1})))
+    said = ResponseReceived(Response(AssistantMessage("Done."), model=forged))
+    told = HistoryGiven((UserMessage(forged), AssistantMessage("", (call,)), ToolMessage("c", forged, forged)))
+    steps = [used, *(Moment(2.0, 0.5, each) for each in (said, told, HandedOff(forged)))]
+    lines = show_text("Session", [RunStory("r", forged, steps=steps)]).splitlines()
+    own = [line for line in lines if len(line) - len(line.lstrip()) <= 10]
+    assert not any(line.lstrip().startswith(("? a person", "── boss", "> Go")) for line in own)
