@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from decimal import Decimal
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -14,12 +15,14 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.naming import refuse_made
 from agentkit.safety.paths import inside, resolve
+from agentkit.safety.values import is_number, is_same, plain, text_of
 from agentkit.slotted import dataclass
 from agentkit.wording import value_text
 
 _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
 _SAID = "said"
+_OF_URLS = ("host", "origin")
 _WHERE = 'where={"path": {"below": "notes"}}'
 
 Arguments = Mapping[str, Any]
@@ -105,7 +108,7 @@ class Rule:
             return False
         others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
         return (said is None or all(argument in said for argument in others)) and all(
-            _passes(arguments, argument, test, operand, said)
+            _passes(arguments, argument, test, operand, said, all if is_allowed else any)
             for argument, wanted in self.where.items()
             for test, operand in _tests(wanted)
         )
@@ -146,10 +149,26 @@ def _tests(wanted: Any) -> Iterable[tuple[str, Any]]:
     return wanted.items() if isinstance(wanted, Mapping) else (("equals", wanted),)
 
 
-def _passes(arguments: Arguments, argument: str, test: str, operand: Any, said: Collection[str] | None) -> bool:
+def _passes(
+    arguments: Arguments,
+    argument: str,
+    test: str,
+    operand: Any,
+    said: Collection[str] | None,
+    of: Callable[[Iterable[bool]], bool],
+) -> bool:
+    """Whether an argument passes a test, in all or any `of` the ways in which it may be read."""
     if test == _SAID:
         return said is None or (argument not in arguments or argument in said) is operand
-    return argument in arguments and _TESTS[test][0](arguments[argument], operand)
+    if argument not in arguments:
+        return False
+    value = plain(arguments[argument])
+    return of(_TESTS[test][0](each, operand) for each in (_readings(value) if test in _OF_URLS else (value,)))
+
+
+def _readings(url: Any) -> tuple[Any, ...]:
+    """How clients may read a URL: to some of them, as to browsers, a reverse solidus ends the host."""
+    return (url, url.replace("\\", "/")) if isinstance(url, str) and "\\" in url else (url,)
 
 
 def _check_test(test: str, operand: Any) -> None:
@@ -198,11 +217,7 @@ def _is_below(path: Any, folder: str) -> bool:
 
 
 def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return value.is_nan() if isinstance(value, Decimal) else isinstance(value, float) and math.isnan(value)
 
 
 def _is_pattern(value: Any) -> bool:
@@ -221,15 +236,19 @@ def _is_text(value: Any) -> bool:
 
 
 _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], str]] = {
-    "equals": (lambda value, other: type(value) is type(other) and value == other, lambda _: True, "any value"),
-    "one_of": (lambda value, others: value in others, lambda value: isinstance(value, list | tuple), "a list"),
+    "equals": (lambda value, other: is_same(value, plain(other)), lambda _: True, "any value"),
+    "one_of": (
+        lambda value, others: any(is_same(value, plain(other)) for other in others),
+        lambda value: isinstance(value, list | tuple),
+        "a list",
+    ),
     "matches": (
-        lambda value, pattern: re.fullmatch(pattern, value_text(value), re.DOTALL) is not None,
+        lambda value, pattern: re.fullmatch(pattern, text_of(value), re.DOTALL) is not None,
         _is_pattern,
         "a regular expression",
     ),
     "contains": (
-        lambda value, pattern: re.search(pattern, value_text(value), re.DOTALL) is not None,
+        lambda value, pattern: re.search(pattern, text_of(value), re.DOTALL) is not None,
         _is_pattern,
         "a regular expression",
     ),
@@ -237,8 +256,8 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     "host": (_is_host, _is_text, "a host name"),
     "origin": (lambda url, wanted: origin(url) == origin(wanted), lambda value: origin(value) is not None, "an origin"),
     "below": (_is_below, _is_text, "a folder"),
-    "at_most": (lambda value, most: _is_number(value) and not value > most, _is_number, "a number"),
-    "at_least": (lambda value, least: _is_number(value) and not value < least, _is_number, "a number"),
+    "at_most": (lambda value, most: is_number(value) and not value > most, is_number, "a number"),
+    "at_least": (lambda value, least: is_number(value) and not value < least, is_number, "a number"),
     _SAID: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes
 }
 """Each test of an argument: whether a value passes it, and what its operand must be, as a test and in words."""

@@ -228,3 +228,23 @@ def test_question_tells_which_host_looks_like_another(text, told):
 def test_question_names_the_folder():
     """Where the call would happen is part of the question."""
     assert "in /srv/project" in str(request(a=1))
+
+
+def test_url_that_clients_read_differently_is_like_no_other():
+    """An approval for an origin is none for a URL in which some clients read another host."""
+    grants, allowed = Grants(), ApprovalRequest("helper", "get", {"url": "https://good.example/a"}, ASK)
+    forged = "https://evil.example\\@good.example/"
+    grants.enter(allowed, Approval.RUN)
+    assert not grants.applied(replace(allowed, arguments={"url": forged})).allowed
+    grants.enter(replace(allowed, arguments={"url": f"{forged}?a"}), Approval.RUN)
+    assert not grants.applied(replace(allowed, arguments={"url": f"{forged}?b"})).allowed
+
+
+def test_what_nests_too_deeply_was_not_approved():
+    """Arguments that cannot be compared with those that were approved are asked about; the run goes on."""
+    nested = [1]
+    for _ in range(2_000):
+        nested = [nested]
+    grants, request = Grants(), ApprovalRequest("helper", "get", {"value": nested}, ASK)
+    grants.enter(request, Approval.RUN)
+    assert not grants.applied(request).allowed

@@ -1,7 +1,15 @@
 """Which calls does a rule fit, and what does it say of them?"""
 
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from uuid import UUID
+
 import pytest
 
+from agentkit import Tool
 from agentkit.decisions import Verdict
 from agentkit.errors import ConfigError
 from agentkit.safety.rules import Rule, rules_from
@@ -196,3 +204,70 @@ def test_words_that_were_not_said_allow_nothing(verdict, operand):
 def test_evidence_is_of_an_argument_that_is_there():
     """A rule names as evidence the first of its arguments that the call has."""
     assert MAIL.decision({"body": "hi"}).evidence == "hi"
+
+
+class Mode(Enum):
+    """What may be done."""
+
+    REMOVE = "remove"
+
+
+@dataclass
+class Sum:
+    """An amount."""
+
+    euros: float
+
+
+TYPED = [
+    (Mode, "remove", {}),
+    (date, "2026-01-31", {"matches": r"2026-.*"}),
+    (Path, "keys/mine", {"below": "keys"}),
+    (Decimal, "1.50", {}),
+    (Decimal, 1.5, {"at_least": 1.5}),
+    (float, 100, {}),
+    (tuple[int, ...], [1, 2], {}),
+    (set[str], ["a"], {}),
+    (bytes, "abc", {"contains": "b"}),
+    (Sum, {"euros": 1}, {}),
+    (UUID, "123e4567-e89b-12d3-a456-426614174000", {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "written", "test"), TYPED)
+def test_typed_arguments_are_what_was_written(kind, written, test):
+    """A rule that fits the JSON of its example fits the value that a tool gets, whatever type its parameter has."""
+
+    def act(given):
+        """Do it."""
+
+    act.__annotations__ = {"given": kind}
+    arguments = Tool(act).check({"given": written})
+    for where in (test or {"equals": written}, {"one_of": [written]}, {"equals": arguments["given"]}):
+        for verdict in ("deny", "allow"):
+            assert Rule(verdict, "act", {"given": where}, match=[{"given": written}]).fits("act", arguments)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [([True], [1]), ({"a": 0}, {"a": False}), (1, True), ("1", 1), ([1], [1, 1])]
+)
+def test_other_values_are_not_the_same(one, other):
+    """What Python takes for equal is not the same when JSON tells it apart, however deep."""
+    assert not Rule("allow", "act", {"x": {"equals": one}}).fits("act", {"x": other})
+    assert not Rule("allow", "act", {"x": {"one_of": [one]}}).fits("act", {"x": other})
+
+
+@pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("sNaN"), float("nan")])
+def test_what_is_no_number_is_within_no_bounds(value):
+    """What is not a number lets nothing through, and slips below no rule that forbids."""
+    assert not Rule("allow", "pay", {"euros": {"at_most": 5}}).fits("pay", {"euros": value})
+    assert Rule("deny", "pay", {"euros": {"at_least": 5}}).fits("pay", {"euros": value})
+
+
+@pytest.mark.parametrize("url", ["https://evil.example\\@good.example/", "https://evil.example\\.good.example/"])
+def test_url_that_clients_read_differently(url):
+    """Where a reverse solidus ends the host for some clients, a rule that allows wants both readings, others one."""
+    for test in ({"host": "good.example"}, {"origin": "https://good.example"}):
+        assert not Rule("allow", "get", {"url": test}).fits("get", {"url": url})
+    assert Rule("deny", "get", {"url": {"host": "evil.example"}}).fits("get", {"url": url})
+    assert Rule("deny", "get", {"url": {"host": "good.example"}}).fits("get", {"url": url})
