@@ -156,6 +156,12 @@ def test_approver_is_told_the_folder(tmp_path):
     assert folders == [str(tmp_path)]
 
 
+def test_dry_run_asks_about_what_happens_all_the_same():
+    """In a dry run files are written in memory only, unasked; what is sent is sent, and asked about as ever."""
+    found, _ = decisions([call("fetch", url="https://a.example/"), "Done."], safety="SAFE", dry_run=True)
+    assert found == [("deny", "safety-level")]
+
+
 def test_dry_run_does_not_run_what_it_cannot_foresee():
     """In a dry run a tool that changes this machine in ways nobody can tell is not run, even with a yes."""
     ran = []

@@ -156,8 +156,10 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
             return JudgedCall(call, _not_in_dry_run(tool.name))
-        lowest = min(policy.level for policy in bench.policies)
-        own = replace(own, level=min(level, lowest))  # nothing is changed, so nothing must be asked for
+        if (
+            tool.is_in_workspace
+        ):  # nothing is changed, so nothing must be asked for; what others ask the network is real
+            own = replace(own, level=min(level, *(policy.level for policy in bench.policies)))
     try:
         spelled = tool.canonical(arguments) if arguments else arguments  # what was bad has none
         decision = _judged_by_all(bench, tool, own, (arguments, spelled), read)
