@@ -20,6 +20,7 @@ from agentkit.wording import value_text, visible
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
 _MOST_HOSTS = 5
+_MOST_ARGUMENTS, _TAIL_ARGUMENTS = 30, 10
 _FOREIGN_HOST = re.compile(r"://((?=[^\s/?#:@\"'<>]{0,99}[^\x00-\x7f])[^\s/?#:@\"'<>]{1,100})")
 
 
@@ -73,9 +74,7 @@ class ApprovalRequest:
         within = f" within {_quoted(self.within)}" if self.within else ""
         lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}{within}"]
         lines += [f"in {_quoted(self.folder)}"] if self.folder else []
-        for name, value in self.arguments.items():
-            text = value_text(value)
-            lines += [f"  {_quoted(name)}: {_quoted(text)}", *_hosts_in(text)]
+        lines += _shown(self.arguments)
         return "\n".join([*lines, f"This must be asked for: {_quoted(self.decision.reason)}"])
 
 
@@ -207,6 +206,21 @@ def answered(decision: Decision, answer: Answer) -> Decision:
     why = answer.text or "Approval was refused."
     remedy = decision.remedy if answer == NOBODY else "Do without it, or ask what to do instead."
     return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {why}", remedy=remedy)
+
+
+def _shown(arguments: Mapping[str, Any]) -> list[str]:
+    """The arguments inside the question; of very many the first and the last, so that it stays one to be read."""
+    entries, left_out = [*arguments.items()], len(arguments) - _MOST_ARGUMENTS
+    lines = [_argument(name, value) for name, value in entries[: _MOST_ARGUMENTS - _TAIL_ARGUMENTS]]
+    lines += [f"[… {left_out:,} arguments are not shown …]"] if left_out > 0 else []
+    rest = entries[_MOST_ARGUMENTS - _TAIL_ARGUMENTS :]
+    return lines + [_argument(name, value) for name, value in rest[-_TAIL_ARGUMENTS:]]
+
+
+def _argument(name: str, value: Any) -> str:
+    """An argument inside the question, with what its hosts really are."""
+    text = value_text(value)
+    return "\n".join([f"  {_quoted(name)}: {_quoted(text)}", *_hosts_in(text)])
 
 
 def _quoted(text: str) -> str:

@@ -248,3 +248,14 @@ def test_what_nests_too_deeply_was_not_approved():
     grants, request = Grants(), ApprovalRequest("helper", "get", {"value": nested}, ASK)
     grants.enter(request, Approval.RUN)
     assert not grants.applied(request).allowed
+
+
+def test_question_with_very_many_arguments_stays_one():
+    """Of very many arguments the first and the last are shown, and how many are not: the question stays in sight."""
+    for count in (30, 31, 2_000):
+        given = {f"a{number}": "line\n" * 60 for number in range(count)}
+        lines = str(ApprovalRequest("helper", "send", given, ASK)).splitlines()
+        shown = [line.split(":")[0].strip() for line in lines if line.startswith("  a")]
+        assert shown == [*list(given)[:20], *list(given)[-10:]]
+        assert any("arguments are not shown" in line for line in lines) is (count > 30)
+        assert len(lines) < 2_000
