@@ -127,19 +127,18 @@ class ToolServer:
         call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
         judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
         async with self._room:  # what waits for an answer is not at work: it must not keep others waiting
-            with hearing(**self._above(judged)) as found:
+            with hearing(**self._above()) as found:
                 result = await judged.arun()
         result = replace(result, labels=result.labels | found)
         if not result.labels <= labels_of(self._read):
             self._read.append(ToolMessage(call.id, name, "", result.labels))
         return result
 
-    def _above(self, judged: JudgedCall) -> dict[str, Any]:
-        """How what a program calls within a call is judged: as the server judges its own."""
-        if not getattr(judged.tool, "tools", ()):
-            return {}
+    def _above(self) -> dict[str, Any]:
+        """How what programs and agents call within a call is judged: as the server judges its own, by whom it asks."""
         bench, read = self._bench, labels_of([*self._read])
-        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run}
+        approve = partial(self._said, ask=None) if callable(self._approve) else None
+        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run, "approve": approve}
 
     async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
         """The call after an approver's answer, if it has to be asked about."""

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 from mcp import Client, StdioServerParameters, types
 
-from agentkit import Policy, Rule, SafetyLevel, core_tools, tool, web_tools
-from agentkit.decisions import Label
+from agentkit import Agent, Policy, Rule, SafetyLevel, Tool, core_tools, tool, web_tools
+from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import ConfigError
 from agentkit.mcp import Address, MCPServer, ToolServer, serve
 from agentkit.safety.approval import Approval
+from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.catalog import file_tools
 
 TOKEN = "tulip-tulip-tulip-4711"
@@ -376,3 +377,59 @@ def test_an_address_that_is_taken():
         serve(core_tools, http=Address(port=taken.getsockname()[1]))
     with pytest.raises(ConfigError, match="lets other machines in"):
         Address(host="0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("policy", "made", "rules"),
+    [
+        (Policy("SYSTEM"), ["a.txt"], []),
+        (Policy("SYSTEM", rules=[Rule("deny", "strike")]), [], []),
+        (Policy("SYSTEM", rules=[Rule("ask", "strike")]), [], ["ask strike"]),
+        (Policy("SAFE"), [], ["safety-level"]),
+    ],
+)
+def test_agents_within_are_bound_by_the_server(policy, made, rules):
+    """What an agent that is served as a tool wants to do is judged by the server's policy too, and its person asked."""
+    found, questions = [], []
+
+    def strike(what: str) -> None:
+        """Strike."""
+        found.append(what)
+
+    blow = Tool(strike, level="SYSTEM", judge=judged_as_safe)
+    worker = Agent("worker", [blow], llm=ScriptedLLM(call("strike", what="a.txt"), "Done."), safety="SYSTEM")
+    helper = Tool(worker.as_tool().function, "worker", "Work.", labels=())
+
+    def approve(request):
+        questions.append(request.decision.rule)
+        return False
+
+    server = ToolServer([helper], policy=policy, approve=approve)
+    assert asyncio.run(server.answer("worker", {"request": "Strike."})).ok
+    assert (found, questions) == (made, rules)
+
+
+def judged_as_safe(_arguments):
+    """Judges that nothing can happen but what the level says."""
+    return Decision(Verdict.ALLOW, "harmless", "It is harmless.")
+
+
+def test_agents_within_know_what_clients_have_read():
+    """A request of a client that has read both kinds is no person's own words: what an agent sends is asked about."""
+    sent = []
+
+    def post(to: str) -> None:
+        """Post."""
+        sent.append(to)
+
+    mail = Tool(post, level="NETWORK", labels=())
+    worker = Agent("worker", [mail], llm=ScriptedLLM(call("post", to="bob"), "Done."))
+    helper = Tool(worker.as_tool().function, "worker", "Work.", labels=())
+    server = ToolServer([read_all, helper])
+
+    async def answers():
+        await server.answer("read_all", {})
+        return await server.answer("worker", {"request": "Post it to bob."})
+
+    assert asyncio.run(answers()).ok
+    assert sent == []
