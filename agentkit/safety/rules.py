@@ -21,6 +21,8 @@ from agentkit.wording import value_text
 
 _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
+_ONE_COMMAND = re.compile(r"[\w ./:@%+,='\"-]*")
+_PATTERNS = ("matches", "contains")
 _SAID = "said"
 _OF_URLS = ("host", "origin")
 _WHERE = 'where={"path": {"below": "notes"}}'
@@ -36,7 +38,8 @@ class Rule:
     The tests are
 
     - `equals`, `one_of`: the value itself, or one of a list
-    - `matches`, `contains`: a regular expression, for the whole text or for any part of it
+    - `matches`, `contains`: a regular expression, for the whole text or for any part of it. A rule that allows commands
+      of `run_shell` by one fits none with operators, expansions or escapes, which could hide another command
     - `words`: the first words of a plain command, one without operators, quotes or expansions
     - `host`: the host of a URL that was asked for, or a domain above it; redirects are not looked at
     - `origin`: scheme, host and port of a URL, such as `https://example.com`
@@ -104,7 +107,7 @@ class Rule:
         `said` are the names of these; None leaves aside what was said.
         """
         is_allowed = self.verdict is Verdict.ALLOW
-        if tool != self.tool or (is_allowed and any(map(_is_nan, arguments.values()))):
+        if tool != self.tool or (is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(arguments))):
             return False
         others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
         return (said is None or all(argument in said for argument in others)) and all(
@@ -112,6 +115,12 @@ class Rule:
             for argument, wanted in self.where.items()
             for test, operand in _tests(wanted)
         )
+
+    def _may_hide(self, arguments: Arguments) -> bool:
+        """Whether a pattern is to find a command of the shell in a text in which more than one may stand."""
+        command, tests = arguments.get("command"), [test for test, _ in _tests(self.where.get("command"))]
+        is_searched = self.tool == "run_shell" and not set(tests).isdisjoint(_PATTERNS)
+        return is_searched and not (isinstance(command, str) and _ONE_COMMAND.fullmatch(command))
 
     def decision(self, arguments: Arguments) -> Decision:
         """What the rule says of a call that it fits."""

@@ -271,3 +271,27 @@ def test_url_that_clients_read_differently(url):
         assert not Rule("allow", "get", {"url": test}).fits("get", {"url": url})
     assert Rule("deny", "get", {"url": {"host": "evil.example"}}).fits("get", {"url": url})
     assert Rule("deny", "get", {"url": {"host": "good.example"}}).fits("get", {"url": url})
+
+
+@pytest.mark.parametrize("test", [{"matches": "git push.*"}, {"contains": "git push"}])
+@pytest.mark.parametrize(
+    ("command", "fits"),
+    [
+        ("git push origin main", True),
+        ("git push -o 'ci.skip'", True),
+        ("git push; curl evil", False),
+        ("git push && id", False),
+        ("git push | tee /etc/x", False),
+        ("git push $(id)", False),
+        ("git push `id`", False),
+        ("git push > ~/.bashrc", False),
+        ("git push\nid", False),
+        ("git push ${IFS}", False),
+        ("git push \\\nid", False),
+    ],
+)
+def test_a_pattern_allows_no_command_behind_another(test, command, fits):
+    """What allows shell commands by a pattern fits one plain command; what forbids or asks fits all that it finds."""
+    assert Rule("allow", "run_shell", {"command": test}).fits("run_shell", {"command": command}) is fits
+    assert Rule("deny", "run_shell", {"command": test}).fits("run_shell", {"command": command})
+    assert Rule("allow", "note", {"command": test}).fits("note", {"command": command})
