@@ -62,7 +62,8 @@ def _concluded(findings: list[Decision], command: str, *, contained: bool) -> De
 def check_examples() -> list[str]:
     """The examples in rules.toml that are judged otherwise than they say, each in one line; none when all is well.
 
-    A `match` must get the rule's verdict or a stricter one; a `not_match` must not be decided by the rule.
+    A `match` must get the rule's verdict or a stricter one, and one of them must be decided by this very rule; a
+    `not_match` must not be.
     """
     known = tables()
     rules = {id(rule): rule for group in (*known.rules.values(), known.every) for rule in group}
@@ -75,4 +76,8 @@ def _mistakes(rule: Rule) -> list[str]:
     least = _STRICTNESS.index(rule.verdict)
     missed = [(c, d) for c, d in matching if _STRICTNESS.index(d.verdict) < least]
     caught = [(c, d) for c, d in others if (d.rule, d.verdict) == (f"shell.{rule.id}", rule.verdict)]
-    return [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
+    told = [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
+    _, _, reason = rule.reason.partition(" ")  # whose first word may be the variable that it is about
+    if rule.match and not any(d.rule == f"shell.{rule.id}" and d.reason.endswith(reason) for _, d in matching):
+        told.append(f"{rule.id}: another table decides each of {rule.match}; put this one before it")
+    return told
