@@ -15,17 +15,16 @@ Judge = Callable[[Mapping[str, Any]], Decision] | Callable[[Mapping[str, Any], R
 """Judges the checked keyword arguments of a call, of which it gets a copy, and maybe the run that makes the call."""
 
 
-def unjudged(name: str, level: SafetyLevel) -> Decision:
-    """The decision where the tool of that name has no judge of its own."""
-    leaves = level >= SafetyLevel.NETWORK
-    return Decision(Verdict.ALLOW, "no-rule", f"The tool {name} has no judge of its own.", egress=leaves)
-
-
-def judgment(judge: Judge, name: str, arguments: Mapping[str, Any], run: RunContext[Any] | None) -> Decision:
-    """The decision of the judge of the tool of that name; one that fails has not allowed anything.
+def judgment(
+    judge: Judge | None, name: str, level: SafetyLevel, arguments: Mapping[str, Any], run: RunContext[Any] | None
+) -> Decision:
+    """The decision of the judge of the tool of that name and level; one that fails has not allowed anything.
 
     Where no run is given it is that in which the tool is called. Outside of all runs, one that needs a run asks.
     """
+    if judge is None:
+        leaves = level >= SafetyLevel.NETWORK
+        return Decision(Verdict.ALLOW, "no-rule", f"The tool {name} has no judge of its own.", egress=leaves)
     decide: Callable[..., object] = judge
     of_run = run_parameter_of(judge)
     if of_run is not None:

@@ -15,8 +15,8 @@ from agentkit.naming import refuse_made
 from agentkit.tooling import running
 from agentkit.tooling.functions import signature as reflection
 from agentkit.tooling.functions.conditions import Condition, ConditionFunction, conditions_from
-from agentkit.tooling.functions.context import RunContext
-from agentkit.tooling.judging import Judge, check_told, judgment, unjudged
+from agentkit.tooling.functions.context import RunContext, within_run
+from agentkit.tooling.judging import Judge, check_told, judgment
 from agentkit.tooling.options import (
     checked_functions,
     checked_labels,
@@ -190,17 +190,17 @@ class Tool(reflection.Portable, Generic[P, R]):
             checked = self.check(arguments)
         except BadArguments as error:
             return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
-        if self._judge is None:
-            return checked, unjudged(self.name, self.level)
-        return checked, judgment(self._judge, self.name, checked, run)
+        return checked, judgment(self._judge, self.name, self.level, checked, run)
 
-    def invoke(self, arguments: Arguments = None) -> ToolResult:
-        """Check, judge and run. Whatever goes wrong is told in the result; an `ask` does not bind the caller."""
-        return self.run(*self.decide(arguments))
+    def invoke(self, arguments: Arguments = None, run: RunContext[Any] | None = None) -> ToolResult:
+        """Check, judge and run, as in that run. What goes wrong is told in the result; an `ask` does not bind you."""
+        with within_run(run):
+            return self.run(*self.decide(arguments))
 
-    async def ainvoke(self, arguments: Arguments = None) -> ToolResult:
+    async def ainvoke(self, arguments: Arguments = None, run: RunContext[Any] | None = None) -> ToolResult:
         """Like `invoke`, without blocking the event loop."""
-        return await self.arun(*self.decide(arguments))
+        with within_run(run):
+            return await self.arun(*self.decide(arguments))
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run what was checked and is not denied, within the limits and the caller's. Never raises for its faults."""

@@ -168,3 +168,17 @@ def test_a_client_of_a_server_is_no_run() -> None:
     """Over MCP such a judge asks, so that without an approver the call is denied."""
     result = asyncio.run(ToolServer([Tool(send, judge=within_means)]).answer("send", {"euros": 1}))
     assert (result.status, result.decision.rule if result.decision else "") == ("denied", "no-run")
+
+
+def test_a_tool_is_invoked_as_in_a_run() -> None:
+    """Function and judge get the context that is given beside the arguments, blocking and awaiting."""
+
+    @tool(judge=within_means)
+    def pay(euros: int, run: RunContext[Account]) -> str:
+        """Pay."""
+        return f"{run.value.owner} pays {euros}"
+
+    assert pay.invoke({"euros": 20}, RunContext(AN)).value == "An pays 20"
+    assert asyncio.run(pay.ainvoke({"euros": 20}, RunContext(AN))).value == "An pays 20"
+    assert "Bo may send 5 at most" in str(pay.invoke({"euros": 20}, RunContext(BO)).error)
+    assert "gets 'run', a RunContext, from the run of an agent" in str(pay.invoke({"euros": 20}).error)

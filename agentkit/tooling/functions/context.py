@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
@@ -87,6 +87,19 @@ def taken_of(function: Callable[..., Any], context: RunContext[Any]) -> tuple[Ru
 
 CONTEXT: ContextVar[RunContext[Any] | None] = ContextVar("agentkit_context", default=None)
 """The context of the tool call that is at work here; None outside of runs."""
+
+
+@contextmanager
+def within_run(context: RunContext[Any] | None) -> Iterator[None]:
+    """What is done in the block is done in that run; where none is given, in the one that there is, if any."""
+    if context is None:
+        yield
+        return
+    token = CONTEXT.set(context)
+    try:
+        yield
+    finally:
+        CONTEXT.reset(token)
 
 
 def is_of_run(parameter: Parameter) -> bool:
