@@ -7,7 +7,7 @@ RUNS = --ignore-glob='*/test_examples.py' --ignore-glob='*/test_benchmarks.py' -
 	--deselect tests/project/test_docs.py::test_block_replays \
 	--deselect tests/project/test_architecture.py::test_check_passes
 
-.PHONY: setup check test coverage docs reference bench clean
+.PHONY: setup check pages test coverage docs reference bench clean
 
 setup:
 	python3 -m venv .venv
@@ -20,6 +20,9 @@ check:
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/deptry .
 	$(BIN)/pytest -q tests/project $(RUNS)
+
+pages:
+	$(BIN)/pytest -q tests/project/test_docs.py
 
 test:
 	$(BIN)/pytest -q
