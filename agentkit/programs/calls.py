@@ -20,7 +20,7 @@ from agentkit.agents.running.questions import Steps
 from agentkit.agents.running.telling import Repeats
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
 from agentkit.decisions import Decision, Label, Verdict
-from agentkit.errors import Postponed, SandboxError, ToolError
+from agentkit.errors import Postponed, SandboxError
 from agentkit.events import ResponseReceived, ToolCallPostponed
 from agentkit.memory.progress import Progress, Step
 from agentkit.memory.run import SessionRun
@@ -54,6 +54,7 @@ _MOST_KEPT_CHARS = 1_000_000
 """How much of what a program has read is kept while it waits for a person."""
 
 _MOST_TOLD, _MOST_CHARS, _MOST_NAME_CHARS = 20, 100, 64
+_MOST_REFUSED = 200
 _MOST_ALONE = 100  # as many as a run may make that was given no limits
 _TICK_SECONDS = 0.05
 _MOST_VALUE_CHARS = MOST_BYTES // 4  # of which each is at most four bytes
@@ -67,6 +68,7 @@ _NOT_AGAIN = (
     "done stays done. Write programs that do the same each time, whatever the clock and chance say."
 )
 _TOO_MANY = f"A program that is part of no run may make no more than {_MOST_ALONE} calls."
+_TOO_OFTEN = f"The program was ended: {_MOST_REFUSED} of its calls were refused."
 _TOO_LONG = "What {} gave is longer, or nests deeper, than a program can take."
 _NO_HANDOFF = "A program cannot pass the conversation to another agent."
 _STOPPED = "The run was stopped."
@@ -85,7 +87,7 @@ class Calls:
         self._above, self._context = LINEAGE.get(), CONTEXT.get() or NO_RUN
         self._taken = {call.id for call in calls_in(self._context.messages)}
         self._told: list[str] = []
-        self._number = 0
+        self._number = self._refused = 0
         self._read: list[Message] = []
         self._sitting = self._above.sitting
         self._past = () if self._sitting is None else self._sitting.made
@@ -152,10 +154,16 @@ class Calls:
         return self._result_in(self._within.run.progress), frozenset()
 
     def _asked(self, function: str, arguments: str) -> ToolCall:
-        """A call as a model would have written it. Raises ToolError when nobody waits for the program any more."""
+        """A call as a model would have written it.
+
+        Raises SandboxError, which ends the program, when nobody waits for it any more, and when it goes on and on with
+        calls that may not happen: no limit of a run counts these.
+        """
         is_late = self._within is not None and self._within.budget.seconds_left <= 0
         if is_late or self._context.is_stopped:
-            raise ToolError(_STOPPED)
+            raise SandboxError(_STOPPED)
+        if self._refused >= _MOST_REFUSED:
+            raise SandboxError(_TOO_OFTEN)
         self._number += 1
         tool = self._functions.get(function)
         name = function if tool is None else tool.name
@@ -237,6 +245,7 @@ class Calls:
         self._above.note(labels)
         if result.lead or result.status == "waiting":
             result = failure(call.name, _NO_HANDOFF if result.lead else _NO_WAITING, "denied")
+        self._refused += result.status == "denied" or (result.decision is not None and result.decision.denied)
         error = None if result.ok else (result.error or result.content).replace(f" {GO_ON}", "")
         made, text = MadeCall(call, self._outcome(call, result), None, error, labels), None
         if error is None:

@@ -220,6 +220,16 @@ def test_its_calls_count_for_the_limits_of_the_run():
     assert told == "2 The run may make no more than 3 tool calls.\n"
 
 
+@pytest.mark.parametrize("awaiting", [False, True])
+@pytest.mark.parametrize("wish", ["add(number)", "erase('x')", "add('x')"])
+def test_calls_that_are_refused_again_and_again_end_it(wish, awaiting):
+    """No limit of a run counts calls that do not happen, and a program's time stands still while they are judged."""
+    code = f"number = 0\nwhile True:\n    number += 1\n    try:\n        {wish}\n    except ToolError:\n        pass"
+    limits = Limits(tool_calls=5, seconds=60)
+    told = ran(code, [add, erase], awaiting=awaiting, limits=limits)[1].value
+    assert (told["status"], told["error"]) == ("failed", "The program was ended: 200 of its calls were refused.")
+
+
 def test_what_it_changed_can_be_taken_back(tmp_path):
     """Files that a program has written are changes of its run, which undo takes back."""
     (tmp_path / "old.txt").write_text("old")
