@@ -23,6 +23,7 @@ from agentkit.safety.flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling import running
+from agentkit.tooling.arguments import copied
 from agentkit.tooling.functions.context import can_be_called
 from agentkit.tooling.functions.signature import is_asynchronous
 from agentkit.tooling.toolset import Toolset
@@ -146,7 +147,8 @@ class ToolServer:
         if decision.verdict is not Verdict.ASK:
             return judged
         folder = self._bench.workspace.folder
-        request = ApprovalRequest(_WHO, judged.call.name, judged.arguments, decision, folder, judged.call.id)
+        shown = copied(judged.arguments)  # what runs is what was judged
+        request = ApprovalRequest(_WHO, judged.call.name, shown, decision, folder, judged.call.id)
         said = await self._said(request, ask)
         if said.arguments is not None:  # the approver wants another call, which is judged like any
             call = ToolCall(judged.call.id, judged.call.name, json.dumps(dict(said.arguments)))

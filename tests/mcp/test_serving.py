@@ -433,3 +433,20 @@ def test_agents_within_know_what_clients_have_read():
 
     assert asyncio.run(answers()).ok
     assert sent == []
+
+
+def test_approver_changes_nothing_that_runs():
+    """An approver that tidies up what it is shown has not changed the call: what runs is what was judged."""
+    made = []
+
+    def post(to: list[str]) -> None:
+        """Post."""
+        made.append(to)
+
+    def approve(request):
+        request.arguments["to"].append("Eve")
+        return True
+
+    server = ToolServer([Tool(post, level="SYSTEM")], approve=approve)
+    assert asyncio.run(server.answer("post", {"to": ["Ann"]})).ok
+    assert made == [["Ann"]]
