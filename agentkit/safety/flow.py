@@ -20,6 +20,9 @@ _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
 _MOST_LEAVES, _MOST_NUMBERS, _MOST_SAID_CALLS = 8, 3, 5
 _MOST_SAID_LEAVES = 100
+_MOST_PLACES = 1_000
+"""At how many places in a person's words one of them is looked at: a pasted text may hold it a million times."""
+
 _JOINING = r"\w/?&=%@\uff20+\-\u2010\u2011\u2012\u2013\u2212\u2044\\"
 _BETWEEN_WORDS = r"[!#$*^|~`{}\u00b7\u066b\u066c'\u2019]"
 _BLANK = r"[ \u00a0\u2009\u202f]"
@@ -163,7 +166,8 @@ def _stands_in(text: str, words: str) -> bool:
     if text not in words or _is_joined(text[:1]):
         return False
     before, after = _ALONE if text and re.search(r"\w", text) is None else (_NOT_WITHIN, _NOR_GOES_ON)
-    places = (found.span() for found in re.finditer(f"{before}{re.escape(text)}{after}", words))
+    found = islice(re.finditer(f"{before}{re.escape(text)}{after}", words), _MOST_PLACES)
+    places = (each.span() for each in found)
     return any(not _is_joined(words[max(start - 1, 0) : start] + words[end : end + 1]) for start, end in places)
 
 

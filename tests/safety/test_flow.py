@@ -1,5 +1,7 @@
 """When must a call be asked for because of what the conversation has read?"""
 
+import time
+
 import pytest
 
 from agentkit.decisions import Decision, Label, Verdict
@@ -243,3 +245,11 @@ def test_words_of_the_person_leave_no_more_often_at_once():
         calls = tuple(ToolCall(f"s{index}", "send", '{"to": "bob"}') for index in range(count))
         messages = [*conversation(*BOTH, said="Send it to bob"), AssistantMessage(tool_calls=calls)]
         assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (count > 5)
+
+
+def test_long_text_of_nothing_but_parts_of_words_is_no_words():
+    """A pasted text in which a letter always bears an accent is not read to its end for each of many arguments."""
+    pasted = "e\u0301 " * 300_000
+    started = time.process_time()
+    found = said_in([UserMessage(pasted)], {f"a{number}": "e" for number in range(100)})
+    assert (found, time.process_time() - started < 5) == (frozenset(), True)
