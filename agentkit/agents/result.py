@@ -341,6 +341,9 @@ def _change_in(run_id: str, progress: Progress, history: tuple[Message, ...]) ->
         return "it names no run."
     if any(step.answer is not None and step.result is None for step in progress.steps.values()):
         return "it says that calls that wait were approved."
+    ids = [step.asked.id for step in progress.waiting]
+    if len(set(ids)) < len(ids):
+        return "two of its calls that wait have one id."
     if progress.record and not is_record_of(run_id, progress.record):
         return "the record of its changes is another run's, which undo() would take back."
     return fault_in([*history, *progress.valid_messages()])

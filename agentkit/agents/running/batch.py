@@ -35,7 +35,9 @@ from agentkit.messages import (
     ToolCall,
     ToolMessage,
     ToolResult,
+    calls_in,
     failure_content,
+    with_distinct_ids,
 )
 from agentkit.safety.approval import Approval
 from agentkit.safety.flow import labels_of
@@ -181,9 +183,22 @@ class Batch:
                     postponed.append(_postponed(judged.call, result))
                 elif result is not None:
                     self.run.progress.apply(ToolCallFinished(judged.call, result))
-            for milestone in postponed:
-                self.run.progress.apply(milestone)
+            for place, milestone in enumerate(postponed):
+                postponed[place] = self._told_apart(milestone, read)
+                self.run.progress.apply(postponed[place])
         yield from postponed
+
+    def _told_apart(self, milestone: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
+        """The milestone, with an id on a nested call that no other call has: by its id a person answers it.
+
+        Ids are the models' own words, so that one could have another call named like the one that a person is shown.
+        """
+        if milestone.inner is None:
+            return milestone
+        steps = [step for step in self.run.progress.steps.values() if step.call.id != milestone.call.id]
+        taken = {call.id for call in calls_in(read)} | {step.asked.id for step in steps}
+        distinct = with_distinct_ids(AssistantMessage("", (milestone.inner,)), taken)
+        return replace(milestone, inner=distinct.tool_calls[0])
 
     def _known(self, read: Sequence[Message]) -> frozenset[Label]:
         """All that was read so far, also by calls of this response that have ended."""

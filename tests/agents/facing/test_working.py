@@ -9,7 +9,9 @@ import pytest
 
 from agentkit import Agent, Approval, Limits, Policy, Rule, RunContext, RunResult, Session, tool, write_file_tool
 from agentkit.agents.result import Resumption
+from agentkit.errors import SessionError
 from agentkit.events import ToolCallPostponed
+from agentkit.messages import ToolCall
 from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.tools.dialogue import ask_user_tool
 
@@ -371,3 +373,29 @@ def test_a_paused_run_can_be_left_and_the_next_begun():
     assert agent.run("Hi").output == "Hello."
     assert agent.run(Resumption(paused, True)).status == "done"
     assert desk.done == ["look up 7", "refund 7 80"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_models_cannot_name_two_calls_that_wait_alike(chosen, is_first):
+    """Whose id a model had chosen so that it is that of a worker's call is not answered with what was said of that."""
+    desk = Desk()
+    refund = ToolCall("c", "refund", '{"order": 7, "euros": 80}')
+    clerk = worker(desk, refund, "Done.", "Done.")
+    wishes = [ToolCall("w", "clerk", '{"request": "Go."}'), ToolCall("w.c", "refund", '{"order": 7, "euros": 9999}')]
+    llm = ScriptedLLM(wishes if is_first else wishes[::-1], "All done.")
+    result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=llm, approve=later).run("Go.")
+    meant = json.loads(result.pending[chosen].arguments)
+    result.resume({result.pending[chosen].id: True})
+    assert desk.done == [f"refund 7 {meant['euros']}"]
+
+
+def test_saved_run_whose_waiting_calls_are_named_alike_was_changed():
+    """A text in which one answer would be that of two calls is refused."""
+    desk = Desk()
+    wishes = [call("clerk", request="Go."), call("refund", order=2, euros=80)]
+    clerk = worker(desk, ToolCall("c", "refund", '{"order": 7, "euros": 80}'))
+    result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=ScriptedLLM(wishes), approve=later).run("Go.")
+    inner, other = (pending.id for pending in result.pending)
+    with pytest.raises(SessionError, match="two of its calls that wait have one id"):
+        RunResult.from_json(result.to_json().replace(f'"{inner}"', f'"{other}"'))
