@@ -156,9 +156,7 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
             return JudgedCall(call, _not_in_dry_run(tool.name))
-        if (
-            tool.is_in_workspace
-        ):  # nothing is changed, so nothing must be asked for; what others ask the network is real
+        if tool.is_in_workspace:  # nothing is changed, so nothing must be asked for; what others send is sent
             own = replace(own, level=min(level, *(policy.level for policy in bench.policies)))
     try:
         spelled = tool.canonical(arguments) if arguments else arguments  # what was bad has none
