@@ -42,6 +42,7 @@ VALUES = {
     "folder": "/srv/project",
     "inner": CALL,
     "made": (MadeCall(CALL, "ok", 3),),
+    "inner_run": {"agentkit_run": 1, "milestones": []},
 }
 
 
