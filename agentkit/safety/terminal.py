@@ -27,18 +27,22 @@ ANSWERS: Mapping[str, Approval] = {
 }
 
 
+_LATER = ("l", "later")
+
+
 class TerminalApprover:
     """Asks on `target` and reads the answer from `source`; by default standard error and standard input.
 
-    Where the source is no terminal there is nobody to ask, and the answer is no.
+    Where the source is no terminal there is nobody to ask, and the answer is no. With `can_wait` a person may want to
+    answer later, which pauses the run.
     """
 
-    def __init__(self, source: TextIO | None = None, target: TextIO | None = None) -> None:
-        self._source, self._target = source, target
+    def __init__(self, source: TextIO | None = None, target: TextIO | None = None, *, can_wait: bool = False) -> None:
+        self._source, self._target, self._can_wait = source, target, can_wait
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, request: ApprovalRequest) -> Approval:
-        """The answer: y once, r for this very call until the run ends, a for it always, anything else no."""
+        """The answer: y once, r for this very call until the run ends, a for it always, l later, anything else no."""
         source, target = self._source or sys.stdin, self._target or sys.stderr
         if source is None or target is None or not source.isatty():
             return Approval.NO
@@ -46,9 +50,13 @@ class TerminalApprover:
             target.write(f"\n{_fitted(f'{request}', target)}\n")
             target.flush()
             forget_typed(source)
-            target.write(f"{_fitted(_choices(request), target)} ")
+            later = "[l] later  " if self._can_wait else ""
+            target.write(f"{_fitted(f'{_choices(request)}{later}[N] no:', target)} ")
             target.flush()
-            said = ANSWERS.get(source.readline().strip().lower(), Approval.NO)
+            word = source.readline().strip().lower()
+        if self._can_wait and word in _LATER:
+            return Approval.LATER
+        said = ANSWERS.get(word, Approval.NO)
         return said if is_offered(said, request) else Approval.NO
 
 
@@ -87,5 +95,5 @@ def calls_alike(request: ApprovalRequest) -> str:
 
 def _choices(request: ApprovalRequest) -> str:
     if not is_offered(Approval.RUN, request):
-        return "[y] once  [N] no:"
-    return f"[y] once  [r] {calls_alike(request)}, until the run ends  [a] the same, always  [N] no:"
+        return "[y] once  "
+    return f"[y] once  [r] {calls_alike(request)}, until the run ends  [a] the same, always  "

@@ -63,6 +63,16 @@ def test_one_letter_answers(terminal, typed, answer):
     assert "[r] exactly this call, until the run ends  [a] the same, always  [N] no:" in shown.getvalue()
 
 
+@pytest.mark.parametrize("typed", ["l\n", "Later\n"])
+def test_a_question_can_be_left_for_later(terminal, typed):
+    """Where the run can wait, an l leaves the question for later and is offered; elsewhere it is a no."""
+    keyboard, screen = terminal
+    shown = Screen(keyboard, typed)
+    assert TerminalApprover(screen, shown, can_wait=True)(REQUEST) is Approval.LATER
+    assert "[a] the same, always  [l] later  [N] no:" in shown.getvalue()
+    assert TerminalApprover(screen, Screen(keyboard, typed))(REQUEST) is Approval.NO
+
+
 def test_what_was_typed_before_the_question_is_no_answer(terminal):
     """Only who has seen the question can answer it."""
     keyboard, screen = terminal

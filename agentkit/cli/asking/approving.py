@@ -13,12 +13,12 @@ from agentkit.safety.terminal import TerminalApprover
 
 
 def approver(status: StatusLine, *, yes: bool, can_wait: bool) -> Approver | None:
-    """What answers; None when there is no terminal. With `can_wait`, Ctrl-C at a question leaves it for later."""
+    """What answers; None when there is no terminal. With `can_wait`, `l` or Ctrl-C leaves a question for later."""
     if yes:
         return _yes
     if sys.stdin is None or not sys.stdin.isatty():
         return None
-    return Person(TerminalApprover(), status, can_wait=can_wait)
+    return Person(TerminalApprover(can_wait=can_wait), status, can_wait=can_wait)
 
 
 def _yes(_: ApprovalRequest) -> bool:
