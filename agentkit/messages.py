@@ -84,10 +84,7 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Where a call stands still that sets off others: `call` waits for a person, `made` came just before it.
-
-    `question`, `decision` and `folder` are what the person is asked; `inner_run` is that of an agent at work, as data.
-    """
+    """Where a call stands still: at a `call` that it has set off, after those `made`, or in an agent's `inner_run`."""
 
     call: ToolCall
     question: str

@@ -21,7 +21,7 @@ from agentkit.wording import value_text
 
 _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
-_ONE_COMMAND = re.compile(r"[\w ./:@%+,='\"-]*")
+_ONE_COMMAND = re.compile(r"(?! *\w+=)[\w ./:@%+,='\"-]*")
 _PATTERNS = ("matches", "contains")
 _SAID = "said"
 _OF_URLS = ("host", "origin")
@@ -39,7 +39,7 @@ class Rule:
 
     - `equals`, `one_of`: the value itself, or one of a list
     - `matches`, `contains`: a regular expression, for the whole text or for any part of it. A rule that allows commands
-      of `run_shell` by one fits none with operators, expansions or escapes, which could hide another command
+      of `run_shell` by one fits none with operators, expansions, escapes or variables before it: these can hide others
     - `words`: the first words of a plain command, one without operators, quotes or expansions
     - `host`: the host of a URL that was asked for, or a domain above it; redirects are not looked at
     - `origin`: scheme, host and port of a URL, such as `https://example.com`

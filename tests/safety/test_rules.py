@@ -295,3 +295,10 @@ def test_a_pattern_allows_no_command_behind_another(test, command, fits):
     assert Rule("allow", "run_shell", {"command": test}).fits("run_shell", {"command": command}) is fits
     assert Rule("deny", "run_shell", {"command": test}).fits("run_shell", {"command": command})
     assert Rule("allow", "note", {"command": test}).fits("note", {"command": command})
+
+
+def test_a_pattern_allows_no_variable_before_its_command():
+    """A variable that is set for a command may change what it runs."""
+    rule = Rule("allow", "run_shell", {"command": {"contains": "git push"}})
+    assert not rule.fits("run_shell", {"command": "GIT_SSH_COMMAND='sh -c id' git push"})
+    assert rule.fits("run_shell", {"command": "git push --push-option=ci.skip"})

@@ -64,8 +64,9 @@ def _resumption(sitting: Sitting) -> Resumption:
     (postponed,) = (each for each in sitting.waiting if isinstance(each, ToolCallPostponed))
     (said,) = (each for each in sitting.waiting if isinstance(each, Approved))
     saved = RunResult.from_json(json.dumps(postponed.inner_run))
-    waits, asked = saved.pending[0], postponed.call
-    if (waits.tool, waits.arguments, waits.question) != (asked.name, asked.arguments, postponed.question):
+    waits, asked = next(iter(saved.pending), None), postponed.call
+    told = asked.name, asked.arguments, postponed.question
+    if waits is None or (waits.tool, waits.arguments, waits.question) != told:
         raise ToolError("The saved run was changed: the person was asked about another call than the one that waits.")
     return Resumption(saved, {waits.id: _words(said) if waits.needs_answer else _answer(said)})
 

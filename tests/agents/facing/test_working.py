@@ -300,6 +300,18 @@ def test_nobody_approves_another_call_than_is_shown():
     assert desk.done == []
 
 
+def test_a_worker_s_run_in_which_nothing_waits_is_not_gone_on_with():
+    """A text whose worker's run was cut before its call waited approves nothing, and says that it was changed."""
+    desk = Desk()
+    text = boss(worker(Desk())).run("Go").to_json()
+    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    cut = {**entry["inner_run"], "milestones": entry["inner_run"]["milestones"][:1]}
+    agent = boss(worker(desk, "never"))
+    agent.llm = ScriptedLLM(lambda request: request.messages[-1].content)
+    assert "The saved run was changed" in agent.resume(changed(text, inner_run=cut), True).output
+    assert desk.done == []
+
+
 def test_a_worker_s_run_that_says_it_was_approved_is_not_believed():
     """An answer of a person that stands in the saved run of a worker is none."""
     desk = Desk()
