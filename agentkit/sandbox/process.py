@@ -184,7 +184,7 @@ def _in_bubblewrap(job: _Job) -> Iterator[_Running]:
     confinement, chosen = job.confinement, bubblewrap.mechanisms(job.confinement.wanted)
     boundary = confinement.boundary(chosen)
     boundary.require(confinement.isolation)
-    words = [*_view(job).bubblewrap_arguments(), "--chdir", job.folder]
+    words = [*_view(job).bubblewrap_arguments(job.scratch), "--chdir", job.folder]
     for name, value in _environment(SCRATCH).items():
         words += ["--setenv", name, value]
     with bubblewrap.started(_limited(job), words, chosen) as wrapped:

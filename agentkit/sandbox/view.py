@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentkit import config
 from agentkit.errors import SandboxError
+from agentkit.sandbox.kernel.covers import cover_description, make_cover
 from agentkit.slotted import dataclass
 
 
@@ -82,7 +83,8 @@ _SIDE_SCRATCHES, _SIDE_SHARE = ("/var/tmp", _SHARED_MEMORY), 4  # they are given
 _NEXT_TO_NOTHING = "65536"
 
 Mount = tuple[str, str, str]
-"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, empty, seal), its path, and its source or its size."""
+"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
+description of its cover."""
 
 Rule = tuple[str, str]
 """A word for what may be done (read, run, write, all), and the path below which it may."""
@@ -91,7 +93,6 @@ _BUBBLEWRAP: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "ro": lambda path, source: ("--ro-bind", source, path),
     "rw": lambda path, source: ("--bind", source, path),
     "tmpfs": lambda path, size: ("--size", size, "--tmpfs", path),
-    "empty": lambda path, _: ("--ro-bind", os.devnull, path),
     "proc": lambda path, _: ("--proc", path),
     "dev": lambda path, _: ("--dev", path),
     "seal": lambda path, _: ("--remount-ro", path),
@@ -114,9 +115,16 @@ class View:
         lists = {"mounts": self.mounts, "rules": self.rules, "bare_rules": self.bare_rules}
         return {name: "\0".join(word for entry in entries for word in entry) for name, entries in lists.items()}
 
-    def bubblewrap_arguments(self) -> list[str]:
-        """The mounts as bubblewrap's command line says them."""
-        return [word for kind, path, source in self.mounts for word in _BUBBLEWRAP[kind](path, source)]
+    def bubblewrap_arguments(self, covers: str) -> list[str]:
+        """The mounts as bubblewrap's command line says them; the covers are created in the empty folder `covers`."""
+        words: list[str] = []
+        for number, (kind, path, source) in enumerate(self.mounts):
+            if kind == "cover":
+                cover = f"{covers}/{number}"
+                make_cover(cover, source)
+                kind, source = "ro", cover
+            words += _BUBBLEWRAP[kind](path, source)
+        return words
 
 
 def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: int, hidden: Iterable[str] = ()) -> View:
@@ -263,4 +271,4 @@ def _around(folder: str, paths: Iterable[str]) -> list[str]:
 def _hidden(path: str) -> list[Mount]:
     if os.path.isdir(path):
         return [("tmpfs", path, _NEXT_TO_NOTHING), ("seal", path, "")]
-    return [("empty", path, "")]
+    return [("cover", path, cover_description(os.lstat(path)))]

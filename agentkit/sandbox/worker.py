@@ -153,8 +153,8 @@ def _isolate(setup: Setup, left: list[str]) -> list[str]:
     """Put up what the host wishes, from the outside inwards; what was put up. A root that fails is told as none."""
     wanted = listed(setup["mechanisms"])
     achieved = [*left]
-    _limit_resources(listed(setup["resources"]))
     if not _ON_LINUX:
+        _limit_resources(listed(setup["resources"]))
         return [*achieved, "rlimits"]
     from agentkit.sandbox.kernel import landlock, namespaces, seccomp
 
@@ -162,6 +162,7 @@ def _isolate(setup: Setup, left: list[str]) -> list[str]:
     namespaces.die_with_parent()
     if "mount" in left:
         namespaces.enter_root(_triples(setup["mounts"]), machine)
+    _limit_resources(listed(setup["resources"]))  # not before: a cover may be larger than a file of the task
     namespaces.give_up_privileges()
     if setup["folder"] and ("mount" in left or setup["task"] == "command"):
         os.chdir(setup["folder"])

@@ -625,3 +625,25 @@ def test_more_can_be_hidden(way, workspace):
 def test_a_command_is_not_told_which_machine_it_is_on(way, workspace):
     """Inside, the machine is called sandbox."""
     assert run_command("uname -n", workspace, WAYS[way]).output == "sandbox\n"
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_a_hidden_file_is_covered_by_an_unreadable_file_of_the_same_size_and_time(way, workspace):
+    """A hidden file keeps its size, times and executable bit, cannot be opened, and is unchanged on the host."""
+    (workspace / ".env").chmod(0o755)
+    os.utime(workspace / ".env", ns=(10**18 + 123, 10**18 + 123))
+    command = "stat -c '%F %a %s %.9Y' .env; cat .env; chmod 600 .env; rm -f .env; mv .env x"
+    outcome = run_command(command, workspace, WAYS[way])
+    assert outcome.stdout == f"regular file 311 {len(TOKEN)} 1000000000.000000123\n"
+    assert "Permission denied" in outcome.stderr
+    assert (workspace / ".env").read_text() == TOKEN
+    assert (workspace / ".env").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("way", STRONG)
+def test_a_hidden_file_may_be_larger_than_the_files_of_a_command(way, workspace):
+    """The limit on a command's files does not apply to the covers of hidden files."""
+    with open(workspace / ".env", "r+b") as file:
+        file.truncate(30_000_000)
+    outcome = run_command("stat -c %s .env", workspace, limited(WAYS[way], file_bytes=1_000_000))
+    assert outcome.stdout == "30000000\n"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 
+from agentkit.sandbox.kernel.covers import make_cover
+
 NAMESPACES = {
     "user": 0x1000_0000,
     "net": 0x4000_0000,
@@ -19,7 +21,8 @@ NAMESPACES = {
 """The namespaces in the order in which they are left; `pid` takes hold of the next child only."""
 
 Mount = tuple[str, str, str]
-"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, empty, seal), its path, and the source or the size."""
+"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
+description of its cover."""
 
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR = 442
@@ -89,11 +92,15 @@ def enter_root(mounts: list[Mount], machine: str) -> None:
     """
     _mount("none", "/", None, _RECURSIVE | _PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", _NO_SETUID | _NO_DEVICES, "size=1m")
-    for name in ("/tmp/old", "/tmp/new"):
+    for name in ("/tmp/old", "/tmp/new", "/tmp/covers"):
         os.mkdir(name)
     _pivot("/tmp", "/tmp/old", machine)
-    for kind, path, source in mounts:
-        _PARTS[kind](f"/new{path}", source)
+    for number, (kind, path, source) in enumerate(mounts):
+        if kind == "cover":
+            make_cover(f"/covers/{number}", source)
+            _bind_read_only(f"/new{path}", f"/covers/{number}", above="")
+        else:
+            _PARTS[kind](f"/new{path}", source)
     os.chdir("/new")
     _pivot(".", ".", machine)  # the old root lies on the new one now, where it can be taken off
     _checked(_libc.umount2(b".", _DETACH))
@@ -109,13 +116,13 @@ def _pivot(root: str, old: str, machine: str) -> None:
     _checked(_libc.syscall(_PIVOT_ROOT[machine], os.fsencode(root), os.fsencode(old)))
 
 
-def _bind(target: str, source: str) -> None:
-    _make_place(target, is_folder=os.path.isdir(f"/old{source}"))
-    _mount(f"/old{source}", target, None, _BIND | _RECURSIVE)
+def _bind(target: str, source: str, above: str = "/old") -> None:
+    _make_place(target, is_folder=os.path.isdir(f"{above}{source}"))
+    _mount(f"{above}{source}", target, None, _BIND | _RECURSIVE)
 
 
-def _bind_read_only(target: str, source: str) -> None:
-    _bind(target, source)
+def _bind_read_only(target: str, source: str, above: str = "/old") -> None:
+    _bind(target, source, above)
     _set_attributes(target, _READ_ONLY | _NO_SETUID, _WHOLE_TREE)
 
 
@@ -153,7 +160,6 @@ _PARTS = {
     "tmpfs": _make_tmpfs,
     "proc": _make_proc,
     "dev": _make_devices,
-    "empty": lambda target, _: _bind_read_only(target, "/dev/null"),
     "seal": _seal,
 }
 
