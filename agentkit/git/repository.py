@@ -1,0 +1,169 @@
+"""Finding the repository of a folder, and validating the pointers by which it is found."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Collection, Iterator
+
+from agentkit.git import settings
+from agentkit.slotted import dataclass
+
+_MOST_POINTER_BYTES = 4_096
+_MOST_NESTED, _MOST_SEARCHED = 200, 5_000
+_PARTS = ("HEAD", "objects", "refs")
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A work tree and where its repository is kept; all paths are absolute and without links.
+
+    `git_dir` has HEAD and the index of this work tree. `common_dir` has objects, branches and settings; it is another
+    folder only for a linked work tree (`git worktree add`).
+    """
+
+    top: str
+    git_dir: str
+    common_dir: str
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that hold the repository, the outer one first."""
+        return tuple(dict.fromkeys((self.common_dir, self.git_dir)))
+
+    @property
+    def oid_bytes(self) -> int:
+        """The length of the names of objects: 20 bytes, or 32 in a repository that uses SHA-256."""
+        formats = settings.last(settings.read(f"{self.common_dir}/config"), "extensions.objectformat")
+        return 32 if formats == "sha256" else 20
+
+    def settings(self) -> list[settings.Setting]:
+        """The settings of the repository, every include followed."""
+        files = (f"{self.common_dir}/config", f"{self.git_dir}/config.worktree")
+        return [found for path in files for found in settings.read(path, lambda *_: True)]
+
+    def nested(self) -> list[str] | None:
+        """The repositories of submodules that are kept in this one; None when there are too many to list."""
+        found: list[str] = []
+        waiting, searched = [f"{self.git_dir}/modules"], 0
+        while waiting:
+            folder = waiting.pop()
+            for path in _folders_in(folder):
+                searched += 1
+                if _is_repository(path):
+                    found.append(path)
+                    waiting.append(f"{path}/modules")
+                else:
+                    waiting.append(path)
+            if searched > _MOST_SEARCHED or len(found) > _MOST_NESTED:
+                return None
+        return found
+
+
+def find(folder: str, *, homes: Collection[str] = (), refused: Collection[str] = ()) -> Repository | None:
+    """The repository that `folder` belongs to, or None.
+
+    The nearest `.git` at the folder or above it decides, as for git itself. It is accepted only when the current user
+    owns it and all that it points to, and:
+
+    - `.git` is a folder with the parts of a repository; or
+    - `.git` is a file that names a linked work tree in `<repository>/worktrees/`, whose own `gitdir` file names this
+      `.git` file; or
+    - `.git` is a file that names the repository of a submodule, whose `core.worktree` is this folder.
+
+    A link called `.git` is not followed. A repository above the folder is ignored when its work tree holds one of
+    `homes`, and any repository that lies in one of `refused`.
+    """
+    place = os.path.realpath(folder)
+    top = place
+    while not os.path.lexists(f"{top}/.git"):
+        if top == "/":
+            return None
+        top = os.path.dirname(top)
+    if top != place and any(_is_in(home, top) for home in homes):
+        return None
+    with contextlib.suppress(OSError):
+        found = _at(top)
+        if found is not None and not _is_misplaced(found, place, refused):
+            return found
+    return None
+
+
+def _is_misplaced(found: Repository, place: str, refused: Collection[str]) -> bool:
+    """Whether the folder is a part of the repository's own storage, or that is where nobody may look."""
+    parts = found.folders
+    return any(_is_in(place, part) or any(_is_in(part, other) for other in refused) for part in parts)
+
+
+def _at(top: str) -> Repository | None:
+    """The repository of a work tree, as far as it can be trusted. Raises OSError."""
+    path = f"{top}/.git"
+    status = os.lstat(path)
+    if not (_is_own(status) and _is_own(os.lstat(top))):
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        is_plain = _is_repository(path) and not os.path.lexists(f"{path}/commondir") and _works_at(path, top, top)
+        return Repository(top, path, path) if is_plain else None
+    return _pointed_at(top, _pointer(path)) if stat.S_ISREG(status.st_mode) else None
+
+
+def _pointed_at(top: str, text: str) -> Repository | None:
+    """The repository that the file `.git` of a work tree names. Raises OSError."""
+    git_dir = _resolved(top, text.removeprefix("gitdir: "))
+    if not text.startswith("gitdir: ") or not _is_own(os.lstat(git_dir)):
+        return None
+    if os.path.lexists(f"{git_dir}/commondir"):
+        return _linked(top, git_dir)
+    is_submodule = _is_repository(git_dir) and _works_at(git_dir, top, None)
+    return Repository(top, git_dir, git_dir) if is_submodule else None
+
+
+def _linked(top: str, git_dir: str) -> Repository | None:
+    """The repository of a linked work tree, whose folder there must point back at it. Raises OSError."""
+    common = _resolved(git_dir, _pointer(f"{git_dir}/commondir"))
+    back = os.path.join(git_dir, _pointer(f"{git_dir}/gitdir"))
+    points_back = os.path.basename(back) == ".git" and os.path.realpath(os.path.dirname(back)) == top
+    is_main = _is_repository(common) and not os.path.lexists(f"{common}/commondir") and _is_own(os.lstat(common))
+    if points_back and is_main and os.path.dirname(git_dir) == f"{common}/worktrees":
+        return Repository(top, git_dir, common)
+    return None
+
+
+def _works_at(git_dir: str, top: str, default: str | None) -> bool:
+    """Whether a repository's own settings name this work tree, or none, which means the default."""
+    found = [*settings.read(f"{git_dir}/config"), *settings.read(f"{git_dir}/config.worktree")]
+    worktree = settings.last(found, "core.worktree")
+    return (default if worktree is None else _resolved(git_dir, worktree)) == top
+
+
+def _resolved(folder: str, path: str) -> str:
+    return os.path.realpath(os.path.join(folder, path))
+
+
+def _pointer(path: str) -> str:
+    """The one line of a small regular file. Raises OSError."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not (stat.S_ISREG(os.fstat(file).st_mode) and _is_own(os.fstat(file))):
+            raise OSError(f"{path!r} is not a file of the user's")
+        return os.fsdecode(os.read(file, _MOST_POINTER_BYTES)).rstrip("\r\n").replace("\0", "\n")
+    finally:
+        os.close(file)
+
+
+def _is_repository(path: str) -> bool:
+    return all(os.path.lexists(f"{path}/{name}") for name in _PARTS) and os.path.isdir(f"{path}/objects")
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid()
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(folder.rstrip("/") + "/")
+
+
+def _folders_in(folder: str) -> Iterator[str]:
+    with contextlib.suppress(OSError), os.scandir(folder) as scan:
+        yield from sorted(entry.path for entry in scan if entry.is_dir(follow_symlinks=False))

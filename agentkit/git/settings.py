@@ -1,0 +1,165 @@
+"""A parser for git's configuration files, the user's identity, and the programs that a configuration names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from agentkit.slotted import dataclass
+
+Setting = tuple[str, str]
+"""A key such as `user.name` or `filter.lfs.clean`, and its value. A subsection keeps its case."""
+
+_MOST_BYTES, _MOST_DEPTH, _MOST_SETTINGS = 1_000_000, 10, 20_000
+_HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\.)*)")?\s*\]')
+_BLANK = re.compile(r"(?:[\s\ufeff]|[#;][^\n]*)*")
+_VALUE = r'(?:"(?:[^"\\\n]|\\.|\\\n)*"|\\.|\\\n|[^"\\\n#;])*'
+_SETTING = re.compile(rf"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=({_VALUE}))?(?=[#;\n]|\Z)")
+_ESCAPED = re.compile(r"\\(.)")
+_PIECES = re.compile(r'"(?:[^"\\]|\\.|\\\n)*"|\\.|\\\n|.', re.DOTALL)
+_PIECE = re.compile(r'\\(.)|"', re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
+_BOOLEAN = re.compile(r"(?i)true|false|yes|no|on|off|[01]|")
+
+_PROGRAMS = re.compile(
+    r"core\.(fsmonitor|pager|editor|sshcommand|gitproxy|askpass|hookspath|alternaterefscommand|worktree|attributesfile)"
+    r"|pager\..+|alias\..+|diff\.external|diff\..+\.(command|textconv)|merge\..+\.driver|mergetool\..+|difftool\..+"
+    r"|filter\..+\.(clean|smudge|process)|gpg\.(.+\.)?(program|defaultkeycommand)|interactive\.difffilter"
+    r"|trailer\..+\.(cmd|command)|(browser|man)\..+\.(cmd|path)|credential\.(.+\.)?helper|sequence\.editor"
+    r"|log\.showsignature|submodule\..+\.update|uploadpack\.packobjectshook|extensions\.partialclone"
+)
+"""Settings that make git run a program, or read its rules from another place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The name and the e-mail address that git writes into a commit; empty where none is configured."""
+
+    name: str = ""
+    email: str = ""
+
+
+def parse(text: str) -> Iterator[Setting]:
+    """The settings of a configuration file, in order. What git would reject ends the file."""
+    section, at = "", 0
+    while True:
+        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+        if header := _HEADER.match(text, at):
+            name, subsection = header.groups()
+            section = name.lower() + ("." + _ESCAPED.sub(r"\1", subsection) if subsection else "")
+            at = header.end()
+        elif section and (found := _SETTING.match(text, at)):
+            name, value = found.groups()
+            yield f"{section}.{name.lower()}", "true" if value is None else _unquoted(value)
+            at = found.end()
+        else:
+            return
+
+
+def _unquoted(value: str) -> str:
+    """A value without its quotes, comments already left out, and without blanks around what was not quoted."""
+    pieces = _PIECES.findall(value.lstrip(" \t"))
+    while pieces and pieces[-1] in (" ", "\t"):
+        pieces.pop()
+    return "".join(_PIECE.sub(lambda found: _ESCAPES.get(found[1], ""), piece) for piece in pieces if piece != '""')
+
+
+def read(path: str, applies: Callable[[str, str], bool] = lambda _condition, _path: False) -> list[Setting]:
+    """The settings of a file and of those that it includes, in order; none when it cannot be read.
+
+    `applies` decides whether a conditional include counts, by its condition and the file that has it.
+    """
+    found: list[Setting] = []
+    _read_into(found, path, applies, _MOST_DEPTH)
+    return found
+
+
+def _read_into(found: list[Setting], path: str, applies: Callable[[str, str], bool], depth: int) -> None:
+    for key, value in parse(_text(path)):
+        if len(found) >= _MOST_SETTINGS:
+            return
+        found.append((key, value))
+        lower = key.lower()
+        included = lower == "include.path" or (
+            lower.startswith("includeif.") and lower.endswith(".path") and applies(key[10:-5], path)
+        )
+        if included and depth:
+            target = os.path.join(os.path.dirname(path), os.path.expanduser(value))
+            _read_into(found, target, applies, depth - 1)
+
+
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        return file.read(_MOST_BYTES).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    return ""
+
+
+def last(settings: Iterable[Setting], key: str) -> str | None:
+    """The value of a setting that counts, which is the last one."""
+    values = [value for name, value in settings if name.lower() == key]
+    return values[-1] if values else None
+
+
+def identity(environment: Mapping[str, str], git_dir: str | None = None) -> Identity:
+    """The name and address in the user's own configuration, conditional includes for this repository followed."""
+    home = environment.get("HOME", "")
+    settings: list[Setting] = []
+    for path in _global_files(environment, home):
+        settings += read(path, lambda condition, of: _applies(condition, of, git_dir, home))
+    name, email = last(settings, "user.name"), last(settings, "user.email")
+    return Identity(_line(name or ""), _line(email or ""))
+
+
+def _line(text: str) -> str:
+    """A value as far as it fits into the line of a commit."""
+    return "".join(char for char in text if char.isprintable())[:1_000].strip()
+
+
+def _global_files(environment: Mapping[str, str], home: str) -> list[str]:
+    if "GIT_CONFIG_GLOBAL" in environment:
+        return [environment["GIT_CONFIG_GLOBAL"]]
+    folder = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    return [f"{folder}/git/config", f"{home}/.gitconfig"]
+
+
+def _applies(condition: str, of: str, git_dir: str | None, home: str) -> bool:
+    """Whether `gitdir:` or `gitdir/i:` fits this repository; other conditions never do."""
+    kind, _, pattern = condition.partition(":")
+    if git_dir is None or kind not in ("gitdir", "gitdir/i"):
+        return False
+    if pattern.startswith("~/"):
+        pattern = home + pattern[1:]
+    elif pattern.startswith("./"):
+        pattern = os.path.dirname(of) + pattern[1:]
+    elif not pattern.startswith("/"):
+        pattern = f"**/{pattern}"
+    pattern += "**" if pattern.endswith("/") else ""
+    flags = re.IGNORECASE if kind == "gitdir/i" else 0
+    return any(re.fullmatch(_expression(each), git_dir, flags) for each in {pattern, _resolved(pattern)})
+
+
+def _resolved(pattern: str) -> str:
+    """The pattern with the links of its fixed first part followed, as git does."""
+    fixed = re.match(r"[^*?\[]*/", pattern)
+    return os.path.realpath(fixed[0]).rstrip("/") + "/" + pattern[fixed.end() :] if fixed else pattern
+
+
+def _expression(pattern: str) -> str:
+    parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(parts.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern))
+
+
+def names_programs(settings: Iterable[Setting]) -> list[str]:
+    """The keys of settings that make git run a program or read further rules, each once."""
+    found = [key for key, value in settings if _PROGRAMS.fullmatch(key.lower()) and not _is_harmless(key, value)]
+    return list(dict.fromkeys(found))
+
+
+def _is_harmless(key: str, value: str) -> bool:
+    """Whether a setting that may name a program is only switched off."""
+    lower = key.lower()
+    if lower == "core.fsmonitor" or lower.startswith("pager."):
+        return value.lower() in ("", "false", "no", "off", "0") or (lower != "core.fsmonitor" and value == "true")
+    return lower == "log.showsignature" and bool(_BOOLEAN.fullmatch(value)) and value.lower() in ("false", "no", "off")

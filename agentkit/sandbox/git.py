@@ -1,0 +1,209 @@
+"""How git works inside the sandbox: the repository of the workspace, the user's identity, and hidden tracked files.
+
+Nothing here runs git. A command gets
+
+- the repository that `agentkit.git.repository.find` accepts for the workspace, also when it lies above or beside it;
+- a system-wide git configuration with the user's name and e-mail, and nothing else of the user's settings;
+- covers of hidden files that look unchanged to git, and an exclude file that names them.
+
+The settings and hooks of the repository, and what other work trees have checked out, cannot be changed by a command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from agentkit.git import index, settings
+from agentkit.git.repository import Repository, find
+from agentkit.sandbox.view import SCRATCH, Mount, View, people_homes
+from agentkit.slotted import dataclass
+
+_OWN_PLACE = "/run" if os.path.isdir("/run") else SCRATCH
+_SETTINGS = ("config", "config.worktree", "info/attributes", "objects/info/alternates", "hooks")
+"""What decides which programs git runs and where it reads: a command may not change it."""
+
+_CREATED = {"config.worktree": False, "info/attributes": False, "hooks": True}
+"""Settings that are created empty when they are missing, so that a command cannot create them; True for folders."""
+
+_POINTERS = ("gitdir", "commondir", "config.worktree", "locked")
+_PASSED = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+_SPECIAL = re.compile(r"([\\*?\[\]!# ])")
+_MOST_COVERED = 2_000
+
+
+def repository_of(folder: str, hidden: Iterable[str] = ()) -> Repository | None:
+    """The repository of a workspace, unless it lies in a hidden place or its work tree holds a home."""
+    return find(folder, homes=people_homes(), refused=[os.path.realpath(path) for path in hidden])
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """What one command needs so that git works; `scratch` is a folder of the host that the command cannot change."""
+
+    folder: str
+    scratch: str
+    writable: bool
+    repository: Repository | None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for the command. A command that only reads takes no locks."""
+        from agentkit import config
+
+        host = config.environment()
+        passed = {name: host[name] for name in _PASSED if name in host}
+        return passed | ({} if self.writable else {"GIT_OPTIONAL_LOCKS": "0"})
+
+    def configured(self, home: str) -> dict[str, str]:
+        """Variables that name git's system-wide configuration, as the command sees it with this home folder."""
+        own = self.own_place if home == SCRATCH else f"{self.scratch}/gitconfig"
+        return self.environment | {"GIT_CONFIG_SYSTEM": own}
+
+    @property
+    def own_place(self) -> str:
+        """Where the command finds its system-wide git configuration."""
+        return f"{_OWN_PLACE}/agentkit-gitconfig"
+
+    def write_settings(self, environment: Mapping[str, str]) -> None:
+        """Write the configuration that the command gets: that of the system, and the user's name and address."""
+        who = settings.identity(environment, self.repository.git_dir if self.repository else None)
+        lines = ["[include]", "\tpath = /etc/gitconfig", "[core]", "\tcheckStat = minimal", "[user]"]
+        lines += [f"\t{key} = {_quoted(value)}" for key, value in (("name", who.name), ("email", who.email)) if value]
+        with open(f"{self.scratch}/gitconfig", "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+    def adapted(self, view: View) -> View:
+        """The view with the repository in it."""
+        own: Mount = ("ro", self.own_place, f"{self.scratch}/gitconfig")
+        if self.repository is None:
+            return replace(view, mounts=(*view.mounts, own))
+        mounts = list(view.mounts)
+        covers = self._covers(self.repository, mounts)
+        place = next(at for at, mount in enumerate(mounts) if mount[1] == self.folder and mount[0] in ("ro", "rw"))
+        if self.repository.top != self.folder:
+            mounts.insert(place, ("ro", self.repository.top, self.repository.top))
+        mounts = covers.applied(mounts)
+        outside = [path for path in self.repository.folders if not _is_in(path, self.folder)]
+        mounts += [("rw" if self.writable else "ro", path, path) for path in outside]
+        if self.writable:
+            mounts += self._protected(self.repository)
+            mounts += self._excluded(self.repository, covers.untracked)
+        rules = tuple(("all" if self.writable else "run", path) for path in outside)
+        return replace(view, mounts=(*mounts, own), rules=(*view.rules, *rules))
+
+    def _protected(self, repository: Repository) -> list[Mount]:
+        """Mounts that keep a writing command from settings, hooks, pointers, and from other work trees."""
+        mounts = _settings_of(repository.common_dir)
+        worktrees = f"{repository.common_dir}/worktrees"
+        for name in sorted(os.listdir(worktrees)) if os.path.isdir(worktrees) else ():
+            mounts += self._protected_worktree(f"{worktrees}/{name}", repository)
+        if repository.git_dir != repository.common_dir:
+            mounts += _read_only(repository.common_dir, ("HEAD", "index", "modules"))
+        nested = repository.nested()
+        if nested is None:
+            return mounts + _read_only(repository.git_dir, ("modules",))
+        return mounts + [mount for path in nested for mount in _settings_of(path)]
+
+    def _protected_worktree(self, path: str, repository: Repository) -> list[Mount]:
+        """A linked work tree that lies elsewhere is read-only; of one in the workspace only the pointers are."""
+        with contextlib.suppress(OSError):
+            with open(f"{path}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
+                place = os.path.realpath(os.path.join(path, file.read(4096).strip()))
+            if path == repository.git_dir or _is_in(place, self.folder):
+                return _read_only(path, _POINTERS)
+        return _read_only(os.path.dirname(path), (os.path.basename(path),))
+
+    def _covers(self, repository: Repository, mounts: list[Mount]) -> _Covers:
+        """How the hidden files below the work tree are to look, so that git takes the tracked ones as unchanged."""
+        prefix = f"{repository.top}/"
+        hidden = [path for kind, path, _ in mounts if kind in ("cover", "tmpfs") and path.startswith(prefix)]
+        names = {os.fsencode(path.removeprefix(prefix)): path for path in hidden}
+        found = index.load(f"{repository.git_dir}/index", names, repository.oid_bytes) if names else None
+        if found is None:
+            return _Covers(names, {}, {})
+        tracked = {name: path for name, path in names.items() if name in found.entries}
+        racy = {n: p for n, p in tracked.items() if found.is_racy(found.entries[n]) and os.path.isfile(p)}
+        if racy and index.refreshed(f"{repository.git_dir}/index", found, racy, repository.oid_bytes):
+            found = index.load(f"{repository.git_dir}/index", names, repository.oid_bytes) or found
+        below: dict[str, dict[str, str]] = {}
+        folders = {path: name + b"/" for name, path in names.items() if name not in tracked}
+        for folder, start in folders.items():
+            inside = [entry for name, entry in found.entries.items() if name.startswith(start)]
+            for entry in inside[:_MOST_COVERED]:
+                below.setdefault(folder, {})[prefix + os.fsdecode(entry.path)] = _described(entry)
+        files = {path: _described(found.entries[name]) for name, path in tracked.items()}
+        return _Covers({name: path for name, path in names.items() if name not in tracked}, files, below)
+
+    def _excluded(self, repository: Repository, untracked: Iterable[bytes]) -> list[Mount]:
+        """An exclude file that also names the hidden files, which git must not try to add."""
+        lines = [f"/{_SPECIAL.sub(chr(92) * 2 + '1', os.fsdecode(name))}" for name in untracked if b"\n" not in name]
+        if not lines:
+            return []
+        place, text = f"{repository.common_dir}/info/exclude", ""
+        with contextlib.suppress(OSError), open(place, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read(1_000_000)
+        with open(f"{self.scratch}/exclude", "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("\n".join([text.rstrip("\n"), *lines, ""]))
+        if os.path.realpath(place) != place or not _created(place, is_folder=False):
+            return []
+        return [("ro", place, f"{self.scratch}/exclude")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Covers:
+    """Hidden paths that git does not track, and the covers of those that it does: files, and files in folders."""
+
+    untracked: dict[bytes, str]
+    files: dict[str, str]
+    below: dict[str, dict[str, str]]
+
+    def applied(self, mounts: list[Mount]) -> list[Mount]:
+        """The mounts with these covers; a hidden folder keeps the names of its tracked files."""
+        found: list[Mount] = []
+        for kind, path, source in mounts:
+            found.append((kind, path, self.files.get(path, source) if kind == "cover" else source))
+            if kind == "tmpfs":
+                found += [("cover", place, description) for place, description in self.below.get(path, {}).items()]
+        return found
+
+
+def _described(entry: index.Entry) -> str:
+    """The cover of a tracked file: the size and time that the index has, and its permission to be executed."""
+    return f"{entry.size} {0o111 & entry.mode:o} {entry.mtime * 10**9 + entry.mtime_ns}"
+
+
+def _settings_of(git_dir: str) -> list[Mount]:
+    """Mounts that keep the settings of one repository; those that are missing are created, empty, to be kept."""
+    for name, is_folder in _CREATED.items():
+        _created(f"{git_dir}/{name}", is_folder=is_folder)
+    return _read_only(git_dir, _SETTINGS)
+
+
+def _created(path: str, *, is_folder: bool) -> bool:
+    """Whether there is such a file or folder; it is created where there was nothing."""
+    parent = os.path.dirname(path)
+    if not os.path.lexists(path) and os.path.realpath(parent) in (parent, os.path.realpath(os.path.dirname(parent))):
+        with contextlib.suppress(OSError):
+            os.makedirs(path if is_folder else parent, exist_ok=True)
+            if not is_folder:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    return os.path.lexists(path)
+
+
+def _read_only(folder: str, names: Iterable[str]) -> list[Mount]:
+    """Read-only mounts of what is in a folder; a link is left out, since it would show what it leads to."""
+    paths = (f"{folder}/{name}" for name in names)
+    return [("ro", path, path) for path in paths if os.path.lexists(path) and os.path.realpath(path) == path]
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
