@@ -22,7 +22,9 @@ from agentkit.git.repository import Repository, find
 from agentkit.sandbox.view import SCRATCH, Mount, View, people_homes
 from agentkit.slotted import dataclass
 
-_OWN_PLACE = "/run" if os.path.isdir("/run") else SCRATCH
+_OWN_PLACE = f"{'/run' if os.path.isdir('/run') else SCRATCH}/agentkit-gitconfig"
+"""Where a command finds its system-wide git configuration."""
+
 _SETTINGS = ("config", "config.worktree", "info/attributes", "objects/info/alternates", "hooks")
 """What decides which programs git runs and where it reads: a command may not change it."""
 
@@ -49,27 +51,21 @@ class Git:
     writable: bool
     repository: Repository | None
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables for the command. A command that only reads takes no locks."""
-        from agentkit import config
-
-        host = config.environment()
+    def environment(self, home: str, host: Mapping[str, str]) -> dict[str, str]:
+        """Variables for a command with this home folder. A command that only reads takes no locks."""
         passed = {name: host[name] for name in _PASSED if name in host}
+        passed["GIT_CONFIG_SYSTEM"] = _OWN_PLACE if home == SCRATCH else f"{self.scratch}/gitconfig"
         return passed | ({} if self.writable else {"GIT_OPTIONAL_LOCKS": "0"})
 
-    def configured(self, home: str) -> dict[str, str]:
-        """Variables that name git's system-wide configuration, as the command sees it with this home folder."""
-        own = self.own_place if home == SCRATCH else f"{self.scratch}/gitconfig"
-        return self.environment | {"GIT_CONFIG_SYSTEM": own}
+    def prepare(self, environment: Mapping[str, str]) -> None:
+        """Write the configuration that the command gets: that of the system, and the user's name and address.
 
-    @property
-    def own_place(self) -> str:
-        """Where the command finds its system-wide git configuration."""
-        return f"{_OWN_PLACE}/agentkit-gitconfig"
-
-    def write_settings(self, environment: Mapping[str, str]) -> None:
-        """Write the configuration that the command gets: that of the system, and the user's name and address."""
+        Settings of the repository that are missing are created, empty, so that the command cannot create them.
+        """
+        if self.repository is not None and self.writable:
+            for git_dir in (self.repository.common_dir, *(self.repository.nested() or ())):
+                for name, is_folder in _CREATED.items():
+                    _created(f"{git_dir}/{name}", is_folder=is_folder)
         who = settings.identity(environment, self.repository.git_dir if self.repository else None)
         lines = ["[include]", "\tpath = /etc/gitconfig", "[core]", "\tcheckStat = minimal", "[user]"]
         lines += [f"\t{key} = {_quoted(value)}" for key, value in (("name", who.name), ("email", who.email)) if value]
@@ -78,7 +74,7 @@ class Git:
 
     def adapted(self, view: View) -> View:
         """The view with the repository in it."""
-        own: Mount = ("ro", self.own_place, f"{self.scratch}/gitconfig")
+        own: Mount = ("ro", _OWN_PLACE, f"{self.scratch}/gitconfig")
         if self.repository is None:
             return replace(view, mounts=(*view.mounts, own))
         mounts = list(view.mounts)
@@ -88,12 +84,22 @@ class Git:
             mounts.insert(place, ("ro", self.repository.top, self.repository.top))
         mounts = covers.applied(mounts)
         outside = [path for path in self.repository.folders if not _is_in(path, self.folder)]
-        mounts += [("rw" if self.writable else "ro", path, path) for path in outside]
-        if self.writable:
+        may_write = self.writable and not _has_linked_settings(self.repository)
+        mounts += [("rw" if may_write else "ro", path, path) for path in outside]
+        if may_write:
             mounts += self._protected(self.repository)
             mounts += self._excluded(self.repository, covers.untracked)
-        rules = tuple(("all" if self.writable else "run", path) for path in outside)
+        elif self.writable:
+            mounts += [("ro", path, path) for path in self.repository.folders]
+        rules = tuple(("all" if may_write else "run", path) for path in outside)
         return replace(view, mounts=(*mounts, own), rules=(*view.rules, *rules))
+
+    def finish(self) -> None:
+        """Take away what a command may not leave: a pointer that makes git read its settings elsewhere."""
+        if self.repository is not None and self.writable:
+            for git_dir in {self.repository.common_dir, *(self.repository.nested() or ())}:
+                with contextlib.suppress(OSError):
+                    os.unlink(f"{git_dir}/commondir")
 
     def _protected(self, repository: Repository) -> list[Mount]:
         """Mounts that keep a writing command from settings, hooks, pointers, and from other work trees."""
@@ -120,23 +126,21 @@ class Git:
     def _covers(self, repository: Repository, mounts: list[Mount]) -> _Covers:
         """How the hidden files below the work tree are to look, so that git takes the tracked ones as unchanged."""
         prefix = f"{repository.top}/"
-        hidden = [path for kind, path, _ in mounts if kind in ("cover", "tmpfs") and path.startswith(prefix)]
+        hidden = {path: kind for kind, path, _ in mounts if kind in ("cover", "tmpfs") and path.startswith(prefix)}
         names = {os.fsencode(path.removeprefix(prefix)): path for path in hidden}
-        found = index.load(f"{repository.git_dir}/index", names, repository.oid_bytes) if names else None
+        place, length = f"{repository.git_dir}/index", repository.oid_bytes
+        found = index.load(place, names, length) if names else None
         if found is None:
-            return _Covers(names, {}, {})
-        tracked = {name: path for name, path in names.items() if name in found.entries}
-        racy = {n: p for n, p in tracked.items() if found.is_racy(found.entries[n]) and os.path.isfile(p)}
-        if racy and index.refreshed(f"{repository.git_dir}/index", found, racy, repository.oid_bytes):
-            found = index.load(f"{repository.git_dir}/index", names, repository.oid_bytes) or found
-        below: dict[str, dict[str, str]] = {}
-        folders = {path: name + b"/" for name, path in names.items() if name not in tracked}
-        for folder, start in folders.items():
-            inside = [entry for name, entry in found.entries.items() if name.startswith(start)]
-            for entry in inside[:_MOST_COVERED]:
-                below.setdefault(folder, {})[prefix + os.fsdecode(entry.path)] = _described(entry)
-        files = {path: _described(found.entries[name]) for name, path in tracked.items()}
-        return _Covers({name: path for name, path in names.items() if name not in tracked}, files, below)
+            return _Covers((*names,), {}, {})
+        folders = tuple(name + b"/" for name, path in names.items() if hidden[path] == "tmpfs")
+        tracked = [name for name in found.entries if name in names or name.startswith(folders)][:_MOST_COVERED]
+        paths = {name: prefix + os.fsdecode(name) for name in tracked}
+        racy = {n: path for n, path in paths.items() if found.is_racy(found.entries[n]) and os.path.isfile(path)}
+        if racy and index.refreshed(place, found, racy, length):
+            found = index.load(place, names, length) or found
+        covers = {path: _described(found.entries[name]) for name, path in paths.items() if name in found.entries}
+        below = {path: {at: covers[at] for at in covers if at.startswith(f"{path}/")} for path in hidden}
+        return _Covers(tuple(name for name in names if name not in paths), covers, below)
 
     def _excluded(self, repository: Repository, untracked: Iterable[bytes]) -> list[Mount]:
         """An exclude file that also names the hidden files, which git must not try to add."""
@@ -157,7 +161,7 @@ class Git:
 class _Covers:
     """Hidden paths that git does not track, and the covers of those that it does: files, and files in folders."""
 
-    untracked: dict[bytes, str]
+    untracked: tuple[bytes, ...]
     files: dict[str, str]
     below: dict[str, dict[str, str]]
 
@@ -177,16 +181,21 @@ def _described(entry: index.Entry) -> str:
 
 
 def _settings_of(git_dir: str) -> list[Mount]:
-    """Mounts that keep the settings of one repository; those that are missing are created, empty, to be kept."""
-    for name, is_folder in _CREATED.items():
-        _created(f"{git_dir}/{name}", is_folder=is_folder)
+    """Mounts that keep the settings of one repository."""
     return _read_only(git_dir, _SETTINGS)
 
 
+def _has_linked_settings(repository: Repository) -> bool:
+    """Whether settings or hooks are reached over a link, which cannot be kept from being replaced by a mount."""
+    names = ("config", "config.worktree", "hooks", "info", "info/attributes", "objects", "objects/info", "worktrees")
+    paths = [f"{folder}/{name}" for folder in repository.folders for name in names]
+    return any(os.path.lexists(path) and os.path.realpath(path) != path for path in paths)
+
+
 def _created(path: str, *, is_folder: bool) -> bool:
-    """Whether there is such a file or folder; it is created where there was nothing."""
+    """Whether there is such a file or folder; it is created where there was nothing, but not behind a link."""
     parent = os.path.dirname(path)
-    if not os.path.lexists(path) and os.path.realpath(parent) in (parent, os.path.realpath(os.path.dirname(parent))):
+    if not os.path.lexists(path) and not (os.path.lexists(parent) and os.path.realpath(parent) != parent):
         with contextlib.suppress(OSError):
             os.makedirs(path if is_folder else parent, exist_ok=True)
             if not is_folder:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from agentkit import config
 from agentkit.errors import SandboxError
 from agentkit.sandbox import bubblewrap
+from agentkit.sandbox.git import Git, repository_of
 from agentkit.sandbox.isolation import COMMAND_NEEDS, MECHANISMS, Boundary, check_isolation
 from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.process_tree import process_count
@@ -96,6 +97,7 @@ class _Job(NamedTuple):
     folder: str
     scratch: str
     confinement: Confinement
+    git: Git
 
 
 class _Running(NamedTuple):
@@ -115,11 +117,15 @@ def run_command(
     """
     _refuse_unspeakable(command)
     with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch:
-        job = _Job(command, os.path.realpath(folder), scratch, confinement)
+        place = os.path.realpath(folder)
+        git = Git(place, scratch, confinement.writable, repository_of(place, confinement.hidden))
+        git.prepare(config.environment())
+        job = _Job(command, place, scratch, confinement, git)
         start = _in_bubblewrap if bubblewrap.mechanisms(confinement.wanted) else _in_worker
         missing = [name for name in PROTECTED if not os.path.lexists(os.path.join(job.folder, name))]
         with start(job) as running:
             outcome = _attended(running, confinement.limits, cancellation)
+        git.finish()
         return replace(outcome, appeared=_appeared(job.folder, missing))
 
 
@@ -145,7 +151,9 @@ def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:
 @functools.cache
 def _mechanisms_of_worker(wanted: frozenset[str]) -> frozenset[str]:
     with tempfile.TemporaryDirectory(prefix="agentkit-") as folder:
-        job = _Job("", folder, folder, Confinement(available=wanted))
+        git = Git(folder, folder, writable=False, repository=None)
+        git.prepare({})
+        job = _Job("", folder, folder, Confinement(available=wanted), git)
         keeper, mechanisms = start_isolated(_setup(job), wanted)
         keeper.close()
     return mechanisms
@@ -185,7 +193,7 @@ def _in_bubblewrap(job: _Job) -> Iterator[_Running]:
     boundary = confinement.boundary(chosen)
     boundary.require(confinement.isolation)
     words = [*_view(job).bubblewrap_arguments(job.scratch), "--chdir", job.folder]
-    for name, value in _environment(SCRATCH).items():
+    for name, value in _environment(job, SCRATCH).items():
         words += ["--setenv", name, value]
     with bubblewrap.started(_limited(job), words, chosen) as wrapped:
         yield _Running(wrapped.program, wrapped.stdout, wrapped.stderr, boundary)
@@ -200,7 +208,7 @@ def _in_worker(job: _Job) -> Iterator[_Running]:
         boundary = confinement.boundary(mechanisms)
         boundary.require(confinement.isolation)
         home = SCRATCH if "mount" in mechanisms else job.scratch
-        given = _environment(home) | ({} if boundary.is_strong else _CAUTIOUS)
+        given = _environment(job, home) | ({} if boundary.is_strong else _CAUTIOUS)
         environment = "\0".join(f"{name}\0{value}" for name, value in given.items())
         keeper.send({"command": "\0".join(_bash(job.command)), "environment": environment})
         yield _Running(keeper.program, keeper.stdout, keeper.stderr, boundary)
@@ -222,20 +230,21 @@ def _setup(job: _Job) -> dict[str, str]:
 def _view(job: _Job) -> View:
     confinement = job.confinement
     scratch_bytes = confinement.limits.scratch_bytes
-    return command_view(
+    view = command_view(
         job.folder,
         job.scratch,
         writable=confinement.writable,
         scratch_bytes=scratch_bytes,
         hidden=confinement.hidden,
     )
+    return job.git.adapted(view)
 
 
-def _environment(home: str) -> dict[str, str]:
+def _environment(job: _Job, home: str) -> dict[str, str]:
     """What a command may know of its host's environment, and a home of its own."""
     host = config.environment()
     kept = {name: value for name, value in host.items() if name in _INHERITED or name.startswith("LC_")}
-    return {"PATH": os.defpath, **kept, "HOME": home, "TMPDIR": home}
+    return {"PATH": os.defpath, **kept, "HOME": home, "TMPDIR": home, **job.git.environment(home, host)}
 
 
 def _resources(limits: ProcessLimits) -> dict[str, int]:

@@ -139,7 +139,7 @@ def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: in
             f"{folder!r} cannot be the workspace of a command: it must be a folder, and not all of them."
         )
     environment = config.environment()
-    homes = _homes(environment.get("HOME", ""))
+    homes = people_homes()
     tools = _tools_below(homes, environment.get("PATH", ""))
     sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
     mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
@@ -201,6 +201,11 @@ def _libraries_in(folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in asked if os.path.isfile(f"{folder}/{name}")]
 
 
+def people_homes() -> list[str]:
+    """The home folders that a command does not see."""
+    return _homes(config.environment().get("HOME", ""))
+
+
 def _homes(home: str) -> list[str]:
     """The folders of people, as far as they are no folders of the system."""
     import pwd
@@ -259,7 +264,9 @@ def _protected(folder: str) -> list[Mount]:
     """What cannot be changed in a workspace; its repository neither be moved away, which is why it is mounted."""
     repository = f"{folder}/.git"
     is_plain = os.path.isdir(repository) and not os.path.islink(repository)
-    held: list[Mount] = [("rw" if is_plain else "ro", path, path) for path in _existing(folder, [".git"])]
+    is_linked = os.path.islink(repository)  # what a link leads to is not shown
+    held: list[Mount] = [("rw" if is_plain else "ro", repository, repository)] if os.path.lexists(repository) else []
+    held = [] if is_linked else held
     return held + [("ro", path, path) for path in _existing(folder, PROTECTED)]
 
 

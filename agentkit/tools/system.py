@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +13,10 @@ from typing import Any
 from agentkit.config import state_folder
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
+from agentkit.git import refs
+from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
+from agentkit.sandbox.git import repository_of
 from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
@@ -22,6 +25,7 @@ from agentkit.sandbox.view import OWN_SETTINGS
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tools.denial import told_with
+from agentkit.workspace.root import Root
 from agentkit.workspace.workspace import Workspace
 
 NOT_RUN = "none: it was not run"
@@ -29,6 +33,10 @@ NOT_RUN = "none: it was not run"
 _EVIDENCE_CHARS = 200
 _MOST_SEARCHED, _MOST_HIDDEN = 5_000, 200
 _UNSEARCHED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox"})
+_MOVED = (
+    "It moved or deleted {}, which was put back: other branches and tags are changed only by a command that a person "
+    "has approved."
+)
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
@@ -101,15 +109,21 @@ class _Shell:
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         """Run a command; one that only reads cannot write, and one in a dry run neither."""
         folder, is_dry = self.workspace.folder, self.workspace.dry_run
-        reads = _only_reads(self._read(command, contained=True))
-        hidden = (*self.confinement.hidden, *_secrets_below(folder), str(state_folder()))
+        decision = self._read(command, contained=True)
+        reads = _only_reads(decision)
+        hidden = (*self.confinement.hidden, str(state_folder()))
+        repository = repository_of(folder, hidden)
+        hidden += (*_secrets_below(repository.top if repository else folder),)
         writable = self.confinement.writable and not (reads or is_dry)
         confinement = replace(self.confinement, writable=writable, hidden=hidden)
         notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
         outcome = None
         try:
-            with self.workspace.observing("run_shell") if writable else nullcontext():
+            with self._observing(repository) if writable else nullcontext():
+                before = refs.read(repository) if repository and writable and decision.allowed else None
                 outcome = run_command(command, folder, confinement, cancellation)
+                if repository and before:
+                    notes += _put_back(repository, before, confinement)
         except SandboxError as error:
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
@@ -117,8 +131,11 @@ class _Shell:
                 raise
             notes.append(f"What it changed could not be recorded, and cannot be undone: {error}")
         told = _told_command(command, outcome)
-        notes += _appeared(outcome.appeared)
+        notes += [*_appeared(outcome.appeared), *_git_hints(outcome, repository, folder)]
         return told | {"note": " ".join(notes)} if notes else told
+
+    def _observing(self, repository: Repository | None) -> AbstractContextManager[None]:
+        return self.workspace.observing("run_shell", repository.common_dir if repository else None)
 
     def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
         from agentkit.safety.shell import judge_command
@@ -157,6 +174,46 @@ def _appeared(names: tuple[str, ...]) -> list[str]:
     others = [name for name in names if name not in OWN_SETTINGS]
     removed = [f"It made {', '.join(own)}, settings of the agent itself, which were removed."] if own else []
     return removed + ([f"It made {', '.join(others)}, which decides what is run later."] if others else [])
+
+
+def _put_back(repository: Repository, before: refs.Refs, confinement: Confinement) -> list[str]:
+    """Put back other branches and tags that a command, which nobody was asked about, has moved or deleted.
+
+    One that was only moved forward has lost nothing and stays. Returns what the model is told.
+    """
+    lost = {}
+    for name, (old, new) in refs.moved(before, refs.read(repository)).items():
+        if not (refs.is_object(old) and refs.is_object(new) and _is_ancestor(old, new, repository, confinement)):
+            lost[name] = old
+    root, told = Root(repository.common_dir), []
+    for name, old in lost.items():
+        try:
+            for folder in root.missing_folders(name)[1]:
+                root.make_folder(folder)
+            root.write(name, f"{old}\n".encode())
+            told.append(name)
+        except ToolError as error:
+            told.append(f"{name} (not put back: {error})")
+    return [_MOVED.format(", ".join(told))] if told else []
+
+
+def _is_ancestor(old: str, new: str | None, repository: Repository, confinement: Confinement) -> bool:
+    """Whether one commit is in the history of another, as git says inside the sandbox."""
+    command = f"GIT_NO_REPLACE_OBJECTS=1 git -c core.commitGraph=false merge-base --is-ancestor {old} {new}"
+    read_only = replace(confinement, writable=False, network=False)
+    return run_command(command, repository.top, read_only).return_code == 0
+
+
+def _git_hints(outcome: ProcessOutcome, repository: Repository | None, folder: str) -> list[str]:
+    """What helps when git failed for a reason that lies in the sandbox."""
+    hints = []
+    if "Please tell me who you are" in outcome.stderr:
+        hints.append("The user's git configuration has no name and e-mail address; ask the user to set them.")
+    if outcome.return_code and "Device or resource busy" in outcome.stderr and repository:
+        hints.append("A hidden file differs between the two versions, and no command can replace it.")
+    if outcome.return_code and "Read-only file system" in outcome.stderr and repository and repository.top != folder:
+        hints.append(f"The repository reaches beyond the workspace, up to {repository.top}, where nothing is written.")
+    return hints
 
 
 def _only_reads(decision: Decision) -> bool:

@@ -15,7 +15,15 @@ from typing import Any
 
 from agentkit.config import state_folder
 from agentkit.errors import AgentKitError, ConfigError, ToolError
-from agentkit.workspace.observing import Snapshot, differences, take
+from agentkit.workspace.observing import (
+    MOST_BYTES,
+    MOST_FILES,
+    MOST_REPOSITORY_BYTES,
+    MOST_REPOSITORY_FILES,
+    Snapshot,
+    differences,
+    take,
+)
 from agentkit.workspace.opening import shown
 from agentkit.workspace.recording.history import History, history_in, kind_of
 from agentkit.workspace.recording.store import Contents, FileStore, MemoryStore, Note, Store, forget_oldest
@@ -77,20 +85,24 @@ class Record:
                 self._add([({"done": first, "count": len(changes), "modes": modes}, ())])
 
     @contextlib.contextmanager
-    def observing(self, root: Root, tool: str) -> Iterator[None]:
-        """Record whatever is changed below the root meanwhile, by whomever; what cannot be undone is noted."""
+    def observing(self, root: Root, tool: str, *, is_repository: bool = False) -> Iterator[None]:
+        """Record whatever is changed below the root meanwhile, by whomever; what cannot be undone is noted.
+
+        The root may be a git repository, of which the branches, the index and the settings are recorded.
+        """
+        most = (MOST_REPOSITORY_FILES, MOST_REPOSITORY_BYTES) if is_repository else (MOST_FILES, MOST_BYTES)
         try:
-            snapshot = take(root)
+            snapshot = take(root, most_files=most[0], most_bytes=most[1], is_repository=is_repository)
         except ToolError as error:
             self.note(f"What {tool} changed cannot be undone: {error}")
             yield
             return
-        kept = self._keep(snapshot, root, tool)
+        kept = self._keep(snapshot, root, tool, is_repository=is_repository)
         try:
             yield
         finally:
             with contextlib.suppress(ToolError):  # on a full disk, the snapshot stays to tell what was changed
-                self._observed(*differences(snapshot, root, tool), tool, kept)
+                self._observed(*differences(snapshot, root, tool, is_repository=is_repository), tool, kept)
 
     def _observed(self, changes: Sequence[Change], left_out: str, tool: str, kept: FileStore | None) -> None:
         with self.making(changes):
@@ -185,7 +197,7 @@ class Record:
             first, self._count = self._count, self._count + len(changes)
         return first
 
-    def _keep(self, snapshot: Snapshot, root: Root, tool: str) -> FileStore | None:
+    def _keep(self, snapshot: Snapshot, root: Root, tool: str, *, is_repository: bool) -> FileStore | None:
         """Write a snapshot beside the journal, for the case that this process does not survive the command."""
         if not isinstance(self._store, FileStore):
             return None
@@ -193,7 +205,7 @@ class Record:
         spool = FileStore(self._store.path.with_suffix(f".{secrets.token_hex(4)}{_SPOOL}"))
         snapshot.keep(spool)
         watch = {"watch": str(spool.path), "places": len(snapshot.places), "root": root.folder, "tool": tool}
-        self._add([(watch, ())])
+        self._add([({**watch, "repository": is_repository}, ())])
         return spool
 
     def _made(self, history: History) -> list[tuple[int, Change]]:
@@ -224,7 +236,8 @@ class Record:
         if len(snapshot.places) != watch["places"]:  # a part was lost: what stands there must not pass for new
             return []
         with contextlib.suppress(AgentKitError):
-            return differences(snapshot, self._opened(watch["root"]), watch["tool"])[0]
+            root, is_repository = self._opened(watch["root"]), watch.get("repository") is True
+            return differences(snapshot, root, watch["tool"], is_repository=is_repository)[0]
         return []
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from agentkit.config import state_folder
 from agentkit.errors import ToolError
+from agentkit.git.index import same_entries
 from agentkit.slotted import dataclass
 from agentkit.workspace.recording.store import Store
 from agentkit.workspace.root import Root
@@ -37,6 +38,10 @@ SKIPPED = frozenset(
 """Folders that are not remembered: history keeps itself, and caches and packages are made again."""
 
 MOST_PLACES_AFTER = 20_000
+MOST_REPOSITORY_FILES, MOST_REPOSITORY_BYTES = 20_000, 100_000_000
+_STORED = frozenset({"objects", "hooks", "logs", "lfs", "annex", "fsmonitor--daemon"})
+_PASSING = (".lock", "/COMMIT_EDITMSG", "/FETCH_HEAD", "/gc.pid", "/gc.log")
+_STASHES = "logs/refs/stash"
 _MOST_READ_BYTES = 1_000_000
 _YOUNG_NANOSECONDS = 50_000_000
 """A file changed just now may be changed again within one tick of its clock: it is compared by its content."""
@@ -71,11 +76,16 @@ class Snapshot:
         return cls(places)
 
 
-def take(root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> Snapshot:
-    """Remember every file below the root. Raises ToolError when there is more than can be remembered."""
+def take(
+    root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES, is_repository: bool = False
+) -> Snapshot:
+    """Remember every file below the root. Raises ToolError when there is more than can be remembered.
+
+    Of a git repository the branches, the index and the settings are remembered, without the objects.
+    """
     signatures: dict[str, Signature] = {}
     left, young = most_bytes, time.time_ns() - _YOUNG_NANOSECONDS
-    for path, status in _walk(root):
+    for path, status in _walk(root, is_repository=is_repository):
         signatures[path] = _signature(status) if status.st_ctime_ns < young else ()
         left -= status.st_size
         if len(signatures) > most_files or left < 0:
@@ -85,14 +95,19 @@ def take(root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYT
 
 
 def differences(
-    snapshot: Snapshot, root: Root, tool: str, *, most_places: int = MOST_PLACES_AFTER
+    snapshot: Snapshot,
+    root: Root,
+    tool: str,
+    *,
+    most_places: int = MOST_PLACES_AFTER,
+    is_repository: bool = False,
 ) -> tuple[list[Change], str]:
     """What is no longer as it was, and what of it could not be recorded, in words, or ""."""
     now = time.time()
     changes: list[Change] = []
     gone = dict(snapshot.places)
     unknown = 0
-    for count, (path, status) in enumerate(_walk(root)):
+    for count, (path, status) in enumerate(_walk(root, is_repository=is_repository)):
         if count >= most_places:
             return changes, f"more than {most_places:,} files are there now; not all of them were compared"
         signature, before = gone.pop(path, ((), ABSENT))
@@ -101,18 +116,43 @@ def differences(
         after = dict(root.inspect_all([path], max(_MOST_READ_BYTES, before.size))).get(path)
         if after is None:
             unknown += 1
+        elif is_repository and is_same_index(before, after):
+            continue
         elif not after.is_like(before) or after.mode != before.mode:
             changes.append(Change(root.folder, path, before, after, tool, now))
     changes += [Change(root.folder, path, before, ABSENT, tool, now) for path, (_, before) in gone.items()]
     return changes, f"{unknown:,} new files have names that cannot be recorded" if unknown else ""
 
 
-def _walk(root: Root) -> Iterator[tuple[str, os.stat_result]]:
+def is_same_index(one: State, other: State) -> bool:
+    """Whether both are indexes of git that list the same content; git rewrites them when it has looked at files."""
+    contents = one.content, other.content
+    if contents[0] is None or contents[1] is None or not contents[0].startswith(b"DIRC"):
+        return False
+    return same_entries(contents[0], contents[1])
+
+
+def _walk(root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
     """Every place but those where agentkit itself keeps its records."""
     base, kept = root.folder.rstrip("/"), f"{os.path.realpath(state_folder())}/"
-    for place, status in root.walk(skip=SKIPPED):
+    places = root.walk(prune=_is_stored) if is_repository else root.walk(skip=SKIPPED)
+    for place, status in places:
         if not f"{base}/{place}/".startswith(kept):
             yield place, status
+
+
+def _is_stored(place: str) -> bool:
+    """Whether a place in a repository is not remembered: objects stay, and logs but those of the stashes are added to.
+
+    A branch may have any name, also that of such a folder.
+    """
+    names = place.split("/")
+    if "logs" in names and "refs" not in names[: names.index("logs")]:
+        within = "/".join(names[names.index("logs") :])
+        return not (_STASHES.startswith(within) or within == _STASHES)
+    if "refs" in names[:-1]:
+        return place.endswith(".lock")
+    return names[-1] in _STORED or f"/{place}".endswith(_PASSING)
 
 
 def _signature(status: os.stat_result) -> Signature:

@@ -176,12 +176,19 @@ class Root:
                 found = [Entry(each.name, self._kind(place, each)) for each in islice(scan, _MOST_NAMES)]
         return place, sorted(found, key=lambda entry: entry.name)
 
-    def walk(self, path: str = ".", skip: Collection[str] = ()) -> Iterator[tuple[str, os.stat_result]]:
-        """Every place below a folder with its status, links not followed, without folders whose name is in `skip`."""
+    def walk(
+        self, path: str = ".", skip: Collection[str] = (), prune: Callable[[str], bool] = lambda _place: False
+    ) -> Iterator[tuple[str, os.stat_result]]:
+        """Every place below a folder with its status, links not followed.
+
+        Folders whose name is in `skip`, and places for which `prune` is true, are left out with all below them.
+        """
         waiting = [path]
         while waiting:
             inner = []
             for place, status in self._statuses(waiting.pop()):
+                if prune(place):
+                    continue
                 if stat.S_ISDIR(status.st_mode):
                     if place.rpartition("/")[2] in skip:
                         continue

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from agentkit.errors import ToolError
 from agentkit.slotted import dataclass
+from agentkit.workspace.observing import is_same_index
 from agentkit.workspace.root import MOST_KEPT_BYTES, Root
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, net
 
@@ -73,7 +74,14 @@ def _is_foreign(change: Change, root: Root) -> bool:
     known = [change.after, change.before]
     if FOLDER.kind in kinds and len(kinds) > 1:  # nothing is lost with an empty folder
         known += [ABSENT, State(FOLDER.kind)]
-    return not any(stands(root, change.path, state) for state in known)
+    return not (any(stands(root, change.path, state) for state in known) or _is_index(root, change))
+
+
+def _is_index(root: Root, change: Change) -> bool:
+    """Whether git has only rewritten its index since, with the same content."""
+    if change.path.rpartition("/")[2] != "index":
+        return False
+    return is_same_index(change.after, root.inspect(change.path, MOST_KEPT_BYTES))
 
 
 def _restore_all(changes: Sequence[Change], roots: dict[str, Root]) -> None:

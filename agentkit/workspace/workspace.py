@@ -211,11 +211,17 @@ class Workspace:
         return search(self._root(), query)
 
     @contextlib.contextmanager
-    def observing(self, tool: str) -> Iterator[None]:
-        """Record what is changed meanwhile by a tool that changes files by itself."""
+    def observing(self, tool: str, repository: str | None = None) -> Iterator[None]:
+        """Record what is changed meanwhile by a tool that changes files by itself.
+
+        With the folder of a git repository, also what becomes of its branches and its index.
+        """
         if self.dry_run:
             raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
-        with self.record.observing(self._root(), tool):
+        with self.record.observing(self._root(), tool), contextlib.ExitStack() as stack:
+            if repository is not None:
+                root = Root(repository, opener=self._opener)
+                stack.enter_context(self.record.observing(root, tool, is_repository=True))
             yield
 
     def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> Written:
