@@ -16,6 +16,7 @@ from typing import NamedTuple
 from agentkit import config
 from agentkit.errors import SandboxError
 from agentkit.sandbox import bubblewrap
+from agentkit.sandbox.databases import folders_to_open, opened
 from agentkit.sandbox.git import Git, repository_of
 from agentkit.sandbox.isolation import COMMAND_NEEDS, MECHANISMS, Boundary, check_isolation
 from agentkit.sandbox.keeper import start_isolated
@@ -237,7 +238,17 @@ def _view(job: _Job) -> View:
         scratch_bytes=scratch_bytes,
         hidden=confinement.hidden,
     )
-    return job.git.adapted(view)
+    view = job.git.adapted(view)
+    return view if confinement.writable else _with_databases(view, job)
+
+
+def _with_databases(view: View, job: _Job) -> View:
+    """The view of a command that only reads, in which it can open the databases that it names."""
+    folders = folders_to_open(job.command, job.folder)
+    at = view.mounts.index(("ro", job.folder, job.folder)) + 1
+    more = [mount for folder in sorted(folders) for mount in opened(folder, job.confinement.limits.scratch_bytes)]
+    rules = tuple(("all", folder) for folder in folders)
+    return replace(view, mounts=(*view.mounts[:at], *more, *view.mounts[at:]), rules=(*view.rules, *rules))
 
 
 def _environment(job: _Job, home: str) -> dict[str, str]:

@@ -96,6 +96,7 @@ _BUBBLEWRAP: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "proc": lambda path, _: ("--proc", path),
     "dev": lambda path, _: ("--dev", path),
     "seal": lambda path, _: ("--remount-ro", path),
+    "link": lambda path, target: ("--symlink", target, path),
 }
 
 

@@ -161,6 +161,7 @@ _PARTS = {
     "proc": _make_proc,
     "dev": _make_devices,
     "seal": _seal,
+    "link": lambda target, aim: os.symlink(aim, target),
 }
 
 
