@@ -1,8 +1,8 @@
-"""Letting a command that only reads open SQLite databases in WAL mode, which needs two more files beside the database.
+"""Letting a command that only reads open SQLite databases in WAL mode, which need two more files beside them.
 
-The workspace of such a command is mounted read-only, so SQLite cannot create `app.db-shm`. The folder of the database is
-therefore replaced by an empty one in memory that shows all its entries, each read-only: files can be created in it, and
-are gone after the command.
+The workspace of such a command is mounted read-only, so SQLite cannot create `app.db-shm`. The folder of the database
+is therefore replaced by an empty one in memory that shows all its entries, each read-only: files can be created in it,
+and are gone after the command.
 """
 
 from __future__ import annotations

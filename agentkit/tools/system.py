@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -14,6 +15,7 @@ from agentkit.config import state_folder
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.git import refs
+from agentkit.git.programs import programs_in
 from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
 from agentkit.sandbox.git import repository_of
@@ -37,6 +39,7 @@ _MOVED = (
     "It moved or deleted {}, which was put back: other branches and tags are changed only by a command that a person "
     "has approved."
 )
+_GIT = re.compile(r"\bgit\b")
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
@@ -101,6 +104,8 @@ class _Shell:
         except SandboxError as error:
             return _impossible("shell", error)
         decision = self._read(command, contained=boundary.is_strong, agrees=bash_agrees)
+        if decision.allowed and not boundary.is_strong and _GIT.search(command):
+            decision = _unless_programs(decision, programs_in(self.workspace.folder))
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
             reason = "In a dry run nothing may be changed, and nothing would keep this command from it here."
             return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
@@ -174,6 +179,16 @@ def _appeared(names: tuple[str, ...]) -> list[str]:
     others = [name for name in names if name not in OWN_SETTINGS]
     removed = [f"It made {', '.join(own)}, settings of the agent itself, which were removed."] if own else []
     return removed + ([f"It made {', '.join(others)}, which decides what is run later."] if others else [])
+
+
+def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
+    """The decision on a git command without a sandbox, which must be asked about where git runs programs."""
+    if not programs:
+        return decision
+    reason = f"Git would run programs here, and no sandbox would confine them: {', '.join(programs[:5])}."
+    return Decision(
+        Verdict.ASK, "shell.git-programs", reason, decision.evidence, _REMEDY, SafetyLevel.SYSTEM, egress=True
+    )
 
 
 def _put_back(repository: Repository, before: refs.Refs, confinement: Confinement) -> list[str]:

@@ -154,6 +154,10 @@ def _seal(target: str, _: str) -> None:
     _set_attributes(target, _READ_ONLY, 0)
 
 
+def _make_link(target: str, aim: str) -> None:
+    os.symlink(aim, target)
+
+
 _PARTS = {
     "ro": _bind_read_only,
     "rw": _bind_writable,
@@ -161,7 +165,7 @@ _PARTS = {
     "proc": _make_proc,
     "dev": _make_devices,
     "seal": _seal,
-    "link": lambda target, aim: os.symlink(aim, target),
+    "link": _make_link,
 }
 
 
