@@ -32,7 +32,7 @@ def test_settings_are_read_as_git_reads_them(text, tmp_path):
 def test_the_identity_follows_conditional_includes(tmp_path):
     """A name that counts below one folder only is used there only."""
     (tmp_path / ".gitconfig").write_text(
-        '[user]\nname = Ann\nemail = a@home\n[includeIf "gitdir:~/work/"]\npath = work.inc\n[include]\npath = .gitconfig\n'
+        '[user]\nname = Ann\nemail = a@home\n[includeIf "gitdir:~/work/"]\npath = work.inc\n'
     )
     (tmp_path / "work.inc").write_text("[user]\nemail = a@work\n")
     environment = {"HOME": str(tmp_path)}
