@@ -45,7 +45,8 @@ def parse(text: str) -> Iterator[Setting]:
     """The settings of a configuration file, in order. What git would reject ends the file."""
     section, at = "", 0
     while True:
-        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+        blank = _BLANK.match(text, at)
+        at = blank.end() if blank else at
         if header := _HEADER.match(text, at):
             name, subsection = header.groups()
             section = name.lower() + ("." + _ESCAPED.sub(r"\1", subsection) if subsection else "")
