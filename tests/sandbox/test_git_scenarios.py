@@ -37,8 +37,8 @@ COMMANDS = {
     "restore": ("git restore a.txt && git status --short", ""),
     "branch": ("git checkout -b topic && git commit -q -a -m next && git tag v1 && git branch", "* topic"),
 }
-ASKED = {"restore", "checkout"}
-"""What a person is asked about, because a name behind `git checkout` may be that of a file."""
+ASKED = {"restore", "checkout", "rebase"}
+"""What a person is asked about: it rewrites commits, or loses changes (a name behind `git checkout` may be a file)."""
 
 
 @pytest.fixture(autouse=True)
