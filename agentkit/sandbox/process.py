@@ -9,18 +9,28 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from agentkit import config
 from agentkit.errors import SandboxError
 from agentkit.sandbox import bubblewrap
-from agentkit.sandbox.isolation import COMMAND_NEEDS, MECHANISMS, Boundary, check_isolation
+from agentkit.sandbox.created import NOTHING_CREATED, Created, set_aside
+from agentkit.sandbox.isolation import (
+    BUBBLEWRAP,
+    COMMAND_NEEDS,
+    LANDLOCK,
+    MECHANISMS,
+    RESOURCE_LIMITS,
+    Boundary,
+    check_isolation,
+)
 from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.supervision import Cancellation, Capture, ProcessLimits, attend
-from agentkit.sandbox.view import OWN_SETTINGS, PROTECTED, SCRATCH, View, command_view
+from agentkit.sandbox.survey import NOTHING_FOUND, Survey, survey
+from agentkit.sandbox.view import SCRATCH, View, command_view
 from agentkit.slotted import dataclass
 
 SHELL_LIMITS = ProcessLimits()
@@ -30,6 +40,7 @@ _INHERITED = ("PATH", "LANG", "TZ", "TERM")
 _CAUTIOUS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
 """Where no strong boundary stands: any folder can look like a repository, and git runs what its settings name."""
 
+_ATTEMPTS = 5
 _SYNTAX_CHECK_SECONDS = 2.0
 _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": ("d", 1024), "NPROC": ("u", 1)}
 """The letter and the unit, in bytes, of a kernel's limit in the shell's `ulimit`."""
@@ -39,8 +50,9 @@ _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": 
 class ProcessOutcome:
     """What came of a command, in a word (ok, timed_out, failed), and where it ran.
 
-    `appeared` names what now decides over later runs and was not there before, such as .git/hooks; settings of the
-    agent itself have been taken away again. `return_code` is None when it was ended from outside; then `error` says
+    `created` are the settings that other programs run later and that the command made: they were set aside, unless
+    they were permitted. `unsearched` says why not all secrets of the workspace were found and hidden, if they were not.
+    `return_code` is None when it was ended from outside; then `error` says
     why. A command that a signal ended gives 128 plus its number. `output` is stdout and stderr together, in the
     order in which they came.
     """
@@ -54,7 +66,8 @@ class ProcessOutcome:
     seconds: float
     boundary: Boundary
     error: str = ""
-    appeared: tuple[str, ...] = ()
+    created: Created = NOTHING_CREATED
+    unsearched: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,44 +109,97 @@ class _Job(NamedTuple):
     folder: str
     scratch: str
     confinement: Confinement
+    found: Survey = NOTHING_FOUND
 
 
 class _Running(NamedTuple):
+    """A shell that waits behind its boundary; `go` lets it run the command."""
+
     program: subprocess.Popen[bytes]
     stdout: int
     stderr: int
     boundary: Boundary
+    go: Callable[[], None]
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 def run_command(
-    command: str, folder: str, confinement: Confinement = DEFAULT, cancellation: Cancellation | None = None
+    command: str,
+    folder: str,
+    confinement: Confinement = DEFAULT,
+    cancellation: Cancellation | None = None,
+    *,
+    permitted: Callable[[str], bool] = _never,
+    searched: bool = False,
 ) -> ProcessOutcome:
     """Run a command line with bash in `folder`, its workspace, and wait for it.
 
-    It gets no input and no secret of the environment, and all it started ends with it. Raises SandboxError when it
-    cannot be run as confined as it must be.
+    It gets no input and no secret of the environment, and all it started ends with it. `permitted` says which settings
+    that other programs run later it may create, by their paths in the workspace. With `searched` it is not run when
+    the workspace cannot be searched for secrets. It is run behind the boundary that `command_boundary` tells, or not at
+    all: raises SandboxError when that cannot be put up around the workspace, and for what no program can be given.
     """
     _refuse_unspeakable(command)
+    place = os.path.realpath(folder)
+    boundary = command_boundary(confinement)
+    boundary.require(confinement.isolation)
+    for _ in range(_ATTEMPTS):
+        found = survey(place)
+        if searched and found.unsearched:
+            raise UnsearchedError(found.unsearched)
+        with contextlib.suppress(_Moved):
+            outcome = _run_once(_Job(command, place, "", confinement, found), boundary, cancellation)
+            break
+    else:
+        raise SandboxError(
+            "The sandbox cannot be put up: files that must be hidden are being moved or replaced. Try again later."
+        )
+    if not confinement.writable:
+        return replace(outcome, unsearched=found.unsearched)
+    after = survey(place)
+    created = set_aside(place, found, after, permitted)
+    return replace(outcome, created=created, unsearched=found.unsearched or after.unsearched)
+
+
+def _run_once(job: _Job, boundary: Boundary, cancellation: Cancellation | None) -> ProcessOutcome:
+    """Run the command once behind this boundary. Raises _Moved when the files were not still where they were found."""
     with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch:
-        job = _Job(command, os.path.realpath(folder), scratch, confinement)
-        start = _in_bubblewrap if bubblewrap.mechanisms(confinement.wanted) else _in_worker
-        missing = [name for name in PROTECTED if not os.path.lexists(os.path.join(job.folder, name))]
-        with start(job) as running:
-            outcome = _attended(running, confinement.limits, cancellation)
-        return replace(outcome, appeared=_appeared(job.folder, missing))
+        start = _in_bubblewrap if _takes_bubblewrap(job, boundary) else _in_worker
+        try:
+            with start(job._replace(scratch=scratch), boundary) as running:
+                if "mount" in boundary.mechanisms and not job.found.is_current():
+                    raise _Moved
+                running.go()
+                return _attended(running, job.confinement.limits, cancellation)
+        except SandboxError:
+            if not job.found.is_current():
+                raise _Moved from None
+            forget_boundaries()
+            raise
 
 
-def _appeared(folder: str, missing: list[str]) -> tuple[str, ...]:
-    """What of this is there now. Settings of the agent itself are removed: they would loosen its next run."""
-    found = tuple(name for name in missing if os.path.lexists(os.path.join(folder, name)))
-    for name in {*found} & {*OWN_SETTINGS}:
-        path = os.path.join(folder, name)
-        with contextlib.suppress(OSError):
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path)
-            else:
-                os.unlink(path)
-    return found
+class _Moved(Exception):
+    """Files that were found to be secrets are no longer there, or are others."""
+
+
+class UnsearchedError(SandboxError):
+    """The workspace cannot be searched for secrets, so that a command might read some."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The command was not run: secrets in the workspace may stay readable, because {why}.")
+        self.why = why
+
+
+def _takes_bubblewrap(job: _Job, boundary: Boundary) -> bool:
+    """Whether bubblewrap is there, and our own worker is not both quicker and as strong."""
+    if BUBBLEWRAP not in boundary.mechanisms:
+        return False
+    if len(job.found.hidden) + len(job.found.locked) <= bubblewrap.MOST_MOUNTS:
+        return True
+    return not boundary.needs & boundary.mechanisms <= _mechanisms_of_worker(job.confinement.wanted - {BUBBLEWRAP})
 
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:
@@ -149,6 +215,12 @@ def _mechanisms_of_worker(wanted: frozenset[str]) -> frozenset[str]:
         keeper, mechanisms = start_isolated(_setup(job), wanted)
         keeper.close()
     return mechanisms
+
+
+def forget_boundaries() -> None:
+    """Find out anew which boundary commands get, because the one that was found could not be put up."""
+    _mechanisms_of_worker.cache_clear()
+    bubblewrap.forget()
 
 
 def _refuse_unspeakable(command: str) -> None:
@@ -180,30 +252,29 @@ def _attended(running: _Running, limits: ProcessLimits, cancellation: Cancellati
 
 
 @contextlib.contextmanager
-def _in_bubblewrap(job: _Job) -> Iterator[_Running]:
-    confinement, chosen = job.confinement, bubblewrap.mechanisms(job.confinement.wanted)
-    boundary = confinement.boundary(chosen)
-    boundary.require(confinement.isolation)
+def _in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
     words = [*_view(job).bubblewrap_arguments(job.scratch), "--chdir", job.folder]
     for name, value in _environment(SCRATCH).items():
         words += ["--setenv", name, value]
-    with bubblewrap.started(_limited(job), words, chosen) as wrapped:
-        yield _Running(wrapped.program, wrapped.stdout, wrapped.stderr, boundary)
-        wrapped.check()
+    with contextlib.closing(bubblewrap.Gate()) as gate:
+        command, chosen = _limited(job, gate.script), boundary.mechanisms - {RESOURCE_LIMITS}
+        with bubblewrap.started(command, words, chosen, gate.passed) as wrapped:
+            gate.wait(wrapped)
+            yield _Running(*wrapped, boundary, gate.open)
 
 
 @contextlib.contextmanager
-def _in_worker(job: _Job) -> Iterator[_Running]:
-    confinement = job.confinement
-    keeper, mechanisms = start_isolated(_setup(job), confinement.wanted)
+def _in_worker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
+    least = boundary.mechanisms & boundary.needs
+    wanted = job.confinement.wanted & {*boundary.mechanisms, LANDLOCK}
+    keeper, mechanisms = start_isolated(_setup(job), wanted, least)
     with contextlib.closing(keeper):
-        boundary = confinement.boundary(mechanisms)
-        boundary.require(confinement.isolation)
+        achieved = job.confinement.boundary(mechanisms)
         home = SCRATCH if "mount" in mechanisms else job.scratch
-        given = _environment(home) | ({} if boundary.is_strong else _CAUTIOUS)
+        given = _environment(home) | ({} if achieved.is_strong else _CAUTIOUS)
         environment = "\0".join(f"{name}\0{value}" for name, value in given.items())
-        keeper.send({"command": "\0".join(_bash(job.command)), "environment": environment})
-        yield _Running(keeper.program, keeper.stdout, keeper.stderr, boundary)
+        task = {"command": "\0".join(_bash(job.command)), "environment": environment}
+        yield _Running(keeper.program, keeper.stdout, keeper.stderr, achieved, lambda: keeper.send(task))
 
 
 def _setup(job: _Job) -> dict[str, str]:
@@ -227,6 +298,7 @@ def _view(job: _Job) -> View:
         job.scratch,
         writable=confinement.writable,
         scratch_bytes=scratch_bytes,
+        found=job.found,
         hidden=confinement.hidden,
     )
 
@@ -244,11 +316,11 @@ def _resources(limits: ProcessLimits) -> dict[str, int]:
     return {**resources, "NPROC": resources["NPROC"] + process_count()}
 
 
-def _limited(job: _Job) -> list[str]:
-    """The command behind a shell that sets its limits, for a program that cannot set them."""
+def _limited(job: _Job, gate: str) -> list[str]:
+    """The command behind a shell that waits at the gate and sets its limits, for a program that cannot set them."""
     limits = ((*_ULIMITS[name], amount) for name, amount in _resources(job.confinement.limits).items())
     setting = "; ".join(f"ulimit -{letter} {amount // unit}" for letter, unit, amount in limits)
-    script = f'{{ {setting}; }} 2>/dev/null; exec "$0" --noprofile --norc -c -- "$1"'
+    script = f'{gate}{{ {setting}; }} 2>/dev/null; exec "$0" --noprofile --norc -c -- "$1"'
     return [*_bash(script), _bash_path(), job.command]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,28 @@ from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.levels import SafetyLevel
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
+from agentkit.sandbox.process import (
+    DEFAULT,
+    Confinement,
+    ProcessOutcome,
+    UnsearchedError,
+    bash_agrees,
+    command_boundary,
+    run_command,
+)
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
 from agentkit.sandbox.supervision import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
-from agentkit.sandbox.view import OWN_SETTINGS
+from agentkit.sandbox.survey import survey
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tools.denial import told_with
+from agentkit.workspace.states import State
 from agentkit.workspace.workspace import Workspace
 
 NOT_RUN = "none: it was not run"
 """The boundary of what was not run."""
 _EVIDENCE_CHARS = 200
-_MOST_SEARCHED, _MOST_HIDDEN = 5_000, 200
-_UNSEARCHED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox"})
+_MOST_NAMED = 10
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
@@ -61,6 +68,8 @@ class _Shell:
 
     workspace: Workspace
     confinement: Confinement
+    searches: dict[str, str] = field(default_factory=dict)
+    """Why the last search of a folder for secrets was incomplete, or ""; nothing for a folder that was not judged."""
 
     def run_shell(self, command: str) -> dict[str, Any]:
         """Run a command line with bash in the workspace folder, and return what it printed.
@@ -96,67 +105,104 @@ class _Shell:
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
             reason = "In a dry run nothing may be changed, and nothing would keep this command from it here."
             return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
+        why = self._why_unsearched()
+        if why and decision.allowed:
+            reason = f"Secrets in the workspace may stay readable, because {why}."
+            evidence = command[:_EVIDENCE_CHARS]
+            return Decision(Verdict.ASK, "shell.unsearched", reason, evidence, "Choose a smaller folder as workspace.")
         return decision
+
+    def _why_unsearched(self) -> str:
+        """Why the last search of the workspace for secrets was incomplete; it is searched where it never was."""
+        folder = self.workspace.folder
+        if folder not in self.searches:
+            self.searches[folder] = survey(folder).unsearched
+        return self.searches[folder]
 
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         """Run a command; one that only reads cannot write, and one in a dry run neither."""
         folder, is_dry = self.workspace.folder, self.workspace.dry_run
-        reads = _only_reads(self._read(command, contained=True))
-        hidden = (*self.confinement.hidden, *_secrets_below(folder), str(state_folder()))
+        decision = self._read(command, contained=True)
+        reads = _only_reads(decision)
+        hidden = (*self.confinement.hidden, str(state_folder()))
         writable = self.confinement.writable and not (reads or is_dry)
         confinement = replace(self.confinement, writable=writable, hidden=hidden)
         notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
+        permitted = _named_in(command) if not decision.allowed else _nothing
         outcome = None
         try:
             with self.workspace.observing("run_shell") if writable else nullcontext():
-                outcome = run_command(command, folder, confinement, cancellation)
+                outcome = run_command(
+                    command,
+                    folder,
+                    confinement,
+                    cancellation,
+                    permitted=permitted,
+                    searched=self.searches.get(folder) == "",
+                )
+            self._keep(outcome)
         except SandboxError as error:
+            if isinstance(error, UnsearchedError):
+                self.searches[folder] = error.why
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
             if outcome is None:
                 raise
             notes.append(f"What it changed could not be recorded, and cannot be undone: {error}")
+        if folder in self.searches:
+            self.searches[folder] = outcome.unsearched
         told = _told_command(command, outcome)
-        notes += _appeared(outcome.appeared)
+        notes += _told_created(outcome)
         return told | {"note": " ".join(notes)} if notes else told
+
+    def _keep(self, outcome: ProcessOutcome) -> None:
+        """Record what the settings held that were set aside."""
+        kept = [
+            (each.path, State.of("link" if each.is_link else "file", each.content, each.mode))
+            for each in outcome.created.contents
+            if each.content is not None
+        ]
+        if kept:
+            self.workspace.record_removed(kept, "run_shell")
 
     def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
         from agentkit.safety.shell import judge_command
 
         folder, network = self.workspace.folder, self.confinement.network
-        exposed = () if contained else _secrets_below(folder)
+        exposed = () if contained else survey(folder).hidden
         return judge_command(
             command, workspace=folder, contained=contained, network=network, agrees=agrees, exposed=exposed
         )
 
 
-def _secrets_below(folder: str) -> list[str]:
-    """The files and folders of a workspace whose names say that they hold keys, as far as it is small."""
-    found: list[str] = []
-    left = _MOST_SEARCHED
-    for parent, folders, files in os.walk(folder):
-        here = "" if parent == folder else Path(parent).name
-        names = [name for name in (*folders, *files) if _is_secret(f"{here}/{name}")]
-        found += [f"{parent}/{name}" for name in names if not Path(parent, name).is_symlink()]
-        folders[:] = [name for name in folders if name not in _UNSEARCHED and name not in names]
-        left -= len(folders) + len(files)
-        if left < 0 or len(found) > _MOST_HIDDEN:
-            break
-    return found[:_MOST_HIDDEN]
+def _nothing(_: str) -> bool:
+    return False
 
 
-@lru_cache(maxsize=20_000)
-def _is_secret(path: str) -> bool:
-    from agentkit.safety.paths import secret
+def _named_in(command: str) -> Callable[[str], bool]:
+    """Tells whether a command, which somebody was asked about, names a setting that it makes."""
 
-    return secret(path) is not None
+    def is_named(path: str) -> bool:
+        name = path.rpartition("/")[2]
+        return path in command or re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command) is not None
+
+    return is_named
 
 
-def _appeared(names: tuple[str, ...]) -> list[str]:
-    own = [name for name in names if name in OWN_SETTINGS]
-    others = [name for name in names if name not in OWN_SETTINGS]
-    removed = [f"It made {', '.join(own)}, settings of the agent itself, which were removed."] if own else []
-    return removed + ([f"It made {', '.join(others)}, which decides what is run later."] if others else [])
+def _told_created(outcome: ProcessOutcome) -> list[str]:
+    created = outcome.created
+    notes = []
+    if created.removed:
+        names = ", ".join(created.removed[:_MOST_NAMED]) + (" and more" if len(created.removed) > _MOST_NAMED else "")
+        notes.append(
+            f"It made {names}, which other programs run or obey later. This was removed again. "
+            "Use write_file, which asks the user, if it is wanted."
+        )
+    if created.left:
+        notes.append(f"It made {', '.join(created.left[:_MOST_NAMED])}, which other programs run or obey later.")
+    if outcome.unsearched:
+        notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
+    return notes
 
 
 def _only_reads(decision: Decision) -> bool:
