@@ -6,8 +6,10 @@ import contextlib
 import functools
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -40,7 +42,9 @@ _INHERITED = ("PATH", "LANG", "TZ", "TERM")
 _CAUTIOUS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
 """Where no strong boundary stands: any folder can look like a repository, and git runs what its settings name."""
 
-_ATTEMPTS = 5
+_ATTEMPTS = 6
+_FIRST_PAUSE_SECONDS = 0.01
+_MOUNT_POINT_MODE = 0o444
 _SYNTAX_CHECK_SECONDS = 2.0
 _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": ("d", 1024), "NPROC": ("u", 1)}
 """The letter and the unit, in bytes, of a kernel's limit in the shell's `ulimit`."""
@@ -143,42 +147,82 @@ def run_command(
     all: raises SandboxError when that cannot be put up around the workspace, and for what no program can be given.
     """
     _refuse_unspeakable(command)
-    place = os.path.realpath(folder)
     boundary = command_boundary(confinement)
     boundary.require(confinement.isolation)
-    for _ in range(_ATTEMPTS):
-        found = survey(place)
+    job = _Job(command, os.path.realpath(folder), "", confinement)
+    with _commands.one_more():
+        job, outcome = _begun(job, boundary, cancellation, searched=searched)
+        if not confinement.writable:
+            return replace(outcome, unsearched=job.found.unsearched)
+        after = survey(job.folder)
+        created = set_aside(job.folder, job.found, after, permitted)
+    return replace(outcome, created=created, unsearched=job.found.unsearched or after.unsearched)
+
+
+def _begun(
+    job: _Job, boundary: Boundary, cancellation: Cancellation | None, *, searched: bool
+) -> tuple[_Job, ProcessOutcome]:
+    """Run the command around what was found in its workspace, and search again where that has changed too soon."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+        others = _commands.watch()
+        found = survey(job.folder)
         if searched and found.unsearched:
             raise UnsearchedError(found.unsearched)
         with contextlib.suppress(_Moved):
-            outcome = _run_once(_Job(command, place, "", confinement, found), boundary, cancellation)
-            break
-    else:
-        raise SandboxError(
-            "The sandbox cannot be put up: files that must be hidden are being moved or replaced. Try again later."
-        )
-    if not confinement.writable:
-        return replace(outcome, unsearched=found.unsearched)
-    after = survey(place)
-    created = set_aside(place, found, after, permitted)
-    return replace(outcome, created=created, unsearched=found.unsearched or after.unsearched)
+            return job._replace(found=found), _run_once(job._replace(found=found), boundary, cancellation, others)
+    raise SandboxError(
+        "The sandbox cannot be put up: files that must be hidden are being moved or replaced. Try again later."
+    )
 
 
-def _run_once(job: _Job, boundary: Boundary, cancellation: Cancellation | None) -> ProcessOutcome:
+def _run_once(
+    job: _Job, boundary: Boundary, cancellation: Cancellation | None, others: Callable[[], bool]
+) -> ProcessOutcome:
     """Run the command once behind this boundary. Raises _Moved when the files were not still where they were found."""
     with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch:
         start = _in_bubblewrap if _takes_bubblewrap(job, boundary) else _in_worker
         try:
             with start(job._replace(scratch=scratch), boundary) as running:
-                if "mount" in boundary.mechanisms and not job.found.is_current():
+                if "mount" in boundary.mechanisms and not job.found.still_holds(job.folder, thoroughly=others()):
                     raise _Moved
                 running.go()
                 return _attended(running, job.confinement.limits, cancellation)
         except SandboxError:
-            if not job.found.is_current():
+            if not job.found.still_holds(job.folder, thoroughly=True):
                 raise _Moved from None
             forget_boundaries()
             raise
+
+
+class _Commands:
+    """The commands that run in this process, which may change a workspace while another one is being searched."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = self._begun = 0
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count a command while it runs."""
+        with self._lock:
+            self._running += 1
+            self._begun += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def watch(self) -> Callable[[], bool]:
+        """Tells, when it is called, whether any other command has run since now."""
+        with self._lock:
+            alone, begun = self._running == 1, self._begun
+        return lambda: not alone or self._begun != begun
+
+
+_commands = _Commands()
 
 
 class _Moved(Exception):
@@ -260,7 +304,17 @@ def _in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
         command, chosen = _limited(job, gate.script), boundary.mechanisms - {RESOURCE_LIMITS}
         with bubblewrap.started(command, words, chosen, gate.passed) as wrapped:
             gate.wait(wrapped)
+            _remove_mount_points(job.found)
             yield _Running(*wrapped, boundary, gate.open)
+
+
+def _remove_mount_points(found: Survey) -> None:
+    """Remove the empty files that bubblewrap has made in the place of hidden files that were deleted meanwhile."""
+    for path in found.replaced():
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            if status.st_size == 0 and stat.S_IMODE(status.st_mode) == _MOUNT_POINT_MODE:
+                os.unlink(path)
 
 
 @contextlib.contextmanager

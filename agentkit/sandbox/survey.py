@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from agentkit.safety import paths
@@ -45,7 +45,7 @@ class Survey:
     `hidden` are files, and folders that cannot be searched, with their status. `locked` are settings and folders of
     secrets, `packaged` those
     in folders of packages. `checked` are the folders on the way to hidden files. `environments` are virtual
-    environments. `unsearched` says why the search is incomplete, or is empty.
+    environments. `unsearched` says why the search is incomplete, or is empty; `begun` is when it began, in nanoseconds.
     """
 
     hidden: Mapping[str, os.stat_result] = field(default_factory=dict)
@@ -54,20 +54,39 @@ class Survey:
     checked: Mapping[str, Identity] = field(default_factory=dict)
     environments: frozenset[str] = frozenset()
     unsearched: str = ""
+    begun: int = 0
 
-    def is_current(self) -> bool:
-        """Whether no folder on the way to a hidden file, nor such a file, was replaced or changed since."""
-        try:
-            for path, identity in self.checked.items():
-                if identity != _identity(os.lstat(path)):
-                    return False
-            for path, status in self.hidden.items():
-                now = os.lstat(path)
-                if (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
-                    return False
-        except OSError:
+    def still_holds(self, folder: str, *, thoroughly: bool) -> bool:
+        """Whether no hidden file was replaced since, and no folder on the way to one has changed.
+
+        Files that are gone do not matter. Where others may rename folders on purpose, `thoroughly` searches a second
+        time: one search alone can miss a folder that is renamed meanwhile. Every rename changes the folder's time.
+        """
+        if self.unsearched or not thoroughly:
+            statuses = ((_status(path), identity) for path, identity in self.checked.items())
+            is_same = all(now is not None and _identity(now) == identity for now, identity in statuses)
+            return is_same and not any(self.replaced())
+        if any(changed > self.begun - _YOUNG_NANOSECONDS for _, _, changed, _ in self.checked.values()):
             return False
-        return True
+        again = survey(folder)
+        known = {path: (status.st_dev, status.st_ino) for path, status in self.hidden.items()}
+        return all(known.get(path) == (status.st_dev, status.st_ino) for path, status in again.hidden.items()) and all(
+            again.checked.get(path, identity) == identity for path, identity in self.checked.items()
+        )
+
+    def replaced(self) -> Iterator[str]:
+        """The hidden files in whose place others are now."""
+        for path, status in self.hidden.items():
+            now = _status(path)
+            if now is not None and (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
+                yield path
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 NOTHING_FOUND = Survey()
@@ -111,6 +130,8 @@ class _Search:
         self._packaged: dict[str, Identity] = {}
         self._environments: set[str] = set()
         self._unsearched = ""
+        self._begun = time.time_ns()
+        self._entered: dict[str, os.stat_result] = {}
 
     def result(self) -> Survey:
         """Search, follow the links with hidden names, and find other names of hidden files."""
@@ -124,24 +145,26 @@ class _Search:
             self._unsearched = f"it has more than {self._places:,} files that must be hidden or locked"
         checked = self._ways() if len(self._hidden) <= self._places else {}
         found = self._hidden, self._locked, self._packaged, checked, frozenset(self._environments)
-        return Survey(*found, self._unsearched)
+        return Survey(*found, self._unsearched, self._begun)
 
     def _enter(self, place: tuple[str, str], waiting: deque[tuple[str, str]]) -> None:
         """Take note of what a folder holds, and add its subfolders to those that wait."""
         path, zone = place
         try:
-            listing = self._listing(path, zone)
+            status = self._entered[path] = os.lstat(path)
+            listing = _remembered.get(place)
+            if listing is None or listing.changed != status.st_ctime_ns or listing.inode != status.st_ino:
+                listing = self._read(path, zone, status)
         except OSError as error:
             self._refused(path, error)
             return
         self._left -= listing.count
         if self._left < 0:
             self._unsearched = "it has too many files to search for secrets"
-        elif time.monotonic() > self._deadline:
-            self._unsearched = "to search it for secrets takes too long"
         if listing.is_notable:
             self._note(path, listing, zone)
-        waiting += [(f"{path}/{name}", below) for name, below in listing.folders]
+        for name, below in listing.folders:
+            waiting.append((f"{path}/{name}", below))
 
     def _note(self, path: str, listing: _Listing, zone: str) -> None:
         if listing.is_environment:
@@ -152,13 +175,12 @@ class _Search:
             self._lock(f"{path}/{name}", self._packaged if zone == "packages" else self._locked)
         self._links += [f"{path}/{name}" for name in listing.links]
 
-    def _listing(self, path: str, zone: str) -> _Listing:
-        status = os.lstat(path)
+    def _read(self, path: str, zone: str, status: os.stat_result) -> _Listing:
+        """List a folder, and remember what it holds if it has not changed just now."""
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, path)
-        known = _remembered.get((path, zone))
-        if known and (known.inode, known.changed) == (status.st_ino, status.st_ctime_ns):
-            return known
+        if time.monotonic() > self._deadline:
+            self._unsearched = "to search it for secrets takes too long"
         oldest = time.time_ns() - _YOUNG_NANOSECONDS
         listing = _listed(path, path[len(self._base) + 1 :], zone, status)
         if status.st_ctime_ns < oldest:
@@ -241,13 +263,7 @@ class _Search:
             while len(above) > len(self._base) and above not in folders:
                 folders.add(above)
                 above = os.path.dirname(above)
-        found: dict[str, Identity] = {}
-        for path in folders:
-            try:
-                found[path] = _identity(os.lstat(path))
-            except OSError:
-                found[path] = (0, 0, 0, 0)
-        return found
+        return {path: _identity(self._entered[path]) for path in folders if path in self._entered}
 
 
 def _identity(status: os.stat_result) -> Identity:

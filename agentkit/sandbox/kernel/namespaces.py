@@ -98,7 +98,8 @@ def enter_root(mounts: list[Mount], machine: str) -> None:
     for number, (kind, path, source) in enumerate(mounts):
         if kind == "cover":
             make_cover(f"/covers/{number}", source)
-            _bind_read_only(f"/new{path}", f"/covers/{number}", above="")
+            if os.path.lexists(f"/new{path}"):  # who started this looks afterwards whether another one is there now
+                _bind_read_only(f"/new{path}", f"/covers/{number}", above="")
         else:
             _PARTS[kind](f"/new{path}", source)
     os.chdir("/new")
