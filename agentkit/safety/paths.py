@@ -166,6 +166,18 @@ GROUPS = (
 )
 """The one table of paths that are not treated like others."""
 
+SECRETS_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ")
+SECRETS_OF_HOMES = (
+    *(".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history", ".gnupg/secring.gpg", ".kube/config"),
+    *(".docker/config.json", ".git-credentials", ".npmrc", ".pgpass"),
+)
+SECRETS_OF_FOLDERS = (
+    *(".env", ".env.local", ".netrc", ".ssh/id_rsa", ".npmrc", ".git-credentials", ".aws/credentials", ".pgpass"),
+    *("id_rsa", "id_ed25519", "qz.pem", "qz.key", "qz.p12", "qz.pfx", "prod.env", ".pypirc", ".docker/config.json"),
+)
+PROTECTED_NAMES = (".git", ".github", "workflows", ".vscode", ".idea", ".husky", ".bashrc", ".zshrc", ".profile")
+"""Samples of the table: what a pattern of the shell could match is tried on them."""
+
 PACKAGE_FOLDERS = frozenset({"node_modules", "bower_components", "site-packages", "dist-packages"})
 """Folders of installed packages, which bring certificates and settings of their own."""
 

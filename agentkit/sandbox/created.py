@@ -74,19 +74,25 @@ def set_aside(folder: str, before: Survey, after: Survey, permitted: Callable[[s
 
     `permitted` is asked whether one may stay, by its path relative to the workspace; settings of agentkit never may.
     """
-    made = [path[len(folder) + 1 :] for path in _made(before, after)]
+    made = [path[len(folder) + 1 :] for path in _made(before, after) if path.startswith(f"{folder}/")]
     keeper = _Keeper(folder)
     stays = [permitted(path) and not paths.own_settings(path) for path in made]
     removed = [path for path, stay in zip(made, stays, strict=True) if not stay and keeper.remove(path)]
     left = [path for path in made if path not in removed]
+    for path, target in before.links.items():
+        if path[len(folder) + 1 :] in removed:
+            keeper.link(path[len(folder) + 1 :], target)
     return Created(tuple(left), tuple(removed), tuple(keeper.contents))
 
 
 def _made(before: Survey, after: Survey) -> Iterator[str]:
-    """The new settings that may run something; not those that were only moved."""
+    """The new settings that may run something; not those that were only moved. Links that were replaced are new."""
     known = {identity[:2] for identity in before.locked.values()}
     for path, identity in after.locked.items():
         if path not in before.locked and identity[:2] not in known and not _is_harmless_repository(path):
+            yield path
+    for path, target in before.links.items():
+        if after.links.get(path) != target:
             yield path
     fresh = after.environments - before.environments
     for path, identity in after.packaged.items():
@@ -147,19 +153,29 @@ class _Keeper:
 
     def remove(self, path: str) -> bool:
         """Remove a file, a link or a folder with all it holds, or else rename it; whether it is gone."""
-        *above, name = path.split("/")
-        with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError), self._parent(path) as parent:
+            self._take(parent, path.rpartition("/")[2], path)
+        return not os.path.lexists(f"{self._folder}/{path}")
+
+    def link(self, path: str, target: str) -> None:
+        """Put back a link that was replaced."""
+        with contextlib.suppress(OSError), self._parent(path) as parent:
+            os.symlink(target, path.rpartition("/")[2], dir_fd=parent)
+
+    @contextlib.contextmanager
+    def _parent(self, path: str) -> Iterator[int]:
+        """The folder of a path, opened, and writable meanwhile."""
+        with contextlib.ExitStack() as opened:
             parent = os.open(self._folder, _FOLDER)
             opened.callback(os.close, parent)
-            for each in above:
+            for each in path.split("/")[:-1]:
                 parent = os.open(each, _FOLDER, dir_fd=parent)
                 opened.callback(os.close, parent)
             mode = os.fstat(parent).st_mode & 0o7777
             if mode & 0o300 != 0o300:
                 os.fchmod(parent, mode | 0o300)
                 opened.callback(os.fchmod, parent, mode)
-            self._take(parent, name, path)
-        return not os.path.lexists(f"{self._folder}/{path}")
+            yield parent
 
     def _take(self, parent: int, name: str, path: str) -> None:
         try:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -182,7 +183,8 @@ def _run_once(
 ) -> ProcessOutcome:
     """Run the command once behind this boundary. Raises _Moved when the files were not still where they were found."""
     with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch:
-        start = _in_bubblewrap if _takes_bubblewrap(job, boundary) else _in_worker
+        # bubblewrap would make what it mounts on where another command has just removed it
+        start = _in_worker if others() and _is_enough(job, boundary) else _launcher(job, boundary)
         try:
             with start(job._replace(scratch=scratch), boundary) as running:
                 if "mount" in boundary.mechanisms and not job.found.still_holds(job.folder, thoroughly=others()):
@@ -190,7 +192,7 @@ def _run_once(
                 running.go()
                 return _attended(running, job.confinement.limits, cancellation)
         except SandboxError:
-            if not job.found.still_holds(job.folder, thoroughly=True):
+            if not (job.found.is_like(survey(job.folder)) and job.found.still_holds(job.folder, thoroughly=False)):
                 raise _Moved from None
             forget_boundaries()
             raise
@@ -237,13 +239,17 @@ class UnsearchedError(SandboxError):
         self.why = why
 
 
-def _takes_bubblewrap(job: _Job, boundary: Boundary) -> bool:
-    """Whether bubblewrap is there, and our own worker is not both quicker and as strong."""
+def _launcher(job: _Job, boundary: Boundary) -> Callable[[_Job, Boundary], AbstractContextManager[_Running]]:
+    """Bubblewrap where it is there, unless our own worker is both quicker and as strong."""
     if BUBBLEWRAP not in boundary.mechanisms:
-        return False
-    if len(job.found.hidden) + len(job.found.locked) <= bubblewrap.MOST_MOUNTS:
-        return True
-    return not boundary.needs & boundary.mechanisms <= _mechanisms_of_worker(job.confinement.wanted - {BUBBLEWRAP})
+        return _in_worker
+    is_large = len(job.found.hidden) + len(job.found.locked) > bubblewrap.MOST_MOUNTS
+    return _in_worker if is_large and _is_enough(job, boundary) else _in_bubblewrap
+
+
+def _is_enough(job: _Job, boundary: Boundary) -> bool:
+    """Whether our own worker puts up all that is needed."""
+    return boundary.needs & boundary.mechanisms <= _mechanisms_of_worker(job.confinement.wanted - {BUBBLEWRAP})
 
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:

@@ -43,14 +43,15 @@ class Survey:
     """What was found in a folder; all paths are absolute and lead through no link.
 
     `hidden` are files, and folders that cannot be searched, with their status. `locked` are settings and folders of
-    secrets, `packaged` those
-    in folders of packages. `checked` are the folders on the way to hidden files. `environments` are virtual
-    environments. `unsearched` says why the search is incomplete, or is empty; `begun` is when it began, in nanoseconds.
+    secrets, `packaged` those in folders of packages, and `links` the targets of those that are links. `checked` are the
+    folders on the way to hidden files. `environments` are virtual environments. `unsearched` says why the search is
+    incomplete, or is empty. `begun` is when it began, in nanoseconds.
     """
 
     hidden: Mapping[str, os.stat_result] = field(default_factory=dict)
     locked: Mapping[str, Identity] = field(default_factory=dict)
     packaged: Mapping[str, Identity] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
     checked: Mapping[str, Identity] = field(default_factory=dict)
     environments: frozenset[str] = frozenset()
     unsearched: str = ""
@@ -73,6 +74,10 @@ class Survey:
         return all(known.get(path) == (status.st_dev, status.st_ino) for path, status in again.hidden.items()) and all(
             again.checked.get(path, identity) == identity for path, identity in self.checked.items()
         )
+
+    def is_like(self, other: Survey) -> bool:
+        """Whether the same paths are hidden and locked."""
+        return (self.hidden.keys(), self.locked.keys()) == (other.hidden.keys(), other.locked.keys())
 
     def replaced(self) -> Iterator[str]:
         """The hidden files in whose place others are now."""
@@ -128,6 +133,7 @@ class _Search:
         self._links: list[str] = []
         self._locked: dict[str, Identity] = {}
         self._packaged: dict[str, Identity] = {}
+        self._locked_links: dict[str, str] = {}
         self._environments: set[str] = set()
         self._unsearched = ""
         self._begun = time.time_ns()
@@ -144,7 +150,7 @@ class _Search:
         if len(self._hidden) + len(self._locked) > self._places:
             self._unsearched = f"it has more than {self._places:,} files that must be hidden or locked"
         checked = self._ways() if len(self._hidden) <= self._places else {}
-        found = self._hidden, self._locked, self._packaged, checked, frozenset(self._environments)
+        found = self._hidden, self._locked, self._packaged, self._locked_links, checked, frozenset(self._environments)
         return Survey(*found, self._unsearched, self._begun)
 
     def _enter(self, place: tuple[str, str], waiting: deque[tuple[str, str]]) -> None:
@@ -161,6 +167,8 @@ class _Search:
         self._left -= listing.count
         if self._left < 0:
             self._unsearched = "it has too many files to search for secrets"
+        elif time.monotonic() > self._deadline:
+            self._unsearched = "to search it for secrets takes too long"
         if listing.is_notable:
             self._note(path, listing, zone)
         for name, below in listing.folders:
@@ -179,8 +187,6 @@ class _Search:
         """List a folder, and remember what it holds if it has not changed just now."""
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, path)
-        if time.monotonic() > self._deadline:
-            self._unsearched = "to search it for secrets takes too long"
         oldest = time.time_ns() - _YOUNG_NANOSECONDS
         listing = _listed(path, path[len(self._base) + 1 :], zone, status)
         if status.st_ctime_ns < oldest:
@@ -210,10 +216,14 @@ class _Search:
 
     def _lock(self, path: str, found: dict[str, Identity]) -> None:
         try:
-            found[path] = _identity(os.lstat(path))
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                self._locked_links[path] = os.readlink(path)
         except OSError as error:
             if error.errno not in _GONE:
                 self._unsearched = f"a file of it cannot be looked at ({error.strerror})"
+            return
+        found[path] = _identity(status)
 
     def _follow(self, link: str) -> None:
         """Hide what a link with a hidden name leads to: a file of the workspace, or one with a hidden name.

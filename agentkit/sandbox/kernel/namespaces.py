@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 
 from agentkit.sandbox.kernel.covers import make_cover
 
@@ -118,7 +119,7 @@ def _pivot(root: str, old: str, machine: str) -> None:
 
 
 def _bind(target: str, source: str, above: str = "/old") -> None:
-    _make_place(target, is_folder=os.path.isdir(f"{above}{source}"))
+    _make_place(target, is_folder=stat.S_ISDIR(os.stat(f"{above}{source}").st_mode))
     _mount(f"{above}{source}", target, None, _BIND | _RECURSIVE)
 
 
