@@ -170,7 +170,8 @@ def _begun(
         others = _commands.watch()
         found = survey(job.folder)
         if searched and found.unsearched:
-            raise UnsearchedError(found.unsearched)
+            why = f"secrets in the workspace may stay readable, because {found.unsearched}"
+            raise SandboxError(f"The command was not run: {why}.")
         with contextlib.suppress(_Moved):
             return job._replace(found=found), _run_once(job._replace(found=found), boundary, cancellation, others)
     raise SandboxError(
@@ -229,14 +230,6 @@ _commands = _Commands()
 
 class _Moved(Exception):
     """Files that were found to be secrets are no longer there, or are others."""
-
-
-class UnsearchedError(SandboxError):
-    """The workspace cannot be searched for secrets, so that a command might read some."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"The command was not run: secrets in the workspace may stay readable, because {why}.")
-        self.why = why
 
 
 def _launcher(job: _Job, boundary: Boundary) -> Callable[[_Job, Boundary], AbstractContextManager[_Running]]:

@@ -18,7 +18,6 @@ from agentkit.sandbox.process import (
     DEFAULT,
     Confinement,
     ProcessOutcome,
-    UnsearchedError,
     bash_agrees,
     command_boundary,
     run_command,
@@ -142,8 +141,7 @@ class _Shell:
                 )
             self._keep(outcome)
         except SandboxError as error:
-            if isinstance(error, UnsearchedError):
-                self.searches[folder] = error.why
+            self.searches.pop(folder, None)  # the next judge searches it again
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
             if outcome is None:

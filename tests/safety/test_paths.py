@@ -1,5 +1,7 @@
 """What does a path's name alone say?"""
 
+from pathlib import Path
+
 import pytest
 
 from agentkit.safety import paths
@@ -186,3 +188,26 @@ def test_ordinary_names_of_repositories_and_packages_are_not_locked_or_hidden():
     assert paths.hidden("node_modules/x/.env", packaged=True)
     assert not paths.locked("node_modules/x/.github/workflows", packaged=True)
     assert paths.locked("site-packages/x.pth", packaged=True)
+
+
+def test_the_threat_model_states_the_table_of_paths():
+    """The page has one row for each kind of path, and the code treats its examples as the row says."""
+    page = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text("utf-8")
+    section = page.partition("## Secret and protected paths")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"][
+        2:
+    ]
+    kinds = [dict.fromkeys(reason for reason, _ in group.rows) for group in paths.GROUPS]
+    assert [row[0] for row in rows] == [reason for group in kinds for reason in group]
+    for _, examples, *marks in rows:
+        for example in examples.replace("`", "").split(", "):
+            anywhere, packaged = (
+                (paths.hidden(example, packaged=each), paths.locked(example, packaged=each)) for each in (False, True)
+            )
+            hidden, locked = (
+                "yes" if everywhere else "not in packages" if here else ""
+                for here, everywhere in zip(anywhere, packaged, strict=True)
+            )
+            denied, asked = ("yes" if found else "" for found in (paths.secret(example), paths.protected(example)))
+            treatment = [hidden, denied, locked, asked]
+            assert all(mark in ("", now) for mark, now in zip(marks, treatment, strict=True)), (example, treatment)

@@ -12,7 +12,7 @@ import pytest
 
 from agentkit.errors import SandboxError
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.process import Confinement, UnsearchedError, command_boundary, run_command
+from agentkit.sandbox.process import Confinement, command_boundary, run_command
 from agentkit.sandbox.supervision import Cancellation
 from agentkit.sandbox.survey import survey
 
@@ -92,7 +92,7 @@ def test_a_command_that_needs_a_full_search_is_not_run_without_it(tmp_path):
         os.close(folder)
         folder = below
     os.close(folder)
-    with pytest.raises(UnsearchedError, match="was not run"):
+    with pytest.raises(SandboxError, match="was not run"):
         run_command("touch made", str(tmp_path), searched=True)
     assert not (tmp_path / "made").exists()
     assert run_command("true", str(tmp_path)).unsearched
@@ -144,7 +144,7 @@ def test_a_race_fails_the_call_and_never_weakens_it(way, tmp_path):
         other.join()
     assert [outcome for outcome in outcomes if outcome and not outcome.boundary.is_strong] == []
     assert [outcome for outcome in outcomes if outcome and TOKEN in outcome.output] == []
-    assert {path.name for path in tmp_path.rglob(".env")} == {".env"}
+    assert len([*tmp_path.rglob(".env")]) == 1
 
 
 def attempt(folder, confinement):

@@ -1,6 +1,7 @@
 """Do the two tools that run things tell what they did, where, and what they would not do?"""
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -369,6 +370,31 @@ def test_settings_that_a_script_makes_are_set_aside_and_told(tmp_path):
     assert "write_file" in told["note"]
     assert [path.name for path in tmp_path.iterdir()] == ["make.py"]
     assert not workspace.undo().removed
+
+
+def deepen(folder):
+    """Make folders below each other until no path reaches the last of them."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(50):
+        os.mkdir("d" * 100, dir_fd=here)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+def test_a_workspace_that_cannot_be_searched_for_secrets_is_asked_about(tmp_path):
+    """A command that was judged before is not run; the next one is asked about, and says so once it was approved."""
+    shell = shell_tool_in(Workspace(tmp_path))
+    assert shell.judge({"command": "ls"}).verdict is Verdict.ALLOW
+    deepen(tmp_path)
+    told = shell.function(command="ls")
+    assert (told["status"], told["boundary"]) == ("failed", "none: it was not run")
+    decision = shell.judge({"command": "ls"})
+    assert (decision.verdict, decision.rule) == (Verdict.ASK, "shell.unsearched")
+    told = shell.function(command="ls")
+    assert told["status"] == "ok"
+    assert "Not all of the workspace was searched" in told["note"]
 
 
 def test_settings_that_a_command_names_stay(tmp_path):
