@@ -122,14 +122,8 @@ def command_view(
     environment = config.environment()
     homes = _homes(environment.get("HOME", ""))
     tools = _tools_below(homes, environment.get("PATH", ""))
-    sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
-    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
     emptied = (*_real_folders(_EMPTIED), _SHARED_MEMORY, *homes)
-    mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
-    mounts += [("seal", "/dev", "")]
-    mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
-    unseen = [*_existing("/", HIDDEN_PLACES), *_secrets_of_tools(tools)]
-    mounts += [part for path in unseen if not f"{place}/".startswith(f"{path}/") for part in _hidden(path)]
+    mounts = _system(place, tools, emptied, scratch_bytes)
     mounts += [("rw" if writable else "ro", place, place)]
     mounts += _locked(place, found) if writable else []
     mounts += _covers(place, found, emptied)
@@ -146,6 +140,18 @@ def command_view(
             devices,
         ),
     )
+
+
+def _system(place: str, tools: list[str], emptied: Iterable[str], scratch_bytes: int) -> list[Mount]:
+    """The system around a workspace: read-only, with folders of its own to write to, and without its secrets."""
+    sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
+    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
+    mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
+    mounts += [("seal", "/dev", "")]
+    mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
+    unseen = [*_existing("/", HIDDEN_PLACES), *_secrets_of_tools(tools)]
+    mounts += [part for path in unseen if not f"{place}/".startswith(f"{path}/") for part in _hidden(path)]
+    return mounts
 
 
 def python_view(packages: Iterable[str], *, scratch_bytes: int) -> View:
