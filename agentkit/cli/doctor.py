@@ -105,6 +105,10 @@ def _tried(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> 
     except SandboxError as error:
         return Finding(name, "failed", str(error))
     if outcome.output.strip() == "42":
+        unsearched = getattr(outcome, "unsearched", "")
+        if unsearched:
+            found = f"runs, but secrets of this folder may stay readable, because {unsearched}"
+            return Finding(name, "missing", found, "use a smaller folder as workspace")
         return _isolation(name, outcome.boundary)
     return Finding(name, "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
 

@@ -1,11 +1,16 @@
-"""What does a path's name alone say: a secret, code that runs later, or inside a folder? (pure, lexical)."""
+"""The table of secret and protected paths, and lexical questions about paths.
+
+Every part of agentkit that treats some files differently from others (the sandbox, the file tools, the judge of shell
+commands, the documentation) takes the kinds of paths from `GROUPS`. Nothing here touches the file system.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property
+from typing import NamedTuple
 
 _HOME = re.compile(r"^(?:~[\w.-]*|\$home\b|\$\{home\})(?=/|$)")
 _PROC_LINK = re.compile(r"^/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?(?:root|cwd)(?=/|$)")
@@ -18,7 +23,6 @@ _SECRET: tuple[tuple[str, str], ...] = (
     ("SSH keys", r"/\.ssh(/.*)?"),
     ("an SSH key", r"/id_(rsa|dsa|ecdsa|ed25519|xmss)(_sk)?(?!.*\.pub$)([._-][^/]*)?"),
     ("an SSH key", r"/etc/ssh/ssh_host_[^/]*_key"),
-    ("a key or certificate file", r"/[^/]*\.(pem|key|p8|p12|pfx|pkcs12|kdbx?|jks|keystore|ppk|keytab|ovpn|agekey)"),
     (
         "an environment file with keys",
         r"/([^/]+\.env(\.(?!" + _TEMPLATE + r")[^/]*)?|\.env([._-](?!" + _TEMPLATE + r")[^/]*)?)",
@@ -38,19 +42,16 @@ _SECRET: tuple[tuple[str, str], ...] = (
     ("a model provider's token", r"/(\.openai|\.anthropic|\.(cache/)?huggingface/(token|stored_tokens))"),
     ("a model provider's token", r"/(\.claude/\.credentials|\.codex/auth)\.json"),
     ("cluster credentials", r"/(\.kube(/config)?|etc/kubernetes/(pki(/.*)?|[^/]+\.conf)|kubeconfig)"),
-    ("service credentials", r"/(client_secrets?|service[-_]?account|application_default_credentials)[^/]*\.json"),
-    ("service credentials", r"/\.?(aws_|gcp_|google_)?credentials(\.(json|ya?ml|ini|csv|toml|txt|xml))?"),
-    ("service credentials", r"/\.?secrets?(\.(json|ya?ml|ini|toml|txt|enc))?"),
-    (
-        "service credentials",
-        r"/(\.tokens?|\.?(access_?|api_?|auth_?)tokens?(\.(json|txt))?|token\.json|accesskeys?\.csv)",
-    ),
     ("service credentials", r"/run/secrets(/.*)?"),
     ("encryption keys", r"/(\.gnupg|\.password-store|\.local/share/keyrings|library/keychains|\.age)(/.*)?"),
     (
         "encryption keys",
         r"/([^/]*\.keychain(-db)?|wallet\.dat|\.electrum(/.*)?|\.bitcoin(/.*)?|\.ethereum/keystore(/.*)?)",
     ),
+    ("encryption keys", r"/\.(config/(sops|age)|local/share/kwalletd)(/.*)?"),
+    ("service credentials", r"/(\.config/(heroku|stripe|configstore)|\.huggingface)(/.*)?"),
+    ("service credentials", r"/\.gradle/gradle\.properties"),
+    ("an agent's history", r"/\.(claude|codex|gemini)/(projects|sessions|todos|tmp|history[^/]*)(/.*)?"),
     ("system passwords", r"/etc/(shadow|gshadow|sudoers|master\.passwd|security/opasswd)([-.~][^/]*)?"),
     ("system passwords", r"/etc/(sudoers\.d|wireguard|openvpn|networkmanager/system-connections)(/.*)?"),
     ("system keys", r"/etc/(ssl/private|letsencrypt(/(live|archive|keys|accounts))?|pki/tls/private)(/.*)?"),
@@ -68,14 +69,41 @@ _SECRET: tuple[tuple[str, str], ...] = (
     ("a login cookie", r"/\.(xauthority|iceauthority|esd_auth)"),
 )
 
-_PROTECTED: tuple[tuple[str, str], ...] = (
+# The same, but packages bring public certificates and code under such names, which their programs must read.
+_SECRET_UNLESS_PACKAGED: tuple[tuple[str, str], ...] = (
+    ("a key or certificate file", r"/[^/]*\.(pem|key|p8|p12|pfx|pkcs12|kdbx?|jks|keystore|ppk|keytab|ovpn|agekey)"),
+    ("service credentials", r"/(client_secrets?|service[-_]?account|application_default_credentials)[^/]*\.json"),
+    ("service credentials", r"/\.?(aws_|gcp_|google_)?credentials(\.(json|ya?ml|ini|csv|toml|txt|xml))?"),
+    ("service credentials", r"/\.?secrets?(\.(json|ya?ml|ini|toml|txt|enc))?"),
+    (
+        "service credentials",
+        r"/(\.tokens?|\.?(access_?|api_?|auth_?)tokens?(\.(json|txt))?|token\.json|accesskeys?\.csv)",
+    ),
+)
+
+# Parts of repositories that git changes all the time, and nobody else should.
+_REPOSITORY: tuple[tuple[str, str], ...] = (
     ("git runs hooks and settings from it", r"/\.git(/.*)?"),
     ("git takes a folder that has one for a repository, and runs what its settings name", r"/head"),
+)
+
+_PYTHON_STARTUP: tuple[tuple[str, str], ...] = (
+    ("every Python runs it when it starts", r"/(sitecustomize\.py|usercustomize\.py|[^/]+\.pth)"),
+)
+
+_OWN_SETTINGS: tuple[tuple[str, str], ...] = (("it sets what agents may do", r"/(agentkit\.toml|\.agentkit(/.*)?)"),)
+
+_SETTINGS: tuple[tuple[str, str], ...] = (
+    (
+        "git runs hooks and settings from it",
+        r"/\.git/(modules/(?!(.*/)?(refs|logs)/)(.+/)?)?(hooks(/.*)?|config(\.worktree)?|commondir|info/attributes)",
+    ),
+    ("git runs hooks and settings from it", r"/\.git/worktrees/[^/]+/(config\.worktree|commondir)"),
     ("git fetches what it names", r"/\.gitmodules"),
     ("git reads commands from it", r"/(\.gitconfig|\.config/git(/.*)?)"),
     (
         "it sets what agents may do",
-        r"/(agentkit\.toml|\.agentkit(/.*)?|\.mcp\.json|\.(claude|codex|cursor|gemini)(/.*)?)",
+        r"/(\.mcp\.json|\.aider\.conf\.ya?ml|\.(claude|codex|cursor|gemini|windsurf|continue|roo|kiro|opencode)(/.*)?)",
     ),
     (
         "shells run it when they start",
@@ -88,22 +116,100 @@ _PROTECTED: tuple[tuple[str, str], ...] = (
     ),
     (
         "programs run it when they start",
-        r"/\.(vimrc|exrc|nvimrc|emacs(\.d(/.*)?)?|gdbinit|lldbinit|tmux\.conf|screenrc)",
+        r"/\.(vimrc|vim(/.*)?|config/nvim(/.*)?|exrc|nvimrc|nvim\.lua|emacs(\.d(/.*)?)?|gdbinit|lldbinit|tmux\.conf|screenrc)",
     ),
     (
         "programs run it when they start",
-        r"/\.(pythonrc(\.py)?|rprofile|irbrc|pryrc|psqlrc|sqliterc|curlrc|wgetrc|ssh/rc)",
+        r"/\.(envrc|direnvrc|config/direnv(/.*)?|pythonrc(\.py)?|pdbrc|ipython(/.*)?|jupyter(/.*)?|rprofile|irbrc|pryrc|psqlrc|sqliterc|curlrc|wgetrc|ssh/rc)",
     ),
-    ("every Python runs it when it starts", r"/(sitecustomize\.py|usercustomize\.py|[^/]+\.pth)"),
-    ("editors run commands from it", r"/\.(vscode|idea|devcontainer|zed|fleet)(/.*)?"),
+    (
+        "editors run commands from it",
+        r"/(\.(vscode|idea|devcontainer|zed|fleet)(/.*)?|\.devcontainer\.json|[^/]+\.code-workspace)",
+    ),
     (
         "commits run commands from it",
         r"/(\.husky(/.*)?|\.pre-commit-config\.ya?ml|\.pre-commit-hooks\.ya?ml|lefthook\.ya?ml)",
     ),
     ("build servers run it with secrets", r"/(\.github/(workflows|actions)(/.*)?|\.gitlab-ci\.ya?ml|\.circleci(/.*)?)"),
     ("build servers run it with secrets", r"/(jenkinsfile|azure-pipelines\.ya?ml|\.travis\.ya?ml|\.drone\.ya?ml)"),
-    ("builds run programs that it names", r"/(\.cargo/config(\.toml)?|\.bazelrc|\.yarnrc)"),
+    (
+        "builds run programs that it names",
+        r"/(\.cargo/config(\.toml)?|\.bazelrc|\.yarnrc(\.yml)?|\.npmrc|\.pnpmfile\.c?js)",
+    ),
 )
+
+
+class Group(NamedTuple):
+    """Kinds of paths that are treated alike: rows of a reason and a pattern, which begins with a slash.
+
+    `hidden`: a sandboxed command finds a file that it cannot read. `denied`: the file tools refuse it. `locked`: a
+    command finds it read-only, and one that it creates is set aside. `asked`: a person is asked before a file tool
+    or a command that names it writes it. `in_packages`: whether `hidden` and `locked` apply below `PACKAGE_FOLDERS`.
+    """
+
+    name: str
+    rows: tuple[tuple[str, str], ...]
+    hidden: bool = False
+    denied: bool = False
+    locked: bool = False
+    asked: bool = False
+    in_packages: bool = True
+
+
+GROUPS = (
+    Group("secrets", _SECRET, hidden=True, denied=True),
+    Group("secrets by common names", _SECRET_UNLESS_PACKAGED, hidden=True, denied=True, in_packages=False),
+    Group("settings of agentkit", _OWN_SETTINGS, locked=True, asked=True),
+    Group("startup files of Python", _PYTHON_STARTUP, locked=True, asked=True),
+    Group("settings that other programs run", _SETTINGS, locked=True, asked=True, in_packages=False),
+    Group("files of repositories", _REPOSITORY, asked=True),
+)
+"""The one table of paths that are not treated like others."""
+
+SECRETS_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ")
+SECRETS_OF_HOMES = (
+    *(".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history", ".gnupg/secring.gpg", ".kube/config"),
+    *(".docker/config.json", ".git-credentials", ".npmrc", ".pgpass"),
+)
+SECRETS_OF_FOLDERS = (
+    *(".env", ".env.local", ".netrc", ".ssh/id_rsa", ".npmrc", ".git-credentials", ".aws/credentials", ".pgpass"),
+    *("id_rsa", "id_ed25519", "qz.pem", "qz.key", "qz.p12", "qz.pfx", "prod.env", ".pypirc", ".docker/config.json"),
+)
+PROTECTED_NAMES = (".git", ".github", "workflows", ".vscode", ".idea", ".husky", ".bashrc", ".zshrc", ".profile")
+"""Samples of the table: what a pattern of the shell could match is tried on them."""
+
+PACKAGE_FOLDERS = frozenset({"node_modules", "bower_components", "site-packages", "dist-packages"})
+"""Folders of installed packages, which bring certificates and settings of their own."""
+
+HIDDEN_PLACES = (
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/ssh",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/docker",
+    "/etc/wireguard",
+    "/etc/openvpn",
+    "/etc/krb5.keytab",
+    "/etc/NetworkManager/system-connections",
+    "/etc/ppp",
+    "/etc/security/opasswd",
+    "/var/lib/kubelet",
+    "/var/lib/docker",
+    "/var/lib/cloud",
+    "/var/lib/sss",
+    "/var/spool",
+    "/var/backups",
+    "/var/log",
+    "/var/mail",
+    "/boot",
+)
+"""Places of the system that are hidden from commands as a whole."""
 
 
 _ASIDE = re.compile(r"(?<=[^/])(?:~|\.~\d{1,9}~|\.(?:bak|old|orig|save|sav|sw[a-p])\d{0,9}){1,9}\Z")
@@ -150,7 +256,14 @@ def _one_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"/(?:{'|'.join(patterns)})\Z", re.DOTALL)
 
 
-_SECRET_TABLE, _PROTECTED_TABLE = _Table(_SECRET), _Table(_PROTECTED)
+def _table(chosen: Callable[[Group], bool]) -> _Table:
+    return _Table(tuple(row for group in GROUPS if chosen(group) for row in group.rows))
+
+
+_DENIED, _ASKED = _table(lambda group: group.denied), _table(lambda group: group.asked)
+_HIDDEN = _table(lambda group: group.hidden), _table(lambda group: group.hidden and group.in_packages)
+_LOCKED = _table(lambda group: group.locked), _table(lambda group: group.locked and group.in_packages)
+_OWN = _Table(_OWN_SETTINGS)
 
 
 def _plain(path: str) -> str:
@@ -161,20 +274,71 @@ def _plain(path: str) -> str:
     return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))[-_MOST_CHARS:]
 
 
-def secret(path: str) -> str | None:
-    """Why nobody should read or write `path`, such as "SSH keys", or None; by its name in any spelling, or a copy's."""
+def _secret(path: str, table: _Table) -> str | None:
     plain = _plain(path)
     original = _ASIDE.sub("", _IN_MARKS.sub(r"/\1\2", plain) if "#" in plain else plain)
-    reason = _SECRET_TABLE.reason(original)
+    reason = table.reason(original)
     if reason is None and original != plain:
         folder, _, name = original.rpartition("/")
-        return _SECRET_TABLE.reason(f"{folder}/{name.removeprefix('.')}")
+        return table.reason(f"{folder}/{name.removeprefix('.')}")
     return reason
+
+
+def secret(path: str) -> str | None:
+    """Why nobody should read or write `path`, such as "SSH keys", or None; by its name in any spelling, or a copy's."""
+    return _secret(path, _DENIED)
 
 
 def protected(path: str) -> str | None:
     """Why `path` in a workspace should not be written unasked: it runs code or loosens rules later. None if neither."""
-    return _PROTECTED_TABLE.reason(_plain(path))
+    return _ASKED.reason(_plain(path))
+
+
+def hidden(path: str, *, packaged: bool = False) -> bool:
+    """Whether a sandboxed command must not read `path`; `packaged` says that it lies in a folder of packages."""
+    return _secret(path, _HIDDEN[packaged]) is not None
+
+
+def locked(path: str, *, packaged: bool = False) -> bool:
+    """Whether a sandboxed command must neither change nor create `path`."""
+    return _LOCKED[packaged].reason(_plain(path)) is not None
+
+
+def own_settings(path: str) -> bool:
+    """Whether `path` sets what agents of this toolkit may do."""
+    return _OWN.reason(_plain(path)) is not None
+
+
+_UNUSUAL = re.compile(r"[^\x20-\x7e]|\A\.?#|~\Z|\.(bak|old|orig|save|sav|sw[a-p])\d*\Z", re.IGNORECASE)
+"""Names that are to be read in more than one way."""
+
+
+_BEGINNING = re.compile(r"/(\.|(etc|proc|dev|var|run|tmp|library|maildir|huggingface)(/|\Z))")
+"""What the first name of each pattern of more than one name begins with; below other folders, only names matter."""
+
+
+def candidates(folder: str, names: Sequence[str]) -> list[str]:
+    """Those of the names in a folder that may be hidden or locked; quick, and never too few."""
+    ordinary: dict[str, list[str]] = {}
+    found: list[str] = []
+    for name in names:
+        if _UNUSUAL.search(name):
+            found.append(name)
+        else:
+            ordinary.setdefault(name.casefold(), []).append(name)
+    above = "/" + folder.replace("\n", " ").casefold().strip("/")
+    start = above if _BEGINNING.search(above) else ""
+    text = "\n".join(f"{start}/{name}" for name in ordinary)
+    hits = {match[0].rpartition("/")[2] for match in _any_line().finditer(text)}
+    return found + [name for hit in hits for name in ordinary[hit]]
+
+
+@cache
+def _any_line() -> re.Pattern[str]:
+    """Matches the lines of a text that are hidden or locked paths."""
+    rows = [row for group in GROUPS if group.hidden or group.locked for row in group.rows]
+    patterns = (_CAPTURING.sub("(?:", pattern[1:]).replace("[^/]", r"[^/\n]") for _, pattern in rows)
+    return re.compile(rf"/(?:{'|'.join(patterns)})$", re.MULTILINE)
 
 
 def resolve(path: str, folder: str, home: str | None = None) -> str | None:

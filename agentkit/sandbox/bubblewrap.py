@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import select
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from io import FileIO
 from typing import NamedTuple
 
 from agentkit.errors import SandboxError
@@ -21,19 +21,60 @@ _PROBE_LIMITS = ProcessLimits(timeout_seconds=10)
 _PROBE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--size", "65536", "--tmpfs", "/tmp")
 
 
+_START_SECONDS = 30.0
+_MOST_FAILURE_BYTES = 2_000
+_GATE = "printf . >&{ready}; read -r -N 1 -u {go} || exit 63; exec {ready}>&- {go}<&-; "
+"""What bash runs first: it reports that it lives inside the view, and waits until it is let on."""
+
+MOST_MOUNTS = 100
+"""Above this number of mounts bubblewrap is slower than our own worker: it reads all of them for each one."""
+
+
 class Wrapped(NamedTuple):
-    """A program in bubblewrap, its two outputs, and where bubblewrap says whether it got as far as starting it."""
+    """A program in bubblewrap, and its two outputs."""
 
     program: subprocess.Popen[bytes]
     stdout: int
     stderr: int
-    status: FileIO
 
-    def check(self) -> None:
-        """Raise SandboxError when bubblewrap itself failed, rather than the program."""
-        code = self.program.returncode
-        if code is not None and code > 0 and b"exit-code" not in self.status.read(4096):
-            raise SandboxError("bubblewrap could not put up the sandbox for this command, so it was not run.")
+
+class Gate:
+    """Keeps a shell in bubblewrap from its command until the host has looked at what was put up."""
+
+    def __init__(self) -> None:
+        self._ready, self._their_ready = os.pipe()
+        self._their_go, self._go = os.pipe()
+        self.script = _GATE.format(ready=self._their_ready, go=self._their_go)
+        self.passed = [self._their_ready, self._their_go]
+
+    def wait(self, wrapped: Wrapped) -> None:
+        """Wait until the shell reports. Raises SandboxError with bubblewrap's own words when it does not."""
+        self._close_theirs()
+        poll = select.poll()
+        poll.register(self._ready, select.POLLIN)
+        if poll.poll(_START_SECONDS * 1000) and os.read(self._ready, 1):
+            return
+        end(wrapped.program)
+        os.set_blocking(wrapped.stderr, False)
+        with contextlib.suppress(BlockingIOError):
+            words = os.read(wrapped.stderr, _MOST_FAILURE_BYTES).decode("utf-8", "replace").strip()
+            raise SandboxError(f"The sandbox cannot be put up: {words or 'bubblewrap died'}.")
+        raise SandboxError("The sandbox cannot be put up: bubblewrap died.")
+
+    def open(self) -> None:
+        """Let the shell go on; that it has died meanwhile shows in how it ended."""
+        with contextlib.suppress(OSError):
+            os.write(self._go, b".")
+
+    def close(self) -> None:
+        """Let go of the pipes. A shell that still waits ends."""
+        self._close_theirs()
+        os.close(self._ready)
+        os.close(self._go)
+
+    def _close_theirs(self) -> None:
+        while self.passed:
+            os.close(self.passed.pop())
 
 
 def mechanisms(wanted: frozenset[str]) -> frozenset[str]:
@@ -58,31 +99,37 @@ def _works(chosen: frozenset[str]) -> bool:
         return attend(wrapped.program, {}, _PROBE_LIMITS) is None and wrapped.program.returncode == 0
 
 
+def forget() -> None:
+    """Try anew, when it is next asked for, whether bubblewrap works."""
+    _works.cache_clear()
+
+
 @contextlib.contextmanager
-def started(command: Iterable[str], view: Iterable[str], chosen: frozenset[str]) -> Iterator[Wrapped]:
+def started(
+    command: Iterable[str], view: Iterable[str], chosen: frozenset[str], passed: Iterable[int] = ()
+) -> Iterator[Wrapped]:
     """The command in bubblewrap, with this view of the file system and these mechanisms; its pipes close at the end.
 
-    Raises SandboxError when it cannot be started.
+    `passed` are descriptors that the command inherits. Raises SandboxError when it cannot be started.
     """
-    status, their_status = os.pipe()
-    ours = os.fdopen(status, "rb", buffering=0)
-    with ours, contextlib.ExitStack() as theirs:
-        theirs.callback(os.close, their_status)
-        arguments = [shutil.which("bwrap") or "bwrap", *_ALWAYS, "--json-status-fd", str(their_status)]
+    with contextlib.ExitStack() as theirs:
+        arguments = [*_ALWAYS]
         arguments += [f"--unshare-{name}" for name in NAMESPACES if name in chosen and name != "mount"]
         arguments += ["--hostname", HOST_NAME] if "uts" in chosen else []
-        passed = [their_status]
+        own = []
         if SECCOMP in chosen:
-            passed.append(_readable(seccomp.shell_filter(os.uname().machine)))
-            theirs.callback(os.close, passed[-1])
-            arguments += ["--seccomp", str(passed[-1])]
+            own.append(_readable(seccomp.shell_filter(os.uname().machine)))
+            theirs.callback(os.close, own[-1])
+            arguments += ["--seccomp", str(own[-1])]
+        own.append(_file_of([*arguments, *view]))
+        theirs.callback(os.close, own[-1])
         try:
             program = subprocess.Popen(  # the command was judged
-                [*arguments, *view, "--", *command],
+                [shutil.which("bwrap") or "bwrap", "--args", str(own[-1]), "--", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=passed,
+                pass_fds=[*own, *passed],
                 env={"PATH": os.defpath},
                 cwd="/",
                 start_new_session=True,
@@ -93,9 +140,18 @@ def started(command: Iterable[str], view: Iterable[str], chosen: frozenset[str])
         with program:
             outputs = [stream.fileno() for stream in (program.stdout, program.stderr) if stream]
             try:
-                yield Wrapped(program, outputs[0], outputs[1], ours)
+                yield Wrapped(program, outputs[0], outputs[1])
             finally:
                 end(program)
+
+
+def _file_of(words: Iterable[str]) -> int:
+    """A descriptor from which bubblewrap reads these arguments, of which a command line could not hold as many."""
+    descriptor = os.memfd_create("agentkit-arguments")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.writelines(os.fsencode(word) + b"\0" for word in words)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _readable(data: bytes) -> int:

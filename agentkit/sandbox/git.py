@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from agentkit.git import index, settings
 from agentkit.git.repository import Repository, find
+from agentkit.sandbox.survey import Survey, survey
 from agentkit.sandbox.view import SCRATCH, Mount, View, people_homes
 from agentkit.slotted import dataclass
 
@@ -42,6 +43,22 @@ def repository_of(folder: str, hidden: Iterable[str] = ()) -> Repository | None:
     return find(folder, homes=people_homes(), refused=[os.path.realpath(path) for path in hidden])
 
 
+def search(folder: str, repository: Repository | None) -> Survey:
+    """Search a workspace, the work tree around it, and the folders of its repository, for hidden and locked paths.
+
+    Of the work tree around the workspace, which no command can change, only the hidden paths count.
+    """
+    found = survey(folder)
+    if repository is None:
+        return found
+    if repository.top != folder:
+        found = found.joined(repository.top, survey(repository.top), locks=False)
+    for path in repository.folders:
+        if not _is_in(path, folder):
+            found = found.joined(path, survey(path, is_git_dir=True), locks=True)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Git:
     """What one command needs so that git works; `scratch` is a folder of the host that the command cannot change."""
@@ -50,6 +67,16 @@ class Git:
     scratch: str
     writable: bool
     repository: Repository | None
+
+    @property
+    def outside(self) -> list[str]:
+        """The folders of the repository that do not lie in the workspace."""
+        folders = self.repository.folders if self.repository else ()
+        return [path for path in folders if not _is_in(path, self.folder)]
+
+    def search(self) -> Survey:
+        """Search all that a command sees of the workspace and its repository."""
+        return search(self.folder, self.repository)
 
     def environment(self, home: str, host: Mapping[str, str]) -> dict[str, str]:
         """Variables for a command with this home folder. A command that only reads takes no locks."""
@@ -77,21 +104,26 @@ class Git:
         own: Mount = ("ro", _OWN_PLACE, f"{self.scratch}/gitconfig")
         if self.repository is None:
             return replace(view, mounts=(*view.mounts, own))
-        mounts = list(view.mounts)
-        covers = self._covers(self.repository, mounts)
-        place = next(at for at, mount in enumerate(mounts) if mount[1] == self.folder and mount[0] in ("ro", "rw"))
-        if self.repository.top != self.folder:
-            mounts.insert(place, ("ro", self.repository.top, self.repository.top))
-        mounts = covers.applied(mounts)
-        outside = [path for path in self.repository.folders if not _is_in(path, self.folder)]
+        covers = self._covers(self.repository, view.mounts)
+        mounts = covers.applied(view.mounts)
         may_write = self.writable and not _has_linked_settings(self.repository)
-        mounts += [("rw" if may_write else "ro", path, path) for path in outside]
+        around: list[Mount] = []
+        if self.repository.top != self.folder:
+            around.append(("ro", self.repository.top, self.repository.top))
+        around += [("rw" if may_write else "ro", path, path) for path in self.outside]
+        protected: list[Mount] = []
         if may_write:
-            mounts += self._protected(self.repository)
-            mounts += self._excluded(self.repository, covers.untracked)
+            protected = [mount for mount in self._protected(self.repository) if mount not in mounts]
         elif self.writable:
-            mounts += [("ro", path, path) for path in self.repository.folders]
-        rules = tuple(("all" if may_write else "run", path) for path in outside)
+            protected = [("ro", path, path) for path in self.repository.folders]
+        place = next(at for at, mount in enumerate(mounts) if mount[1] == self.folder and mount[0] in ("ro", "rw"))
+        end = place  # the covers come last, since whatever is mounted above them would show what they hide
+        while end < len(mounts) and mounts[end][0] in ("ro", "rw"):
+            end += 1
+        mounts = [*mounts[:place], *around, *mounts[place:end], *protected, *mounts[end:]]
+        if may_write:
+            mounts += self._excluded(self.repository, covers.untracked)
+        rules = tuple(("all" if may_write else "run", path) for path in self.outside)
         return replace(view, mounts=(*mounts, own), rules=(*view.rules, *rules))
 
     def finish(self) -> None:
@@ -123,7 +155,7 @@ class Git:
                 return _read_only(path, _POINTERS)
         return _read_only(os.path.dirname(path), (os.path.basename(path),))
 
-    def _covers(self, repository: Repository, mounts: list[Mount]) -> _Covers:
+    def _covers(self, repository: Repository, mounts: Iterable[Mount]) -> _Covers:
         """How the hidden files below the work tree are to look, so that git takes the tracked ones as unchanged."""
         prefix = f"{repository.top}/"
         hidden = {path: kind for kind, path, _ in mounts if kind in ("cover", "tmpfs") and path.startswith(prefix)}
@@ -165,7 +197,7 @@ class _Covers:
     files: dict[str, str]
     below: dict[str, dict[str, str]]
 
-    def applied(self, mounts: list[Mount]) -> list[Mount]:
+    def applied(self, mounts: Iterable[Mount]) -> list[Mount]:
         """The mounts with these covers; a hidden folder keeps the names of its tracked files."""
         found: list[Mount] = []
         for kind, path, source in mounts:

@@ -34,17 +34,25 @@ _READ_BYTES = 65_536
 _NOT_TAKEN = "The code asked for something, and did not take the answer."
 
 
-def start_isolated(setup: Mapping[str, str], wanted: frozenset[str]) -> tuple[Keeper, frozenset[str]]:
-    """A worker that waits for its task, behind as many of the wanted mechanisms as can be had; which those are.
+def start_isolated(
+    setup: Mapping[str, str], wanted: frozenset[str], least: frozenset[str] | None = None
+) -> tuple[Keeper, frozenset[str]]:
+    """Start a worker that isolates itself and waits for its task; return it and the mechanisms it has put up.
 
-    Raises SandboxError when not even a process can be had.
+    Without `least`, fewer mechanisms than `wanted` will do. With it, all of these must be put up. Raises SandboxError
+    when they are not, or when not even a process can be started.
     """
+    fallbacks = (wanted, wanted - {"mount"}, frozenset[str]()) if least is None else (wanted,)
     failure = "it died"
-    for mechanisms in dict.fromkeys((wanted, wanted - {"mount"}, frozenset[str]())):
+    for mechanisms in dict.fromkeys(fallbacks):
         keeper = Keeper({**setup, "mechanisms": "\0".join(mechanisms)})
         report = keeper.ready()
         if "mechanisms" in report:
-            return keeper, frozenset(listed(report["mechanisms"]))
+            achieved = frozenset(listed(report["mechanisms"]))
+            missing = (least or frozenset()) - achieved
+            if not missing:
+                return keeper, achieved
+            report = {"failure": f"no {', '.join(sorted(missing))}"}
         keeper.close()
         failure = report.get("failure", failure)
     raise SandboxError(f"The sandbox cannot be started: {failure}.")

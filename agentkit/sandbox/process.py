@@ -6,23 +6,36 @@ import contextlib
 import functools
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
 from agentkit import config
 from agentkit.errors import SandboxError
 from agentkit.sandbox import bubblewrap
+from agentkit.sandbox.created import NOTHING_CREATED, Created, set_aside
 from agentkit.sandbox.databases import folders_to_open, opened
 from agentkit.sandbox.git import Git, repository_of
-from agentkit.sandbox.isolation import COMMAND_NEEDS, MECHANISMS, Boundary, check_isolation
+from agentkit.sandbox.isolation import (
+    BUBBLEWRAP,
+    COMMAND_NEEDS,
+    LANDLOCK,
+    MECHANISMS,
+    RESOURCE_LIMITS,
+    Boundary,
+    check_isolation,
+)
 from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.supervision import Cancellation, Capture, ProcessLimits, attend
-from agentkit.sandbox.view import OWN_SETTINGS, PROTECTED, SCRATCH, View, command_view
+from agentkit.sandbox.survey import NOTHING_FOUND, Survey
+from agentkit.sandbox.view import SCRATCH, View, command_view
 from agentkit.slotted import dataclass
 
 SHELL_LIMITS = ProcessLimits()
@@ -32,6 +45,9 @@ _INHERITED = ("PATH", "LANG", "TZ", "TERM")
 _CAUTIOUS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
 """Where no strong boundary stands: any folder can look like a repository, and git runs what its settings name."""
 
+_ATTEMPTS = 6
+_FIRST_PAUSE_SECONDS = 0.01
+_MOUNT_POINT_MODE = 0o444
 _SYNTAX_CHECK_SECONDS = 2.0
 _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": ("d", 1024), "NPROC": ("u", 1)}
 """The letter and the unit, in bytes, of a kernel's limit in the shell's `ulimit`."""
@@ -41,8 +57,9 @@ _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": 
 class ProcessOutcome:
     """What came of a command, in a word (ok, timed_out, failed), and where it ran.
 
-    `appeared` names what now decides over later runs and was not there before, such as .git/hooks; settings of the
-    agent itself have been taken away again. `return_code` is None when it was ended from outside; then `error` says
+    `created` are the settings that other programs run later and that the command made: they were set aside, unless
+    they were permitted. `unsearched` says why not all secrets of the workspace were found and hidden, if they were not.
+    `return_code` is None when it was ended from outside; then `error` says
     why. A command that a signal ended gives 128 plus its number. `output` is stdout and stderr together, in the
     order in which they came.
     """
@@ -56,7 +73,8 @@ class ProcessOutcome:
     seconds: float
     boundary: Boundary
     error: str = ""
-    appeared: tuple[str, ...] = ()
+    created: Created = NOTHING_CREATED
+    unsearched: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,48 +117,149 @@ class _Job(NamedTuple):
     scratch: str
     confinement: Confinement
     git: Git
+    found: Survey = NOTHING_FOUND
 
 
 class _Running(NamedTuple):
+    """A shell that waits behind its boundary; `go` lets it run the command."""
+
     program: subprocess.Popen[bytes]
     stdout: int
     stderr: int
     boundary: Boundary
+    go: Callable[[], None]
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 def run_command(
-    command: str, folder: str, confinement: Confinement = DEFAULT, cancellation: Cancellation | None = None
+    command: str,
+    folder: str,
+    confinement: Confinement = DEFAULT,
+    cancellation: Cancellation | None = None,
+    *,
+    permitted: Callable[[str], bool] = _never,
+    searched: bool = False,
 ) -> ProcessOutcome:
     """Run a command line with bash in `folder`, its workspace, and wait for it.
 
-    It gets no input and no secret of the environment, and all it started ends with it. Raises SandboxError when it
-    cannot be run as confined as it must be.
+    It gets no input and no secret of the environment, and all it started ends with it. `permitted` says which settings
+    that other programs run later it may create, by their paths in the workspace. With `searched` it is not run when
+    the workspace cannot be searched for secrets. It is run behind the boundary that `command_boundary` tells, or not at
+    all: raises SandboxError when that cannot be put up around the workspace, and for what no program can be given.
     """
     _refuse_unspeakable(command)
+    boundary = command_boundary(confinement)
+    boundary.require(confinement.isolation)
+    with _commands.one_more():
+        job, outcome = _begun(
+            (command, os.path.realpath(folder), confinement), boundary, cancellation, searched=searched
+        )
+        if not confinement.writable:
+            return replace(outcome, unsearched=job.found.unsearched)
+        after = job.git.search()
+        created = set_aside(job.folder, job.found, after, permitted, outside=job.git.outside)
+    return replace(outcome, created=created, unsearched=job.found.unsearched or after.unsearched)
+
+
+def _begun(
+    task: tuple[str, str, Confinement], boundary: Boundary, cancellation: Cancellation | None, *, searched: bool
+) -> tuple[_Job, ProcessOutcome]:
+    """Run the command around what was found in its workspace, and search again where that has changed too soon."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+        others = _commands.watch()
+        with _prepared(*task) as job, contextlib.suppress(_Moved):
+            if searched and job.found.unsearched:
+                why = f"secrets in the workspace may stay readable, because {job.found.unsearched}"
+                raise SandboxError(f"The command was not run: {why}.")
+            return job, _run_once(job, boundary, cancellation, others)
+    raise SandboxError(
+        "The sandbox cannot be put up: files that must be hidden are being moved or replaced. Try again later."
+    )
+
+
+@contextlib.contextmanager
+def _prepared(command: str, folder: str, confinement: Confinement) -> Iterator[_Job]:
+    """One attempt to run a command: git is prepared before the search, since it creates settings, and tidied up after.
+
+    The scratch folder of an attempt is deleted at its end.
+    """
     with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch:
-        place = os.path.realpath(folder)
-        git = Git(place, scratch, confinement.writable, repository_of(place, confinement.hidden))
-        git.prepare(config.environment())
-        job = _Job(command, place, scratch, confinement, git)
-        start = _in_bubblewrap if bubblewrap.mechanisms(confinement.wanted) else _in_worker
-        missing = [name for name in PROTECTED if not os.path.lexists(os.path.join(job.folder, name))]
-        with start(job) as running:
-            outcome = _attended(running, confinement.limits, cancellation)
-        git.finish()
-        return replace(outcome, appeared=_appeared(job.folder, missing))
+        git = Git(folder, scratch, confinement.writable, repository_of(folder, confinement.hidden))
+        try:
+            git.prepare(config.environment())
+            yield _Job(command, folder, scratch, confinement, git, git.search())
+        finally:
+            git.finish()
 
 
-def _appeared(folder: str, missing: list[str]) -> tuple[str, ...]:
-    """What of this is there now. Settings of the agent itself are removed: they would loosen its next run."""
-    found = tuple(name for name in missing if os.path.lexists(os.path.join(folder, name)))
-    for name in {*found} & {*OWN_SETTINGS}:
-        path = os.path.join(folder, name)
-        with contextlib.suppress(OSError):
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path)
-            else:
-                os.unlink(path)
-    return found
+def _run_once(
+    job: _Job, boundary: Boundary, cancellation: Cancellation | None, others: Callable[[], bool]
+) -> ProcessOutcome:
+    """Run the command once behind this boundary. Raises _Moved when the files were not still where they were found."""
+    # bubblewrap would make what it mounts on where another command has just removed it
+    start = _in_worker if others() and _is_enough(job, boundary) else _launcher(job, boundary)
+    try:
+        with start(job, boundary) as running:
+            if "mount" in boundary.mechanisms and not job.found.still_holds(job.git.search if others() else None):
+                raise _Moved
+            running.go()
+            return _attended(running, job.confinement.limits, cancellation)
+    except SandboxError:
+        if not (job.found.is_like(job.git.search()) and job.found.still_holds()):
+            raise _Moved from None
+        forget_boundaries()
+        raise
+
+
+class _Commands:
+    """The commands that run in this process, which may change a workspace while another one is being searched."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = self._begun = 0
+
+    @contextlib.contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count a command while it runs."""
+        with self._lock:
+            self._running += 1
+            self._begun += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def watch(self) -> Callable[[], bool]:
+        """Tells, when it is called, whether any other command has run since now."""
+        with self._lock:
+            alone, begun = self._running == 1, self._begun
+        return lambda: not alone or self._begun != begun
+
+
+_commands = _Commands()
+
+
+class _Moved(Exception):
+    """Files that were found to be secrets are no longer there, or are others."""
+
+
+def _launcher(job: _Job, boundary: Boundary) -> Callable[[_Job, Boundary], AbstractContextManager[_Running]]:
+    """Bubblewrap where it is there, unless our own worker is both quicker and as strong."""
+    if BUBBLEWRAP not in boundary.mechanisms:
+        return _in_worker
+    is_large = len(job.found.hidden) + len(job.found.locked) > bubblewrap.MOST_MOUNTS
+    return _in_worker if is_large and _is_enough(job, boundary) else _in_bubblewrap
+
+
+def _is_enough(job: _Job, boundary: Boundary) -> bool:
+    """Whether our own worker puts up all that is needed."""
+    return boundary.needs & boundary.mechanisms <= _mechanisms_of_worker(job.confinement.wanted - {BUBBLEWRAP})
 
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:
@@ -158,6 +277,12 @@ def _mechanisms_of_worker(wanted: frozenset[str]) -> frozenset[str]:
         keeper, mechanisms = start_isolated(_setup(job), wanted)
         keeper.close()
     return mechanisms
+
+
+def forget_boundaries() -> None:
+    """Find out anew which boundary commands get, because the one that was found could not be put up."""
+    _mechanisms_of_worker.cache_clear()
+    bubblewrap.forget()
 
 
 def _refuse_unspeakable(command: str) -> None:
@@ -189,30 +314,39 @@ def _attended(running: _Running, limits: ProcessLimits, cancellation: Cancellati
 
 
 @contextlib.contextmanager
-def _in_bubblewrap(job: _Job) -> Iterator[_Running]:
-    confinement, chosen = job.confinement, bubblewrap.mechanisms(job.confinement.wanted)
-    boundary = confinement.boundary(chosen)
-    boundary.require(confinement.isolation)
+def _in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
     words = [*_view(job).bubblewrap_arguments(job.scratch), "--chdir", job.folder]
     for name, value in _environment(job, SCRATCH).items():
         words += ["--setenv", name, value]
-    with bubblewrap.started(_limited(job), words, chosen) as wrapped:
-        yield _Running(wrapped.program, wrapped.stdout, wrapped.stderr, boundary)
-        wrapped.check()
+    with contextlib.closing(bubblewrap.Gate()) as gate:
+        command, chosen = _limited(job, gate.script), boundary.mechanisms - {RESOURCE_LIMITS}
+        with bubblewrap.started(command, words, chosen, gate.passed) as wrapped:
+            gate.wait(wrapped)
+            _remove_mount_points(job.found)
+            yield _Running(*wrapped, boundary, gate.open)
+
+
+def _remove_mount_points(found: Survey) -> None:
+    """Remove the empty files that bubblewrap has made in the place of hidden files that were deleted meanwhile."""
+    for path in found.replaced():
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            if status.st_size == 0 and stat.S_IMODE(status.st_mode) == _MOUNT_POINT_MODE:
+                os.unlink(path)
 
 
 @contextlib.contextmanager
-def _in_worker(job: _Job) -> Iterator[_Running]:
-    confinement = job.confinement
-    keeper, mechanisms = start_isolated(_setup(job), confinement.wanted)
+def _in_worker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
+    least = boundary.mechanisms & boundary.needs
+    wanted = job.confinement.wanted & {*boundary.mechanisms, LANDLOCK}
+    keeper, mechanisms = start_isolated(_setup(job), wanted, least)
     with contextlib.closing(keeper):
-        boundary = confinement.boundary(mechanisms)
-        boundary.require(confinement.isolation)
+        achieved = job.confinement.boundary(mechanisms)
         home = SCRATCH if "mount" in mechanisms else job.scratch
-        given = _environment(job, home) | ({} if boundary.is_strong else _CAUTIOUS)
+        given = _environment(job, home) | ({} if achieved.is_strong else _CAUTIOUS)
         environment = "\0".join(f"{name}\0{value}" for name, value in given.items())
-        keeper.send({"command": "\0".join(_bash(job.command)), "environment": environment})
-        yield _Running(keeper.program, keeper.stdout, keeper.stderr, boundary)
+        task = {"command": "\0".join(_bash(job.command)), "environment": environment}
+        yield _Running(keeper.program, keeper.stdout, keeper.stderr, achieved, lambda: keeper.send(task))
 
 
 def _setup(job: _Job) -> dict[str, str]:
@@ -236,6 +370,7 @@ def _view(job: _Job) -> View:
         job.scratch,
         writable=confinement.writable,
         scratch_bytes=scratch_bytes,
+        found=job.found,
         hidden=confinement.hidden,
     )
     view = job.git.adapted(view)
@@ -264,11 +399,11 @@ def _resources(limits: ProcessLimits) -> dict[str, int]:
     return {**resources, "NPROC": resources["NPROC"] + process_count()}
 
 
-def _limited(job: _Job) -> list[str]:
-    """The command behind a shell that sets its limits, for a program that cannot set them."""
+def _limited(job: _Job, gate: str) -> list[str]:
+    """The command behind a shell that waits at the gate and sets its limits, for a program that cannot set them."""
     limits = ((*_ULIMITS[name], amount) for name, amount in _resources(job.confinement.limits).items())
     setting = "; ".join(f"ulimit -{letter} {amount // unit}" for letter, unit, amount in limits)
-    script = f'{{ {setting}; }} 2>/dev/null; exec "$0" --noprofile --norc -c -- "$1"'
+    script = f'{gate}{{ {setting}; }} 2>/dev/null; exec "$0" --noprofile --norc -c -- "$1"'
     return [*_bash(script), _bash_path(), job.command]
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from agentkit import config
 from agentkit.errors import SandboxError
+from agentkit.safety.paths import HIDDEN_PLACES, secret
 from agentkit.sandbox.kernel.covers import cover_description, make_cover
+from agentkit.sandbox.survey import NOTHING_FOUND, Survey
 from agentkit.slotted import dataclass
 
 
@@ -18,25 +21,6 @@ def _names(table: str) -> tuple[str, ...]:
     return tuple(table.split())
 
 
-_SECRET_NAMES = _names("""
-.ssh .aws .azure .kube .docker .gnupg .password-store .terraform.d .vault-token .netrc _netrc .npmrc .yarnrc.yml
-.pypirc .git-credentials .pgpass .my.cnf .boto .s3cfg .config/gcloud .config/gh .config/glab-cli
-.config/git/credentials .config/op .config/doctl .config/rclone .config/hub .config/google-chrome .config/chromium
-.config/BraveSoftware .config/containers .config/sops .config/age .config/heroku .config/stripe .config/configstore
-.mozilla .thunderbird .local/share/keyrings .local/share/kwalletd .electrum .bitcoin .ethereum .bash_history
-.zsh_history .python_history .node_repl_history .psql_history .mysql_history .cargo/credentials
-.cargo/credentials.toml .gem/credentials .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
-.composer/auth.json .nuget/NuGet .huggingface/token .cache/huggingface/token .claude .codex .gemini .anthropic .openai
-.env
-""")
-"""Where programs keep keys and histories, below a home or a workspace: nothing of it is shown to a command."""
-
-_SECRET_PLACES = _names("""
-/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private /etc/ssh
-/etc/kubernetes /etc/letsencrypt /etc/docker /etc/wireguard /etc/openvpn /etc/krb5.keytab
-/etc/NetworkManager/system-connections /etc/ppp /etc/security/opasswd /var/lib/kubelet /var/lib/docker /var/lib/cloud
-/var/lib/sss /var/spool /var/backups /var/log /var/mail /boot
-""")
 _EMPTIED = ("/tmp", "/var/tmp", "/run", "/var/run")  # they are given empty, not used
 """Folders in which other programs keep files and sockets."""
 
@@ -48,18 +32,6 @@ miniforge3 .juliaup .ghcup .opam .linuxbrew .dotnet .local/bin .local/lib .local
 """)
 """What programs below a home are made of: shown, though the home is not."""
 
-OWN_SETTINGS = ("agentkit.toml", ".agentkit")
-PROTECTED = (
-    *OWN_SETTINGS,
-    *_names("""
-.git/hooks .git/config .git/config.worktree .git/commondir .git/info/attributes .mcp.json .vscode .idea .devcontainer
-.bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin .gitconfig .config/git
-.config/fish .config/autostart .config/systemd .vimrc .tmux.conf
-"""),
-)
-"""What decides what is run later, below a workspace, which may be a home: may be read and not be changed."""
-
-_HARMLESS_ENVIRONMENTS = (".example", ".sample", ".template", ".dist")
 _SYSTEM_FOLDERS = _names("""
 /usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/ssl/certs /opt /nix /snap /etc/passwd /etc/group
 /etc/nsswitch.conf /etc/hosts /etc/resolv.conf /etc/localtime /etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d
@@ -121,18 +93,27 @@ class View:
         words: list[str] = []
         for number, (kind, path, source) in enumerate(self.mounts):
             if kind == "cover":
-                cover = f"{covers}/{number}"
-                make_cover(cover, source)
-                kind, source = "ro", cover
-            words += _BUBBLEWRAP[kind](path, source)
+                make_cover(f"{covers}/{number}", source)
+                words += _BUBBLEWRAP["ro"](path, f"{covers}/{number}")
+            else:
+                words += _BUBBLEWRAP[kind](path, source)
         return words
 
 
-def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: int, hidden: Iterable[str] = ()) -> View:
+def command_view(
+    folder: str,
+    scratch: str,
+    *,
+    writable: bool,
+    scratch_bytes: int,
+    found: Survey = NOTHING_FOUND,
+    hidden: Iterable[str] = (),
+) -> View:
     """The whole system read-only but for `folder`, without homes, secrets and what others keep for a while.
 
-    `hidden` are further files and folders that are shown empty. `scratch` is an empty folder of the host for where
-    nothing can be mounted. Raises SandboxError when `folder` is none, or holds the whole system.
+    `found` are the paths that are hidden or locked, `hidden` further files and folders that are shown
+    empty. `scratch` is an empty folder of the host for where nothing can be mounted. Raises SandboxError when
+    `folder` is none, or holds the whole system.
     """
     place = os.path.realpath(folder)
     if not os.path.isdir(place) or place == "/":
@@ -142,16 +123,12 @@ def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: in
     environment = config.environment()
     homes = people_homes()
     tools = _tools_below(homes, environment.get("PATH", ""))
-    sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
-    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
     emptied = (*_real_folders(_EMPTIED), _SHARED_MEMORY, *homes)
-    mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
-    mounts += [("seal", "/dev", "")]
-    mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
+    mounts = _system(place, tools, emptied, scratch_bytes)
     mounts += [("rw" if writable else "ro", place, place)]
-    mounts += _protected(place) if writable else []
-    unseen = [*_secrets(place, homes), *_around(place, hidden)]
-    mounts += [part for path in dict.fromkeys(unseen) for part in _hidden(path)]
+    mounts += _locked(place, found) if writable else []
+    mounts += _covers(place, found, emptied)
+    mounts += [part for path in _around(place, hidden) for part in _hidden(path)]
     may = "all" if writable else "run"
     devices = ("all", "/dev")
     return View(
@@ -164,6 +141,18 @@ def command_view(folder: str, scratch: str, *, writable: bool, scratch_bytes: in
             devices,
         ),
     )
+
+
+def _system(place: str, tools: list[str], emptied: Iterable[str], scratch_bytes: int) -> list[Mount]:
+    """The system around a workspace: read-only, with folders of its own to write to, and without its secrets."""
+    sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
+    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
+    mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
+    mounts += [("seal", "/dev", "")]
+    mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
+    unseen = [*_existing("/", HIDDEN_PLACES), *_secrets_of_tools(tools)]
+    mounts += [part for path in unseen if not f"{place}/".startswith(f"{path}/") for part in _hidden(path)]
+    return mounts
 
 
 def python_view(packages: Iterable[str], *, scratch_bytes: int) -> View:
@@ -250,30 +239,50 @@ def _existing(folder: str, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
 
 
-def _secrets(folder: str, homes: list[str]) -> list[str]:
-    """What must not be seen: of the system, of the homes' tools and of the workspace."""
-    environments = [path for path in Path(folder).glob(".env.*") if path.suffix not in _HARMLESS_ENVIRONMENTS]
-    people = [*homes, *_children("/home"), folder]
-    return [
-        *_existing("/", _SECRET_PLACES),
-        *(path for person in people for path in _existing(person, _SECRET_NAMES)),
-        *(os.path.realpath(path) for path in environments),
-    ]
+def _secrets_of_tools(tools: Iterable[str]) -> Iterator[str]:
+    """The secrets in folders of programs that are shown although they lie below a home."""
+    for folder in tools:
+        name = os.path.basename(folder)
+        if secret(f"~/{name}"):
+            yield folder
+            continue
+        with contextlib.suppress(OSError):
+            yield from (f"{folder}/{each}" for each in os.listdir(folder) if secret(f"~/{name}/{each}"))
 
 
-def _protected(folder: str) -> list[Mount]:
+def _locked(folder: str, found: Survey) -> list[Mount]:
     """What cannot be changed in a workspace; its repository neither be moved away, which is why it is mounted."""
     repository = f"{folder}/.git"
-    is_plain = os.path.isdir(repository) and not os.path.islink(repository)
-    is_linked = os.path.islink(repository)  # what a link leads to is not shown
-    held: list[Mount] = [("rw" if is_plain else "ro", repository, repository)] if os.path.lexists(repository) else []
-    held = [] if is_linked else held
-    return held + [("ro", path, path) for path in _existing(folder, PROTECTED)]
+    held: list[Mount] = []
+    if os.path.lexists(repository) and not os.path.islink(repository):  # what a link leads to is not shown
+        held.append(("rw" if os.path.isdir(repository) else "ro", repository, repository))
+    kept = [path for path in found.locked if path not in found.hidden]
+    real = [os.path.realpath(path) if os.path.islink(path) else path for path in kept]
+    shown = tuple(f"{each}/" for each in (folder, *found.around))
+    inside = [path for path in dict.fromkeys(real) if path.startswith(shown) and os.path.exists(path)]
+    return held + [("ro", path, path) for path in sorted(inside, key=lambda path: path.count("/"))]
+
+
+def _covers(folder: str, found: Survey, emptied: Iterable[str]) -> list[Mount]:
+    """What stands for the hidden files and the folders that cannot be searched; the innermost first."""
+    covers: list[Mount] = []
+    shown = tuple(f"{each}/" for each in (folder, *found.around))
+    unseen = tuple(f"{each}/" for each in emptied)
+    for path in sorted(found.hidden, key=lambda path: path.count("/"), reverse=True):
+        if not path.startswith(shown) and path.startswith(unseen):
+            continue  # a link leads to it, out of the workspace and to where nothing is shown
+        status = found.hidden[path]
+        if stat.S_ISDIR(status.st_mode):
+            covers += [("tmpfs", path, _NEXT_TO_NOTHING), ("seal", path, "")]
+        else:
+            covers.append(("cover", path, cover_description(status)))
+    return covers
 
 
 def _around(folder: str, paths: Iterable[str]) -> list[str]:
-    """The paths that are there, but for those that hold the folder itself."""
-    return [path for path in _existing("/", paths) if not f"{folder}/".startswith(path.rstrip("/") + "/")]
+    """The paths that are there, the innermost first, but for those that hold the folder itself."""
+    inner_first = sorted(_existing("/", paths), key=lambda path: path.count("/"), reverse=True)
+    return [path for path in inner_first if not f"{folder}/".startswith(path.rstrip("/") + "/")]
 
 
 def _hidden(path: str) -> list[Mount]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from functools import lru_cache
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,30 @@ from agentkit.git import refs
 from agentkit.git.programs import programs_in
 from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
-from agentkit.sandbox.git import repository_of
+from agentkit.sandbox.git import repository_of, search
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
+from agentkit.sandbox.process import (
+    DEFAULT,
+    Confinement,
+    ProcessOutcome,
+    bash_agrees,
+    command_boundary,
+    run_command,
+)
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
 from agentkit.sandbox.supervision import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
-from agentkit.sandbox.view import OWN_SETTINGS
+from agentkit.sandbox.survey import survey
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tools.denial import told_with
 from agentkit.workspace.root import Root
+from agentkit.workspace.states import State
 from agentkit.workspace.workspace import Workspace
 
 NOT_RUN = "none: it was not run"
 """The boundary of what was not run."""
 _EVIDENCE_CHARS = 200
-_MOST_SEARCHED, _MOST_HIDDEN = 5_000, 200
-_UNSEARCHED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox"})
+_MOST_NAMED = 10
 _MOVED = (
     "It moved or deleted {}, which was put back: other branches and tags are changed only by a command that a person "
     "has approved."
@@ -72,6 +77,8 @@ class _Shell:
 
     workspace: Workspace
     confinement: Confinement
+    searches: dict[str, str] = field(default_factory=dict)
+    """Why the last search of a folder for secrets was incomplete, or ""; nothing for a folder that was not judged."""
 
     def run_shell(self, command: str) -> dict[str, Any]:
         """Run a command line with bash in the workspace folder, and return what it printed.
@@ -109,7 +116,20 @@ class _Shell:
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
             reason = "In a dry run nothing may be changed, and nothing would keep this command from it here."
             return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
+        why = self._why_unsearched()
+        if why and decision.allowed:
+            reason = f"Secrets in the workspace may stay readable, because {why}."
+            evidence = command[:_EVIDENCE_CHARS]
+            return Decision(Verdict.ASK, "shell.unsearched", reason, evidence, "Choose a smaller folder as workspace.")
         return decision
+
+    def _why_unsearched(self) -> str:
+        """Why the last search of the workspace for secrets was incomplete; it is searched where it never was."""
+        folder = self.workspace.folder
+        if folder not in self.searches:
+            hidden = (*self.confinement.hidden, str(state_folder()))
+            self.searches[folder] = search(folder, repository_of(folder, hidden)).unsearched
+        return self.searches[folder]
 
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         """Run a command; one that only reads cannot write, and one in a dry run neither."""
@@ -118,67 +138,89 @@ class _Shell:
         reads = _only_reads(decision)
         hidden = (*self.confinement.hidden, str(state_folder()))
         repository = repository_of(folder, hidden)
-        hidden += (*_secrets_below(repository.top if repository else folder),)
         writable = self.confinement.writable and not (reads or is_dry)
         confinement = replace(self.confinement, writable=writable, hidden=hidden)
         notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
+        permitted = _named_in(command) if not decision.allowed else _nothing
         outcome = None
         try:
             with self._observing(repository) if writable else nullcontext():
                 before = refs.read(repository) if repository and writable and decision.allowed else None
-                outcome = run_command(command, folder, confinement, cancellation)
+                outcome = run_command(
+                    command,
+                    folder,
+                    confinement,
+                    cancellation,
+                    permitted=permitted,
+                    searched=self.searches.get(folder) == "",
+                )
                 if repository and before:
                     notes += _put_back(repository, before, confinement)
+            self._keep(outcome)
         except SandboxError as error:
+            self.searches.pop(folder, None)  # the next judge searches it again
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
             if outcome is None:
                 raise
             notes.append(f"What it changed could not be recorded, and cannot be undone: {error}")
+        if folder in self.searches:
+            self.searches[folder] = outcome.unsearched
         told = _told_command(command, outcome)
-        notes += [*_appeared(outcome.appeared), *_git_hints(outcome, repository, folder)]
+        notes += [*_told_created(outcome), *_git_hints(outcome, repository, folder)]
         return told | {"note": " ".join(notes)} if notes else told
 
     def _observing(self, repository: Repository | None) -> AbstractContextManager[None]:
         return self.workspace.observing("run_shell", repository.common_dir if repository else None)
 
+    def _keep(self, outcome: ProcessOutcome) -> None:
+        """Record what the settings held that were set aside."""
+        kept = [
+            (each.path, State.of("link" if each.is_link else "file", each.content, each.mode))
+            for each in outcome.created.contents
+            if each.content is not None
+        ]
+        if kept:
+            self.workspace.record_removed(kept, "run_shell")
+
     def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
         from agentkit.safety.shell import judge_command
 
         folder, network = self.workspace.folder, self.confinement.network
-        exposed = () if contained else _secrets_below(folder)
+        exposed = () if contained else survey(folder).hidden
         return judge_command(
             command, workspace=folder, contained=contained, network=network, agrees=agrees, exposed=exposed
         )
 
 
-def _secrets_below(folder: str) -> list[str]:
-    """The files and folders of a workspace whose names say that they hold keys, as far as it is small."""
-    found: list[str] = []
-    left = _MOST_SEARCHED
-    for parent, folders, files in os.walk(folder):
-        here = "" if parent == folder else Path(parent).name
-        names = [name for name in (*folders, *files) if _is_secret(f"{here}/{name}")]
-        found += [f"{parent}/{name}" for name in names if not Path(parent, name).is_symlink()]
-        folders[:] = [name for name in folders if name not in _UNSEARCHED and name not in names]
-        left -= len(folders) + len(files)
-        if left < 0 or len(found) > _MOST_HIDDEN:
-            break
-    return found[:_MOST_HIDDEN]
+def _nothing(_: str) -> bool:
+    return False
 
 
-@lru_cache(maxsize=20_000)
-def _is_secret(path: str) -> bool:
-    from agentkit.safety.paths import secret
+def _named_in(command: str) -> Callable[[str], bool]:
+    """Tells whether a command, which somebody was asked about, names a setting that it makes."""
 
-    return secret(path) is not None
+    def is_named(path: str) -> bool:
+        name = path.rpartition("/")[2]
+        return path in command or re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command) is not None
+
+    return is_named
 
 
-def _appeared(names: tuple[str, ...]) -> list[str]:
-    own = [name for name in names if name in OWN_SETTINGS]
-    others = [name for name in names if name not in OWN_SETTINGS]
-    removed = [f"It made {', '.join(own)}, settings of the agent itself, which were removed."] if own else []
-    return removed + ([f"It made {', '.join(others)}, which decides what is run later."] if others else [])
+def _told_created(outcome: ProcessOutcome) -> list[str]:
+    created = outcome.created
+    notes = []
+    if created.removed:
+        names = ", ".join(created.removed[:_MOST_NAMED]) + (" and more" if len(created.removed) > _MOST_NAMED else "")
+        notes.append(
+            f"It made {names}, which other programs run or obey later. This was removed again. "
+            "Use write_file, which asks the user, if it is wanted."
+        )
+    if created.left:
+        notes.append(f"It made {', '.join(created.left[:_MOST_NAMED])}, which other programs run or obey later.")
+    if outcome.unsearched:
+        notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
+    return notes
 
 
 def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
@@ -213,10 +255,12 @@ def _put_back(repository: Repository, before: refs.Refs, confinement: Confinemen
 
 
 def _is_ancestor(old: str, new: str | None, repository: Repository, confinement: Confinement) -> bool:
-    """Whether one commit is in the history of another, as git says inside the sandbox."""
+    """Whether one commit is in the history of another, as git says inside the sandbox; False where it cannot say."""
     command = f"GIT_NO_REPLACE_OBJECTS=1 git -c core.commitGraph=false merge-base --is-ancestor {old} {new}"
     read_only = replace(confinement, writable=False, network=False)
-    return run_command(command, repository.top, read_only).return_code == 0
+    with suppress(SandboxError):
+        return run_command(command, repository.top, read_only).return_code == 0
+    return False
 
 
 def _git_hints(outcome: ProcessOutcome, repository: Repository | None, folder: str) -> list[str]:

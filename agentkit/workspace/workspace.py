@@ -224,6 +224,17 @@ class Workspace:
                 stack.enter_context(self.record.observing(root, tool, is_repository=True))
             yield
 
+    def record_removed(self, states: Sequence[tuple[str, State]], tool: str) -> None:
+        """Record files that a tool made and that were removed again, so that what they held is not lost."""
+        folder, now = self._root().folder, time.time()
+        for before, after in ((False, True), (True, False)):
+            changes = [
+                Change(folder, path, state if before else ABSENT, state if after else ABSENT, tool, now)
+                for path, state in states
+            ]
+            with self.record.making(changes):
+                pass
+
     def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> Written:
         if len(content) > MOST_WRITTEN_BYTES:
             raise ToolError(f"The content has {len(content):,} bytes; at most {MOST_WRITTEN_BYTES:,} can be written.")

@@ -1,5 +1,7 @@
 """What does a path's name alone say?"""
 
+from pathlib import Path
+
 import pytest
 
 from agentkit.safety import paths
@@ -144,3 +146,68 @@ def test_a_home_that_is_not_given_is_not_guessed():
 def test_inside_compares_whole_parts(path, root, is_inside):
     """A folder's sibling with the same beginning is not inside it."""
     assert paths.inside(path, root) is is_inside
+
+
+def test_samples_of_the_table_are_in_the_table():
+    """The samples on which patterns of the shell are tried are secret or protected by the table itself."""
+    below = [f"/home/user/{name}" for name in paths.SECRETS_OF_HOMES]
+    assert [each for each in (*paths.SECRETS_OF_THE_SYSTEM, *below) if not paths.secret(each)] == []
+    assert [each for each in paths.SECRETS_OF_FOLDERS if not paths.hidden(each)] == []
+    assert [
+        each for each in paths.PROTECTED_NAMES if each not in (".github", "workflows") and not paths.protected(each)
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".env", "A.PEM", "id_rsa.bak", "#.env#", ".docker/config.json", ".config/gh/x", ".ssh/a/b", "a\nb.pem"),
+        *(".vscode", ".github/workflows", "sitecustomize.py", "x.pth", ".husky", ".git/modules/a/b/config", ".ENVRC"),
+        *(
+            ".git/worktrees/x/config.worktree",
+            "Library/Keychains/x",
+            "etc/ssh/ssh_host_x_key",
+            ".gradle/gradle.properties",
+        ),
+        *("\u200b.env", ".env.local~", ".huggingface/token", "run/secrets/x", ".config/git/config", "agentkit.toml"),
+    ],
+)
+@pytest.mark.parametrize("above", ["", "a", "a/b/c/d"])
+def test_the_quick_search_misses_nothing(path, above):
+    """Names that are hidden or locked are among the candidates of their folder."""
+    folder, _, name = f"{above}/{path}".strip("/").rpartition("/")
+    assert paths.hidden(path) or paths.locked(path)
+    assert name in paths.candidates(folder, ["ordinary", name, "main.py"])
+
+
+def test_ordinary_names_of_repositories_and_packages_are_not_locked_or_hidden():
+    """Branches may have any name, and packages bring certificates and settings of their own."""
+    assert not paths.locked(".git/refs/heads/config")
+    assert not paths.locked(".git/modules/x/refs/heads/hooks")
+    assert not paths.hidden("node_modules/x/cert.pem", packaged=True)
+    assert paths.hidden("node_modules/x/.env", packaged=True)
+    assert not paths.locked("node_modules/x/.github/workflows", packaged=True)
+    assert paths.locked("site-packages/x.pth", packaged=True)
+
+
+def test_the_threat_model_states_the_table_of_paths():
+    """The page has one row for each kind of path, and the code treats its examples as the row says."""
+    page = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text("utf-8")
+    section = page.partition("## Secret and protected paths")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"][
+        2:
+    ]
+    kinds = [dict.fromkeys(reason for reason, _ in group.rows) for group in paths.GROUPS]
+    assert [row[0] for row in rows] == [reason for group in kinds for reason in group]
+    for _, examples, *marks in rows:
+        for example in examples.replace("`", "").split(", "):
+            anywhere, packaged = (
+                (paths.hidden(example, packaged=each), paths.locked(example, packaged=each)) for each in (False, True)
+            )
+            hidden, locked = (
+                "yes" if everywhere else "not in packages" if here else ""
+                for here, everywhere in zip(anywhere, packaged, strict=True)
+            )
+            denied, asked = ("yes" if found else "" for found in (paths.secret(example), paths.protected(example)))
+            treatment = [hidden, denied, locked, asked]
+            assert all(mark in ("", now) for mark, now in zip(marks, treatment, strict=True)), (example, treatment)

@@ -1,6 +1,7 @@
 """Does a command stay in its workspace and within its limits, and leave nothing behind?"""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import socket
@@ -529,12 +530,14 @@ def test_bubblewrap_is_tried_before_it_is_trusted(monkeypatch, tmp_path):
 
 @IN_BUBBLEWRAP
 def test_a_failure_of_bubblewrap_is_not_the_commands():
-    """When bubblewrap cannot put up the sandbox, that is an error, and no return code of a command."""
+    """When bubblewrap cannot put up the sandbox, that is an error with its words, and no return code of a command."""
     chosen = bubblewrap.mechanisms(MECHANISMS)
-    with bubblewrap.started(["true"], ["--ro-bind", "/does/not/exist", "/x"], chosen) as wrapped:
-        wrapped.program.wait(20)
-        with pytest.raises(SandboxError, match="was not run"):
-            wrapped.check()
+    with (
+        contextlib.closing(bubblewrap.Gate()) as gate,
+        bubblewrap.started(["true"], ["--ro-bind", "/does/not/exist", "/x"], chosen, gate.passed) as wrapped,
+        pytest.raises(SandboxError, match="/does/not/exist"),
+    ):
+        gate.wait(wrapped)
 
 
 def test_homes_are_hidden_but_for_their_tools(monkeypatch, tmp_path):
@@ -572,13 +575,18 @@ def test_nothing_piles_up_after_commands(workspace):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_decides_over_later_runs_and_is_new_is_told(way, tmp_path):
-    """A repository, an editor's tasks and settings of the agent that a command made are told; the settings removed."""
-    command = "mkdir -p .git/hooks .vscode .agentkit/x; echo x > agentkit.toml; ln -s /etc .idea"
-    outcome = run_command(command, tmp_path, WAYS[way])
-    assert {*outcome.appeared} == {".git/hooks", "agentkit.toml", ".agentkit", ".vscode", ".idea"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".git", ".idea", ".vscode"]
-    assert run_command("echo x > .vscode/y", tmp_path, WAYS[way]).appeared == ()
+def test_settings_that_a_command_makes_are_set_aside(way, tmp_path):
+    """New settings of editors, of repositories and of the agent itself are removed and told, with what they said."""
+    command = "mkdir -p .git/hooks .vscode .agentkit/x; echo x > agentkit.toml; ln -s /etc .idea; echo y > .vscode/y"
+    outcome = run_command(f"{command}; echo x > .git/hooks/pre-commit", tmp_path, WAYS[way])
+    assert {*outcome.created.removed} == {".git/hooks", "agentkit.toml", ".agentkit", ".vscode", ".idea"}
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
+    assert {each.path: each.content for each in outcome.created.contents} == {
+        ".git/hooks/pre-commit": b"x\n",
+        "agentkit.toml": b"x\n",
+        ".vscode/y": b"y\n",
+        ".idea": b"/etc",
+    }
 
 
 @pytest.mark.parametrize("way", STRONG)
@@ -587,7 +595,7 @@ def test_a_link_instead_of_settings_is_removed_and_not_what_it_leads_to(way, tmp
     kept = tmp_path / "kept"
     kept.mkdir()
     outcome = run_command("ln -s kept .agentkit; ln -s kept agentkit.toml", tmp_path, WAYS[way])
-    assert len(outcome.appeared) == 2
+    assert len(outcome.created.removed) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
@@ -643,7 +651,7 @@ def test_a_hidden_file_is_covered_by_an_unreadable_file_of_the_same_size_and_tim
 @pytest.mark.parametrize("way", STRONG)
 def test_a_hidden_file_may_be_larger_than_the_files_of_a_command(way, workspace):
     """The limit on a command's files does not apply to the covers of hidden files."""
-    with open(workspace / ".env", "r+b") as file:
+    with (workspace / ".env").open("r+b") as file:
         file.truncate(30_000_000)
     outcome = run_command("stat -c %s .env", workspace, limited(WAYS[way], file_bytes=1_000_000))
     assert outcome.stdout == "30000000\n"

@@ -1,6 +1,7 @@
 """Do the two tools that run things tell what they did, where, and what they would not do?"""
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -345,23 +346,64 @@ def test_children_see_no_secrets(tmp_path, monkeypatch):
 
 
 def test_keys_at_any_depth_are_hidden(tmp_path, monkeypatch):
-    """Files of a workspace that are named like keys, and the state folder, are empty for a command."""
+    """Files of a workspace that are named like keys or linked so, and the state folder, cannot be read by a command."""
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "state"))
-    for name in ("sub/.env", "a/b/id_rsa", "state/journal", "plain.txt"):
+    for name in ("sub/.env", "a/b/id_rsa", "state/journal", "linked.txt", "plain.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("planted-91")
-    (tmp_path / "link.pem").symlink_to("plain.txt")
+    (tmp_path / "link.pem").symlink_to("linked.txt")
     workspace = Workspace(tmp_path)
-    told = shell_tool_in(workspace).function(command="cat sub/.env a/b/id_rsa state/*; echo; cat plain.txt")
+    told = shell_tool_in(workspace).function(
+        command="cat sub/.env a/b/id_rsa linked.txt link.pem state/*; echo; cat plain.txt"
+    )
     assert told["stdout"] == "\nplanted-91"
 
 
-def test_what_is_new_and_decides_over_later_runs_is_told(tmp_path):
-    """A command that made settings is told that the agent's own were removed and the others matter."""
-    told = shell_tool_in(Workspace(tmp_path)).function(command="echo x > agentkit.toml; mkdir .vscode")
-    assert "agentkit.toml, settings of the agent itself, which were removed" in told["note"]
-    assert "It made .vscode, which decides" in told["note"]
+def test_settings_that_a_script_makes_are_set_aside_and_told(tmp_path):
+    """What a script makes for other programs to run is removed, told with the remedy, and kept in the journal."""
+    (tmp_path / "make.py").write_text("import os; os.mkdir('.vscode'); open('.vscode/tasks.json', 'w').write('evil-1')")
+    workspace = Workspace(tmp_path)
+    told = shell_tool_in(workspace).function(command="python3 make.py; echo x > agentkit.toml")
+    assert ".vscode" in told["note"]
+    assert "agentkit.toml" in told["note"]
+    assert "write_file" in told["note"]
+    assert [path.name for path in tmp_path.iterdir()] == ["make.py"]
+    assert not workspace.undo().removed
+
+
+def deepen(folder):
+    """Make folders below each other until no path reaches the last of them."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(50):
+        os.mkdir("d" * 100, dir_fd=here)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+def test_a_workspace_that_cannot_be_searched_for_secrets_is_asked_about(tmp_path):
+    """A command that was judged before is not run; the next one is asked about, and says so once it was approved."""
+    shell = shell_tool_in(Workspace(tmp_path))
+    assert shell.judge({"command": "ls"}).verdict is Verdict.ALLOW
+    deepen(tmp_path)
+    told = shell.function(command="ls")
+    assert (told["status"], told["boundary"]) == ("failed", "none: it was not run")
+    decision = shell.judge({"command": "ls"})
+    assert (decision.verdict, decision.rule) == (Verdict.ASK, "shell.unsearched")
+    told = shell.function(command="ls")
+    assert told["status"] == "ok"
+    assert "Not all of the workspace was searched" in told["note"]
+
+
+def test_settings_that_a_command_names_stay(tmp_path):
+    """What a command names itself, which is asked about before, stays; settings of the agent never do."""
+    shell = shell_tool_in(Workspace(tmp_path))
+    command = "mkdir .vscode && echo x > .vscode/tasks.json && echo x > agentkit.toml"
+    assert shell.judge({"command": command}).verdict is Verdict.ASK
+    told = shell.function(command=command)
+    assert "It made .vscode" in told["note"]
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
 
 

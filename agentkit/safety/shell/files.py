@@ -14,20 +14,9 @@ from agentkit.safety import paths
 from agentkit.safety.shell.scope import HOME, PATTERN, TAME, UNKNOWN, Scope, Word, ask, deny, reads, writes
 
 _SECRET_SAMPLES = (
-    *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ"),
-    *(
-        f"{HOME}/{name}"
-        for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history", ".gnupg/secring.gpg")
-    ),
-    *(f"{HOME}/{name}" for name in (".kube/config", ".docker/config.json", ".git-credentials", ".npmrc", ".pgpass")),
-    *(f"/root/{name}" for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history")),
-    *("/home/user/.ssh/id_rsa", "/home/user/.aws/credentials", "/home/user/.netrc", "/home/user/.bash_history"),
+    *paths.SECRETS_OF_THE_SYSTEM,
+    *(f"{home}/{name}" for home in (HOME, "/root", "/home/user") for name in paths.SECRETS_OF_HOMES),
 )
-_SECRET_NAMES = (
-    *(".env", ".env.local", ".netrc", ".ssh/id_rsa", ".npmrc", ".git-credentials", ".aws/credentials", ".pgpass"),
-    *("id_rsa", "id_ed25519", "qz.pem", "qz.key", "qz.p12", "qz.pfx", "prod.env", ".pypirc", ".docker/config.json"),
-)
-_PROTECTED_PARTS = (".git", ".github", "workflows", ".vscode", ".idea", ".husky", ".bashrc", ".zshrc", ".profile")
 _SYSTEM = re.compile(r"/(etc|usr|bin|sbin|lib\w*|boot|dev|proc|sys|var|opt|srv|run|snap|System|Library)(/|$)")
 _TEMPORARY = re.compile(r"/(var/)?tmp/(?![*?.\[])[^/]+")
 _SCRATCH = re.compile(r"/(var/)?tmp(/|\Z)")
@@ -71,7 +60,7 @@ def _secret_glob(word: Word, scope: Scope) -> str | None:
     folded = re.sub(r"[@+!?*]\([^)]*\)", "*", word.text)
     pattern = resolve(folded, scope) or "/" + folded.lstrip("/")
     found = next((s for s in _SECRET_SAMPLES if s.count("/") == pattern.count("/") and _matches(s, pattern)), None)
-    return found or next((name for name in _SECRET_NAMES if _ends_in(name, pattern)), None)
+    return found or next((name for name in paths.SECRETS_OF_FOLDERS if _ends_in(name, pattern)), None)
 
 
 def _ends_in(name: str, pattern: str) -> bool:
@@ -105,8 +94,8 @@ def secrets(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Deci
             yield _secret_found(word, reason)
             return
     sample = _secret_glob(word, scope)
-    if sample and not (listing and sample in _SECRET_NAMES):
-        if sample in _SECRET_NAMES:
+    if sample and not (listing and sample in paths.SECRETS_OF_FOLDERS):
+        if sample in paths.SECRETS_OF_FOLDERS:
             yield ask("secret", word.source, "Its pattern could match files with keys.", "Name the files.")
         else:
             yield _secret_found(word, "a pattern that reaches secrets")
@@ -169,7 +158,7 @@ def _perhaps(pattern: str) -> Iterator[str]:
     yield pattern
     parts = pattern.split("/")
     for index, part in enumerate(parts[:_MOST_PARTS]):
-        names = (name for name in _PROTECTED_PARTS if set("*?[") & set(part) and _matches(name, part))
+        names = (name for name in paths.PROTECTED_NAMES if set("*?[") & set(part) and _matches(name, part))
         yield from ("/".join([*parts[:index], name, *parts[index + 1 :]]) for name in names)
 
 

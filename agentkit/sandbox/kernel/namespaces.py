@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 
 from agentkit.sandbox.kernel.covers import make_cover
 
@@ -98,7 +99,8 @@ def enter_root(mounts: list[Mount], machine: str) -> None:
     for number, (kind, path, source) in enumerate(mounts):
         if kind == "cover":
             make_cover(f"/covers/{number}", source)
-            _bind_read_only(f"/new{path}", f"/covers/{number}", above="")
+            if os.path.lexists(f"/new{path}"):  # who started this looks afterwards whether another one is there now
+                _bind_read_only(f"/new{path}", f"/covers/{number}", above="")
         else:
             _PARTS[kind](f"/new{path}", source)
     os.chdir("/new")
@@ -117,7 +119,7 @@ def _pivot(root: str, old: str, machine: str) -> None:
 
 
 def _bind(target: str, source: str, above: str = "/old") -> None:
-    _make_place(target, is_folder=os.path.isdir(f"{above}{source}"))
+    _make_place(target, is_folder=stat.S_ISDIR(os.stat(f"{above}{source}").st_mode))
     _mount(f"{above}{source}", target, None, _BIND | _RECURSIVE)
 
 
