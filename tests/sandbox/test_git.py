@@ -102,6 +102,16 @@ def alternates(tmp_path, folder):
     (folder / ".git/objects/info/alternates").write_text(f"{victim}/.git/objects\n")
 
 
+def links_of_settings(tmp_path, folder):
+    """Names that are locked in every workspace, as links to another place."""
+    victim = made(tmp_path / "victim")
+    git(folder, "init", "-q")
+    (folder / ".vscode").symlink_to(victim)
+    (folder / ".envrc").symlink_to(victim / "notes.txt")
+    (folder / "sub").mkdir()
+    (folder / "sub/.git").symlink_to(victim / ".git")
+
+
 def settings_behind_links(tmp_path, folder):
     """A repository whose folders of settings are links to another place."""
     made(tmp_path / "victim")
@@ -115,6 +125,7 @@ def settings_behind_links(tmp_path, folder):
 @pytest.mark.parametrize(
     "attack",
     [
+        links_of_settings,
         pointer_to_other,
         pointer_to_admin,
         pointer_to_forged_admin,
@@ -136,7 +147,8 @@ def test_no_pointer_shows_or_opens_another_place(way, attack, tmp_path):
     (victim / ".git/description").write_text(CANARY)
     before = {path: path.stat().st_mtime_ns for path in victim.rglob("*")}
     command = (
-        f"cat {victim}/notes.txt {victim}/.git/description; ls {victim} {victim}/.git; git status; "
+        f"cat {victim}/notes.txt {victim}/.git/description .envrc .vscode/notes.txt sub/.git/description; "
+        f"ls {victim} {victim}/.git; git status; "
         f"git log; touch {victim}/x {victim}/.git/x; touch x; git add -A; git commit -m x; git branch -D other"
     )
     outcome = run_command(command, folder, WAYS[way])
@@ -180,6 +192,70 @@ def test_a_command_leaves_no_program_for_git_to_run(way, kind, tmp_path):
     assert texts == ["", f"{tmp_path}/linked/.git\n", "../..\n"]
     assert kind == "top" or not (repository / "x").exists()
     assert git(folder, "status", "--short").replace("?? x", "") == ""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("kind", ["subfolder", "worktree"])
+def test_no_secret_of_the_repository_around_a_workspace_is_shown(way, writable, kind, tmp_path):
+    """Hidden files are covered however deep and numerous they are, and where the repository itself holds them."""
+    repository = made(tmp_path / "project")
+    git(repository, "worktree", "add", "-q", "-b", "w", str(tmp_path / "linked"))
+    folder = {"subfolder": repository / "sub", "worktree": tmp_path / "linked"}[kind]
+    deep = repository / "/".join("abcdefgh")
+    for path in (folder, deep, repository / "many"):
+        path.mkdir(parents=True, exist_ok=True)
+    for number in range(250):
+        (repository / f"many/{number}.pem").write_text(CANARY)
+    secret_paths = [
+        ".env",
+        "a/b/c/d/e/f/g/h/.env",
+        ".git/credentials",
+        ".git/hooks/x.pem",
+        ".git/worktrees/linked/x.key",
+    ]
+    for name in secret_paths:
+        (repository / name).write_text(CANARY)
+    command = f"cat {repository}/many/*; cd {repository}; cat {' '.join(secret_paths)}; git status --short"
+    outcome = run_command(command, folder, Confinement(available=WAYS[way].available, writable=writable))
+    assert CANARY not in outcome.output
+    assert outcome.return_code == 0
+    assert "a.txt" in run_command(f"ls {repository} {folder}", folder, WAYS[way]).output
+    assert {(repository / name).read_text() for name in secret_paths} == {CANARY}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_repository_with_programs_is_left_in_the_one_around(way, tmp_path):
+    """What a command makes in the repository around its workspace stays, unless it is a setting that runs programs."""
+    repository = made(tmp_path / "project")
+    (repository / "sub").mkdir()
+    evil = f"{repository}/.git/modules/evil"
+    command = (
+        f"git init -q --bare {evil} && echo x > {evil}/hooks/pre-commit && git -C {evil} config core.fsmonitor x; "
+        f"git init -q --bare {repository}/.git/modules/good; git worktree add -q -b new tree"
+    )
+    outcome = run_command(command, repository / "sub", WAYS[way])
+    assert {*outcome.created.removed} == {f"{evil}/hooks", f"{evil}/config"}
+    assert outcome.created.left == ()
+    assert (repository / ".git/modules/good/config").exists()
+    assert git(repository / "sub/tree", "status", "--short") == ""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_submodule_keeps_its_settings(way, tmp_path):
+    """Cloning into the workspace, and working in a submodule that is there, leave what git needs."""
+    outer, inner = made(tmp_path / "outer"), made(tmp_path / "inner")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "inner")
+    git(outer, "commit", "-q", "-m", "submodule")
+    command = (
+        "git -C inner commit -q --allow-empty -m next && git commit -q -a -m moved && git submodule status && "
+        "git clone -q inner copy && git -C copy status"
+    )
+    outcome = run_command(command, outer, WAYS[way])
+    assert outcome.return_code == 0, outcome.output
+    assert (outcome.created.left, outcome.created.removed) == ((), ())
+    assert git(outer / "copy", "log", "-1", "--format=%s") == "next"
+    assert git(outer, "status", "--short") == "?? copy/"
 
 
 @pytest.mark.parametrize("way", WAYS)

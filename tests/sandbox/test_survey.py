@@ -109,6 +109,14 @@ def test_a_second_search_sees_what_has_changed(tmp_path):
     assert [*survey(str(tmp_path)).hidden] == [f"{tmp_path}/a/b/.env"]
 
 
+def test_a_folder_is_judged_by_where_the_search_began(tmp_path):
+    """What one search remembers of a folder does not decide what another workspace locks."""
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    time.sleep(0.1)
+    assert not survey(str(tmp_path / ".github")).locked
+    assert [*survey(str(tmp_path)).locked] == [f"{tmp_path}/.github/workflows"]
+
+
 DISTURB = """
 import os, time
 n = 0
