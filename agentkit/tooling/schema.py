@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -366,7 +367,7 @@ def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
 
 def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fault]:
     faults: list[reading.Fault] = []
-    for each in error.errors(include_url=False):
+    for each in islice(error.errors(include_url=False), reading.MOST_FAULTS):
         path = reading.walk(given, each["loc"])
         about_type = untold(each.get("ctx", {}), each["input"])
         if about_type is not None:
