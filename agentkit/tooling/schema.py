@@ -83,6 +83,11 @@ class Parameters(Protocol):
         """Raise ConfigError when the context of a run is not what the function gets from it."""
         ...
 
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The defaults that `check` fills in, by parameter."""
+        ...
+
 
 class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
@@ -173,6 +178,13 @@ class FunctionParameters:
         """Raise ConfigError when the context of a run is not what the function gets from it."""
         check_value(value, self._of_run, f"Tool {self._tool_name!r}")
 
+    @functools.cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """The defaults that `check` fills in, by parameter; one that is made anew for each call is not known."""
+        if self._plain is None:
+            return self._rich.defaults
+        return {parameter.name: parameter.default for parameter in self._parameters if not parameter.required}
+
 
 class GivenParameters:
     """Parameters that somebody else described by a JSON schema of type object. Raises ConfigError for anything else."""
@@ -211,6 +223,11 @@ class GivenParameters:
     def check_context(self, value: Any) -> None:
         """Nothing: who was described by a schema alone gets nothing from the run."""
 
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """None: the function gets what was written, and fills in the rest itself."""
+        return {}
+
 
 class _RichParameters:
     """Parameters read by pydantic: a model whose fields are aliased, so that no parameter's name can clash."""
@@ -231,6 +248,17 @@ class _RichParameters:
     def json_schema(self) -> Schema:
         """The JSON schema as pydantic writes it, as a new dictionary."""
         return fresh(self._schema)
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The defaults of the fields by parameter, also those that a `Field` holds, but for those of a factory."""
+        fields = self._model.model_fields
+        found = {parameter.name: fields[field] for field, parameter in self._fields.items()}
+        return {
+            name: field.default
+            for name, field in found.items()
+            if not field.is_required() and field.default_factory is None
+        }
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""

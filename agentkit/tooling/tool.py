@@ -247,6 +247,15 @@ class Tool(reflection.Portable, Generic[P, R]):
         """Whether the tool works in a workspace, and so can show what it would change."""
         return self._within is not None
 
+    def without_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked arguments without those that have the default of their parameter: nobody put data into these."""
+        defaults = self._parameters.defaults
+        return {
+            name: value
+            for name, value in arguments.items()
+            if name not in defaults or not _is_default(value, defaults[name])
+        }
+
     def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Checked arguments in the one spelling by which rules know them; a judge that has `canonical` tells it."""
         spelled = getattr(self._judge, "canonical", None)
@@ -348,6 +357,13 @@ def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None
 
 def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
     return within(workspace).described(description)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    try:
+        return value is default or (type(value) is type(default) and bool(value == default))
+    except Exception:  # any class may compare in its own way
+        return False
 
 
 def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:

@@ -178,16 +178,23 @@ def _judged_by_all(
 ) -> Decision:
     """What the strictest policy says. The prompt of agents that have read something is no person's own words."""
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
-    said = said_in(read, _written(tool, spellings[0])) if is_about_words else frozenset[str]()
+    said = _said(tool, spellings[0], read) if is_about_words else frozenset[str]()
     judged = [policy.judge(tool.name, tool.level, own, *spellings, said) for policy in bench.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
     return decision if decision.egress is egress else replace(decision, egress=egress)
 
 
+def _said(tool: Tool[..., Any], arguments: Mapping[str, Any], read: Sequence[Message]) -> frozenset[str]:
+    """The names of the arguments that the person wrote, with those that have their default: nothing of these is new."""
+    written = _written(tool, arguments)
+    return said_in(read, written) | (arguments.keys() - written.keys())
+
+
 def _written(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments with all that the model has written of them: a name that the tool does not know carries words."""
+    """What the model has written of the arguments: no defaults, and a name that the tool does not know, as words."""
     known = tool.spec.parameters.get("properties", {})
-    return {name: value if name in known else {name: value} for name, value in arguments.items()}
+    written = tool.without_defaults(arguments)
+    return {name: value if name in known else {name: value} for name, value in written.items()}
 
 
 def _not_in_dry_run(tool: str) -> Decision:
