@@ -23,6 +23,7 @@ from agentkit.tooling.options import (
     checked_limit,
     checked_max_chars,
     checked_name,
+    checked_paths,
     checked_text,
 )
 from agentkit.tooling.rendering import is_long
@@ -70,6 +71,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     idempotent: bool
     ends_run: bool
     conditions: tuple[Condition, ...]
+    paths: tuple[str, ...]
     lacks_instance: bool  # whether this is a method that was taken from its class; one taken from an instance works
     _description: str | None
     _judge: Judge | None
@@ -95,6 +97,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         idempotent: bool = False,
         ends_run: bool = False,
         when: ConditionFunction | None = None,
+        paths: Iterable[str] = (),
         **unknown: NoReturn,
     ) -> None:
         refuse_made(Tool, unknown)
@@ -110,6 +113,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             idempotent=idempotent,
             ends_run=ends_run,
             conditions=conditions_from(when),
+            paths=checked_paths(paths),
             _description=checked_text(description),
             **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
             **_told_by(bare, may_bind=may_bind),
@@ -324,6 +328,7 @@ class ToolOptions(TypedDict, total=False):
     idempotent: bool
     ends_run: bool
     when: ConditionFunction | None
+    paths: Iterable[str]
 
 
 @overload

@@ -124,6 +124,11 @@ class Workspace:
         return self._root().folder
 
     @property
+    def spellings(self) -> tuple[str, ...]:
+        """The folder's absolute spellings: the real one, and the one by which it was given."""
+        return self._root().spellings
+
+    @property
     def record(self) -> Record:
         """What was changed, in the order in which it was."""
         with self._lock:
