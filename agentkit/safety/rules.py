@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -24,6 +25,7 @@ _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
 _ONE_COMMAND = re.compile(r"(?! *\w+=)[\w ./:@%+,='\"-]*")
 _PATTERNS = ("matches", "contains")
+_SIGNS_OF_PATTERN = frozenset("*?[")
 _SAID = "said"
 _BELOW = "below"
 _OF_URLS = ("host", "origin")
@@ -34,7 +36,11 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    r"""One opinion: `verdict` on the calls of `tool`, its exact name, whose arguments all fit `where`.
+    r"""One opinion: `verdict` on the calls of `tool` whose arguments all fit `where`.
+
+    `tool` is the name of a tool, or a pattern for names: `*` stands for any characters, `?` for one, `[ab]` for one of
+    these, as in `run_*`. An agent that is made with a rule whose name, or whose argument, is a slip of one that its
+    tools have raises ConfigError.
 
     `where` maps an argument to the value it must equal, or to tests: `{"command": {"words": ["git", "push"]}}`.
     The tests are
@@ -83,9 +89,10 @@ class Rule:
             _check_test(test, operand)
             if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
                 raise ConfigError(f"{self.label!r} would allow what the person has not said; give it said=true.")
+        example = "run_shell" if self.is_about("run_shell") else self.tool
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
-                if self.fits(self.tool, arguments, said=None) is not should:
+                if self._fits(example, arguments, None, NOWHERE) is not should:
                     found, where = ("does not fit", "match") if should else ("fits", "not_match")
                     raise ConfigError(
                         f"The rule {self.label!r} {found} its own example {arguments!r:.200} in {where}=; "
@@ -105,7 +112,12 @@ class Rule:
 
     def is_about(self, tool: str) -> bool:
         """Whether calls of a tool of that name are its matter."""
-        return tool == self.tool
+        return fnmatchcase(tool, self.tool) if self.is_pattern else tool == self.tool
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is about all tools whose names fit a pattern."""
+        return not _SIGNS_OF_PATTERN.isdisjoint(self.tool)
 
     @property
     def _all_tests(self) -> Iterator[tuple[str, Any]]:
@@ -127,10 +139,12 @@ class Rule:
 
         `said` are the names of these; None leaves aside what was said. `places` are where their paths lead.
         """
+        return self.is_about(tool) and self._fits(tool, arguments, said, places)
+
+    def _fits(self, tool: str, arguments: Arguments, said: Collection[str] | None, places: Places) -> bool:
+        """Whether the arguments of a call of a tool that it is about all fit."""
         is_allowed = self.verdict is Verdict.ALLOW
-        if not self.is_about(tool) or (
-            is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(arguments))
-        ):
+        if is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(tool, arguments)):
             return False
         others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
         return (said is None or all(argument in said for argument in others)) and all(
@@ -159,10 +173,10 @@ class Rule:
         operands = [operand, places.folders[operand]] if test == _BELOW and operand in places.folders else [operand]
         return any(_passes_any(test, each, value, located) for each in operands)
 
-    def _may_hide(self, arguments: Arguments) -> bool:
+    def _may_hide(self, tool: str, arguments: Arguments) -> bool:
         """Whether a pattern is to find a command of the shell in a text in which more than one may stand."""
         command, tests = arguments.get("command"), [test for test, _ in _tests(self.where.get("command"))]
-        is_searched = self.tool == "run_shell" and not set(tests).isdisjoint(_PATTERNS)
+        is_searched = tool == "run_shell" and not set(tests).isdisjoint(_PATTERNS)
         return is_searched and not (isinstance(command, str) and _ONE_COMMAND.fullmatch(command))
 
     def decision(self, arguments: Arguments) -> Decision:

@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
+from weakref import WeakSet
 
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
@@ -119,6 +120,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             **_told_by(bare, may_bind=may_bind),
         )
         _check_parameters(lambda: self._parameters, may_bind=may_bind)
+        _MADE.add(self)
 
     @classmethod
     def from_schema(
@@ -310,6 +312,14 @@ class Tool(reflection.Portable, Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, level={self.level.name})"
+
+
+_MADE: WeakSet[Tool[..., Any]] = WeakSet()
+
+
+def names_in_use() -> frozenset[str]:
+    """The names of all tools that were made in this process and are still there."""
+    return frozenset(tool.name for tool in list(_MADE))
 
 
 class ToolOptions(TypedDict, total=False):
