@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Block, Piece
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|etc|vs|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|vol|pp|TP|PGS|TS)|\b[A-Z])\.$")
@@ -139,7 +140,7 @@ def _units(block: Block, most: int) -> Iterator[_Unit]:
 def _parts(block: Block) -> list[str]:
     """The text in parts that add up to it, each with the white space behind it."""
     if block.is_code:
-        return block.text.splitlines(keepends=True)
+        return split_lines(block.text, keepends=True)
     parts, begin = [], 0
     for found in _SENTENCE_END.finditer(block.text):
         end = found.end()

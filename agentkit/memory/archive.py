@@ -142,7 +142,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[Entry]]:
     """
     path = Path(file)
     try:
-        lines = path.read_bytes().splitlines()
+        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
     except OSError as error:
         raise SessionError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
     header = _header(path, lines)
@@ -185,7 +185,7 @@ def _by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 def _header(path: Path, lines: Sequence[bytes]) -> Data:
     try:
-        header = from_line(lines[0]) if lines else {}
+        header = from_line(lines[0])
     except SessionError:
         header = {}
     version = header.get("session")

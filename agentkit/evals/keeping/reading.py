@@ -13,6 +13,7 @@ from typing import Any
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
 from agentkit.evals.user import SimulatedUser
+from agentkit.lines import split_lines
 from agentkit.parts import File, Image
 
 FIELDS = ("prompt", "expected", "tool_calls", "tags", "id", "workspace", "prompts", "arguments")
@@ -109,7 +110,7 @@ def _text(place: Path) -> str:
     try:
         if place.stat().st_size > _MOST_BYTES:
             raise ConfigError(f"{place} has more than {_MOST_BYTES // 1_000_000} MB, too many for cases.")
-        return place.read_text("utf-8-sig")
+        return place.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
         fault = error.strerror if isinstance(error, OSError) else "it is not UTF-8; save it so"
         raise ConfigError(f"The cases in {place} cannot be read: {fault}.") from error
@@ -133,7 +134,7 @@ def _csv_rows(text: str) -> Iterator[_Row]:
 
     `prompts` and `arguments` are JSON.
     """
-    rows = csv.reader(text.splitlines(keepends=True), strict=True)
+    rows = csv.reader(split_lines(text, keepends=True), strict=True)
     head: list[str] | None = None
     while True:
         line = rows.line_num + 1

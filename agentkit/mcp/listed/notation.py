@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ConfigError
+from agentkit.lines import split_lines
 
 _LISTS = ("mcpServers", "servers")
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
@@ -83,7 +84,7 @@ class Places:
 def settings(text: str) -> dict[str, str]:
     """The variables in a file of lines such as `NAME=value`. Raises ConfigError for another line."""
     found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(split_lines(text), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             setting = _SETTING.fullmatch(line)
             if setting is None:
