@@ -15,6 +15,7 @@ from agentkit.evals.case import Case
 from agentkit.evals.user import SimulatedUser
 from agentkit.lines import split_lines
 from agentkit.parts import File, Image
+from agentkit.wording import is_shallow
 
 FIELDS = ("prompt", "expected", "tool_calls", "tags", "id", "workspace", "prompts", "arguments")
 _OF_A_PROMPT = ("prompt", "expected", "tool_calls")
@@ -78,10 +79,13 @@ def _prompt_from(said: Any) -> Any:
 
 def _part(part: Any) -> Any:
     """A text, or what an object with `image` or `file`, a URL, stands for."""
-    if isinstance(part, Mapping) and isinstance(part.get("image"), str) and part.keys() <= {"image", "detail"}:
-        return Image(part["image"], part.get("detail"))
-    if isinstance(part, Mapping) and isinstance(part.get("file"), str) and part.keys() <= {"file", "name"}:
-        return File(part["file"], part.get("name") or "")
+    try:
+        if isinstance(part, Mapping) and isinstance(part.get("image"), str) and part.keys() <= {"image", "detail"}:
+            return Image(part["image"], part.get("detail"))
+        if isinstance(part, Mapping) and isinstance(part.get("file"), str) and part.keys() <= {"file", "name"}:
+            return File(part["file"], part.get("name") or "")
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"a part of the prompt cannot be used: {error}") from None
     return part
 
 
@@ -124,9 +128,10 @@ def _json_rows(text: str) -> Iterator[_Row]:
 
 def _loaded(line: str) -> Any:
     try:
-        return json.loads(line)
+        row = json.loads(line)
     except (ValueError, RecursionError) as error:
         return ConfigError(f"this is not JSON: {error}")
+    return row if is_shallow(row) else ConfigError("the row nests more than 50 levels.")
 
 
 def _csv_rows(text: str) -> Iterator[_Row]:
