@@ -22,6 +22,12 @@ MAX_OUTPUT_BYTES = 100_000_000
 READ_SECONDS = {"office": 10.0, "pdf": 30.0}
 """How long a document may take. pypdf needs some 20 to 50 milliseconds a page."""
 
+_MOST_EXPANSION, _FEW_CHARS = 100, 1_000_000
+"""A document of more than `_FEW_CHARS` characters holds at most so many for each byte of its file.
+
+Ordinary documents hold five. What is made of the text afterwards, such as an index, takes time for each character.
+"""
+
 _REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two as UTF-8
 _WORKER = "agentkit.reading.worker"
 _PDF, _ZIP, _OLE = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -86,7 +92,11 @@ def parse_document(
         raise ToolError(f"the document cannot be parsed: {error}") from error
     if done.status != "ok":
         raise ToolError(_exceeded(done.status, limit))
-    return _document(kind, done.frames)
+    document = _document(kind, done.frames)
+    count = 0 if document is None else sum(map(len, document.pages))
+    if count > max(_FEW_CHARS, _MOST_EXPANSION * len(body)):
+        raise ToolError(f"the document is packed to hide its size: {len(body):,} bytes hold {count:,} characters")
+    return document
 
 
 def _kind(body: bytes) -> Kind | None:

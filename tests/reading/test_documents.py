@@ -132,9 +132,11 @@ def test_a_hostile_document_ends_within_its_limits(name):
         said = str(error)
     else:
         assert told is not None
-        assert sum(map(len, told.pages)) <= 20_100_000
-    assert not said or any(word in said for word in ("Save a part", "too large", "damaged", "holds no text"))
-    assert time.monotonic() - began < SECONDS + 4
+        assert sum(map(len, told.pages)) <= 1_000_000
+    assert not said or any(
+        word in said for word in ("Save a part", "too large", "hide its size", "damaged", "holds no text")
+    )
+    assert time.monotonic() - began < SECONDS + 10
 
 
 def test_title_and_text_of_each_page(pdf):
