@@ -84,7 +84,9 @@ def use_knowledge(path):
 
 def make_sessions(path):
     """Write a file of sessions."""
-    agent().within(Session.open(path, "sums")).run("What is 2+2?")
+    session = Session.open(path, "sums")
+    agent().within(session).run("What is 2+2?")
+    session.store.close()  # which writes what is in the log into the file
 
 
 def use_sessions(path):
@@ -333,11 +335,12 @@ def test_a_damaged_file_is_read_or_refused(kind, damaged, tmp_path):
     (tmp_path / "made").mkdir()
     path = tmp_path / "made" / name
     make(path)
+    whole = path.read_bytes()
     use(path)  # what is whole can be read
     place = tmp_path / "damaged"
     place.mkdir()
     faults = []
-    for number, content in enumerate(damaged(path.read_bytes(), COUNT, kind)):
+    for number, content in enumerate(damaged(whole, COUNT, kind)):
         for each in place.glob("*"):
             if each.is_file():
                 each.unlink()
