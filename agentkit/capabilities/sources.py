@@ -18,6 +18,7 @@ from typing import Any
 
 from agentkit.capabilities import variables
 from agentkit.capabilities.orders import ALWAYS_YES
+from agentkit.lines import split_lines
 
 OURS = "agentkit."
 """What the name of our own code begins with."""
@@ -101,7 +102,7 @@ def _found(bearer: Any) -> Iterator[tuple[_Written, str]]:
     file = _file_of(bearer)
     linecache.checkcache(file)
     source = "".join(linecache.getlines(file))
-    lines = source.splitlines()
+    lines = split_lines(source)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Lambda) and _is_meant(node, "<lambda>", bearer):
             yield node, f"({ast.get_source_segment(source, node)})"
@@ -130,7 +131,7 @@ def _first_line(node: _Written) -> int:
 
 def _without_comments(text: str) -> str:
     """The lines of a text that say something."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
