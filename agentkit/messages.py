@@ -368,12 +368,15 @@ def failure_content(tool: str, error: str) -> str:
 def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMessage:
     """The message with an id on every tool call that no other call has; the ids are added to `taken`."""
     calls = []
+    numbers: dict[str, int] = {}  # the next one to try: a response may give one id to thousands of calls
     for call in message.tool_calls:
-        number = len(taken) + 1
+        base = call.id or "call"
+        number = max(numbers.get(base, 0), len(taken) + 1)
         unique = call.id or f"call_{number}"
         while unique in taken:
-            unique = f"{call.id or 'call'}_{number}"
+            unique = f"{base}_{number}"
             number += 1
+        numbers[base] = number
         taken.add(unique)
         calls.append(call if unique == call.id else replace(call, id=unique))
     distinct = tuple(calls)

@@ -144,7 +144,7 @@ _NO_VALUE = r"(?s)[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+"
 
 
 @lru_cache(4_096)
-def _is_secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a name says that it names a secret: `password`, `apiKey`, `X-Auth-Token`; not `next_page_token`."""
     return re.search(_SECRET_NAME, name) is not None and re.search(_NO_SECRET_NAME, name) is None
 
@@ -245,7 +245,7 @@ def _redacted_field(name: Any, item: Any, clean: Callable[[str], str]) -> Any:
 
 def _redacted_named(name: Any, value: Any) -> Any:
     """A value without the texts that its name calls secret, itself or in a list."""
-    if not isinstance(name, str) or not _is_secret_name(name):
+    if not isinstance(name, str) or not is_secret_name(name):
         return value
     if isinstance(value, list):
         return [_redacted_named(name, each) for each in value]
@@ -307,7 +307,7 @@ def may_be_named(text: str) -> bool:
 
 def _without_value(found: re.Match[str]) -> str:
     """What a name and its value are shown as."""
-    if MARK in found["value"] or not _is_secret_name(found["name"]) or re.fullmatch(_NO_VALUE, found["value"]):
+    if MARK in found["value"] or not is_secret_name(found["name"]) or re.fullmatch(_NO_VALUE, found["value"]):
         return found[0]
     return f"{found['before']}{_HIDDEN}{found['after']}"
 

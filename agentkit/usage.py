@@ -268,11 +268,13 @@ class Limits:
     `iterations` is by default the agent's `max_iterations`. `cost` is in US dollars; `unknown_price` says what happens
     with it when nobody knows the model's price: `refuse` the run, take it for `free`, or the Price to reckon with.
     `repeated_calls` is how often the same call may bring the same result: then the model is told, and as many times
-    later the run stops. Raises ConfigError for a limit that is no number above 0.
+    later the run stops. Of one response the first `calls_per_response` tool calls are run; the others get a result that
+    says so, and the run goes on. Raises ConfigError for a limit that is no number above 0.
     """
 
     iterations: int | None = None
     tool_calls: int | None = 100
+    calls_per_response: int | None = 128
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None

@@ -188,3 +188,23 @@ def test_every_text_can_be_made_well_formed(text):
 def test_halves_of_a_character_are_joined() -> None:
     """Two halves of one character that came apart are put together again; a half alone becomes U+FFFD."""
     assert well_formed("\ud83d\ude00 \ud83d") == "😀 \ufffd"
+
+
+def test_ids_are_told_apart_in_time_that_grows_with_the_calls():
+    """Thousands of calls of one id do not each try the numbers of all others."""
+
+    def message(count):
+        taken = [ToolCall(f"a_{number}", "add", "{}") for number in range(count, 2 * count)]
+        return AssistantMessage("", (*taken, *[ToolCall("a", "add", "{}")] * count))
+
+    class Counted(set):
+        looked_at = 0
+
+        def __contains__(self, item):
+            self.looked_at += 1
+            return super().__contains__(item)
+
+    ids = Counted()
+    made = with_distinct_ids(message(1_000), ids)
+    assert len({call.id for call in made.tool_calls}) == 2_000
+    assert ids.looked_at < 8_000

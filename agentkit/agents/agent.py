@@ -13,6 +13,7 @@ from agentkit.agents.facing.conversing import Conversing
 from agentkit.agents.facing.mapped import Mapped
 from agentkit.agents.facing.working import Worker
 from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
+from agentkit.agents.ruling import check_rules
 from agentkit.agents.runner import RunOptions, Work
 from agentkit.agents.running.plan import Instruction, Lead
 from agentkit.agents.running.room import Room
@@ -164,6 +165,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         own["leads"], own["listeners"] = settings.leads_from(handoffs), settings.listeners_from(listeners)
         own["_answers"], own["_room"] = settings.rules_from(output_type, checks), Room(settings.window_from(window))
         own["context"], own["_grants"], own["_usage"], own["_lock"] = context, Grants(), NO_USAGE, threading.Lock()
+        check_rules(self.policy, self.tools)
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:

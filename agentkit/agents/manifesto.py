@@ -13,17 +13,20 @@ from typing import Any, NoReturn
 
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools import catalog
 from agentkit.usage import Limits
-from agentkit.wording import suggestion
+from agentkit.wording import suggestion, visible
 
 _ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z _-]{0,30}?)\s*:(?:\s+(?P<value>.*))?\s*")
 _BULLET = re.compile(r"\s*[-*•]\s+(?P<value>.*?)\s*")
 _LIMIT = re.compile(r"(?P<name>[A-Za-z][A-Za-z _-]*?)\s*[=: ]\s*(?P<value>[\d._]+|refuse|free|none)", re.IGNORECASE)
 _RULE = re.compile(r"\s*-{3,}\s*")
 _NOTHING = {"none", "no", "off"}
+_JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\ufe0e\ufe0f"))
+"""Characters that are not shown and belong to emoji and to Persian words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
             f"command line --agent {path}:NAME is an agent that it makes, -t {path} its functions as tools."
         )
     try:
-        text = path.read_text("utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
         fault = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"The agent file {str(path)!r} cannot be read: {fault}. {_SHAPE}") from error
@@ -77,7 +80,9 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> Manifesto:
 
 def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = ()) -> Manifesto:
     """The agent in a text; `path` is where the text stands, if it is a file. Raises ConfigError."""
-    lines = _Lines(text.splitlines(), str(path) if path else "the agent file")
+    lines = _Lines(split_lines(text), str(path) if path else "the agent file")
+    if "\0" in text:
+        raise ConfigError(f"{lines.place} contains a NUL character: it is not a text. {_SHAPE}")
     settings, start = _settings(lines, _Reading(Toolset(tools), path.parent if path else None))
     instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
     if not instruction:
@@ -130,11 +135,20 @@ def _settings(lines: _Lines, reading: _Reading) -> tuple[dict[str, Any], int]:
         if key in settings:
             lines.fail(index, f"{key} is set for the second time.")
         bullets = _bullets(lines.texts[index + 1 : end]) if key in _LISTS else []
+        _refuse_invisible(lines, range(index, index + 1 + len(bullets)))
         settings[key] = _read(lines, index, key, ", ".join(filter(None, [value, *bullets])), reading)
         index += 1 + len(bullets)
     if not settings:
         return {}, first
     return settings, index + is_framed if index == end else index
+
+
+def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
+    """Raise ConfigError for a setting with characters that are not shown, or that other programs end a line at."""
+    for index in places:
+        text = lines.texts[index].translate(_JOINERS)
+        if visible(text) != text:
+            lines.fail(index, f"It contains characters that are not shown: {visible(text):.200} Delete them.")
 
 
 def _top(lines: _Lines) -> tuple[int, int, bool]:

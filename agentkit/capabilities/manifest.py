@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 from agentkit.capabilities.facts import FORMAT, SUBJECTS, Path, kind_of
 from agentkit.errors import ConfigError
+from agentkit.safety.rules import Rule
 from agentkit.slotted import dataclass
 from agentkit.wording import cut, suggestion
 
@@ -74,8 +75,9 @@ class Manifest:
         for agent in self.agents:
             tools = [name.rpartition(".")[2] for name in self.names(agent, "tools")]
             for number in self.names(agent, "rules"):
-                tool = self.facts["agents", agent, "rules", number]["tool"]
-                if tool not in tools:
+                rule = self.facts["agents", agent, "rules", number]
+                tool = rule["tool"]
+                if not any(map(Rule(rule["verdict"], tool).is_about, tools)):
                     meant = suggestion(tool, tools)
                     yield f"Rule {number} of {agent} is about {tool!r}, and it has no such tool.{meant}"
 

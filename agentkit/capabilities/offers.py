@@ -157,7 +157,7 @@ def secrets_of(server: Any) -> list[str]:
 
 def verdict(tool: AnyTool, policy: Policy) -> str:
     """What happens to a call of the tool by default: by level and by the rules that are about all of its calls."""
-    of_all_calls = (rule for rule in policy.rules if type(rule) is Rule and rule.tool == tool.name and not rule.where)
+    of_all_calls = (rule for rule in policy.rules if type(rule) is Rule and rule.is_about(tool.name) and not rule.where)
     plain = Policy(policy.level, [Rule(rule.verdict, rule.tool) for rule in of_all_calls])
 
     def judged(own: Decision) -> Decision:

@@ -8,7 +8,7 @@ from typing import Any
 from agentkit.capabilities.orders import Way
 from agentkit.decisions import Verdict
 from agentkit.safety.paths import inside
-from agentkit.safety.rules import origin
+from agentkit.safety.rules import Rule, origin
 
 Told = Mapping[str, Any]
 """A rule as a manifest has it: verdict, tool, where, and the code that reads it when that is not ours."""
@@ -39,7 +39,7 @@ def _opposite(way: Way) -> Way:
 
 def covers(wide: Told, narrow: Told) -> bool:
     """Whether the first rule says at least as much as the second of every call that the second fits."""
-    if (wide["tool"], wide.get("code")) != (narrow["tool"], narrow.get("code")) or not _is_as_strict(wide, narrow):
+    if wide.get("code") != narrow.get("code") or not _is_of_more_tools(wide, narrow) or not _is_as_strict(wide, narrow):
         return False
     fitting = narrow["where"]
     if wide["verdict"] == Verdict.ALLOW and _is_about_words(narrow) and not _lets_leave(wide, fitting.keys()):
@@ -49,6 +49,14 @@ def covers(wide: Told, narrow: Told) -> bool:
         for argument, tests in wide["where"].items()
         for test, operand in tests.items()
     )
+
+
+def _is_of_more_tools(wide: Told, narrow: Told) -> bool:
+    """Whether the first is about each tool that the second is about, as far as their patterns tell."""
+    if wide["tool"] in (narrow["tool"], "*"):
+        return True
+    rule = Rule(wide["verdict"], wide["tool"])
+    return not Rule(narrow["verdict"], narrow["tool"]).is_pattern and rule.is_about(narrow["tool"])
 
 
 def _is_about_words(rule: Told) -> bool:

@@ -11,11 +11,14 @@ import linecache
 import sys
 import textwrap
 import tokenize
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from agentkit.capabilities import variables
 from agentkit.capabilities.orders import ALWAYS_YES
+from agentkit.lines import split_lines
 
 OURS = "agentkit."
 """What the name of our own code begins with."""
@@ -25,6 +28,11 @@ PRETENDED = "not agentkit's "
 
 _FOLDER = Path(__file__).parents[1]
 
+_FOREIGN = frozenset({*sys.stdlib_module_names, "agentkit"})
+"""Modules of which no value is told: it may be another one on another machine."""
+
+_MOST_FUNCTIONS = 100
+
 _YES = frozenset({"Approval.ONCE", "Approval.RUN", "Approval.ALWAYS"})
 _Written = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
@@ -32,14 +40,14 @@ _Written = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 def code_of(thing: Any) -> str:
     """`module.name sha256:…` of a function, a class, or an object of one; of ours the name alone.
 
-    Hashed are its own text without comments, and the numbers and functions that it was made with: neither what it
-    calls nor texts, which may be secret, or a path of this machine.
+    Hashed are its own text without comments, the numbers and functions that it was made with, and what `read` finds
+    in the variables of its module and in those around it: the plain values, and the functions of the same module.
     """
     bearer = _bearer(thing)
     name = f"{module_of(thing)}.{bearer.__qualname__}"
     if name.startswith(OURS):
         return name
-    written = [*_texts(bearer), *_made_with(thing)]
+    written = [*_texts(bearer), *_made_with(thing), *read(thing)]
     digest = hashlib.sha256("\0".join(written).encode("utf-8", "backslashreplace")).hexdigest()
     return f"{name} sha256:{digest}"
 
@@ -94,7 +102,7 @@ def _found(bearer: Any) -> Iterator[tuple[_Written, str]]:
     file = _file_of(bearer)
     linecache.checkcache(file)
     source = "".join(linecache.getlines(file))
-    lines = source.splitlines()
+    lines = split_lines(source)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Lambda) and _is_meant(node, "<lambda>", bearer):
             yield node, f"({ast.get_source_segment(source, node)})"
@@ -123,7 +131,7 @@ def _first_line(node: _Written) -> int:
 
 def _without_comments(text: str) -> str:
     """The lines of a text that say something."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
@@ -140,7 +148,7 @@ def _made_with(thing: Any) -> Iterator[str]:
         yield from _made_with(thing.__self__)
     elif inspect.isfunction(thing):
         yield from map(_plain, (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()))
-        yield from (_plain(cell.cell_contents) for cell in thing.__closure__ or ())
+        yield from (_plain(_content(cell)) for cell in thing.__closure__ or ())
     elif not isinstance(thing, type):
         yield from map(_plain, getattr(thing, "__dict__", {}).values())
 
@@ -149,7 +157,69 @@ def _plain(value: Any) -> str:
     """A value, as far as it is the same on every machine and no secret."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
-    return "\n".join([value.__qualname__, *_texts(value)]) if inspect.isfunction(value) else type(value).__name__
+    if inspect.isfunction(value):
+        return "\n".join([value.__qualname__, *_texts(value)])
+    return variables.told("", value, texts=False) if isinstance(value, variables.COLLECTIONS) else type(value).__name__
+
+
+def read(thing: Any) -> Iterator[str]:
+    """The variables that code reads, by name: plain values, and functions and classes of its module with their text.
+
+    What these read in turn is told as well, of the first 100. Of a module of the program the plain values are told that
+    the code names; of any other object its type.
+    """
+    waiting, known = list(_functions_of(thing)), set[int]()
+    while waiting and len(known) < _MOST_FUNCTIONS:
+        function = waiting.pop(0)
+        if id(function) in known:
+            continue
+        known.add(id(function))
+        for name, value in sorted(_variables_of(function), key=lambda each: each[0]):
+            is_code = inspect.isfunction(value) or isinstance(value, type)
+            if not is_code:
+                yield variables.told(name, value)
+            elif value.__module__ == function.__module__ and not is_ours(value):
+                yield "\n".join([name, *_texts(value)])
+                waiting += _functions_of(value)
+
+
+def _functions_of(thing: Any) -> Iterator[types.FunctionType]:
+    """The functions that are run when code is: itself, the methods of a class, and those that it was made with."""
+    bearer = _bearer(thing)
+    for each in vars(bearer).values() if isinstance(bearer, type) else (bearer,):
+        inner = getattr(each, "__func__", getattr(each, "fget", each))
+        if inspect.isfunction(inner):
+            yield inner
+            yield from (cell for cell in map(_content, inner.__closure__ or ()) if inspect.isfunction(cell))
+
+
+def _variables_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """The variables of the module and around a function that it reads, and the attributes of modules that it names."""
+    names = set(_names_in(function.__code__))
+    around = zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=True)
+    yield from ((name, value) for name, value in around if not inspect.isfunction(value))
+    for name in names & function.__globals__.keys():
+        value = function.__globals__[name]
+        if not isinstance(value, types.ModuleType):
+            yield name, value
+        elif value.__name__.partition(".")[0] not in _FOREIGN:
+            yield from ((f"{name}.{each}", vars(value)[each]) for each in names & vars(value).keys())
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    """The names that code reads, also where it makes functions."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _names_in(each)
+
+
+def _content(cell: Any) -> Any:
+    """What a cell of a closure holds; None where nothing was put in yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _says_yes(node: _Written) -> bool:

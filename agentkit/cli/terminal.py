@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from agentkit.config import has_colour, is_terminal
+from agentkit.lines import split_lines
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -66,7 +67,7 @@ def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return "\n".join(wrapped(line) if len(line) > width else line for line in text.splitlines())
+    return "\n".join(wrapped(line) if len(line) > width else line for line in split_lines(text))
 
 
 def halves(text: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import click
 from agentkit.cli.completing import tool_names
 from agentkit.cli.exit_codes import ANSWERED, FAILED, REFUSED, USAGE
 from agentkit.cli.terminal import fitted, tell_error
+from agentkit.lines import split_lines
 
 if TYPE_CHECKING:
     from agentkit.messages import ToolResult
@@ -54,7 +55,7 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
         return
     width = max(len(name) for name in known.names)
     for tool in known:
-        told = f"{tool.name:<{width}}  {tool.level.name:<7}  {_described(tool).splitlines()[0]}"
+        told = f"{tool.name:<{width}}  {tool.level.name:<7}  {split_lines(_described(tool))[0]}"
         click.echo(fitted(clean(told), sys.stdout, width + 11))
 
 

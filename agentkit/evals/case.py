@@ -215,7 +215,11 @@ def expected_text(case: Case) -> str:
 def _check(case: Case) -> None:
     """Raise ConfigError for what cannot be right, naming the argument."""
     _check_asked(case)
-    rows = {"tool_calls": case.tool_calls or (), "tags": case.tags, "scorers": case.scorers}
+    rows = {
+        "tool_calls": () if case.tool_calls is None else case.tool_calls,
+        "tags": case.tags,
+        "scorers": case.scorers,
+    }
     for name, row in rows.items():
         if isinstance(row, str | Mapping) or not isinstance(row, Iterable):
             raise ConfigError(f"Case({name}=) takes a list. Got {row!r:.200}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -22,3 +23,17 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
         if isinstance(error, OSError):  # which names the draft
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def usable(path: str | os.PathLike[str]) -> Path:
+    """The path of a file.
+
+    Raises OSError for a name with a NUL or half of a character, as for any other name that the system refuses; Python
+    itself raises ValueError for these.
+    """
+    try:
+        if b"\0" not in os.fsencode(path):
+            return Path(path)
+    except UnicodeEncodeError:
+        pass
+    raise OSError(errno.EINVAL, "its name contains a NUL or half of a character", ascii(os.fspath(path)))

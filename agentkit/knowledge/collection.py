@@ -15,6 +15,7 @@ from agentkit.knowledge.stores.store import Store
 from agentkit.knowledge.vectors import Embedding, vectors_in
 from agentkit.reading.words import terms_of
 from agentkit.usage import NO_USAGE, Usage, is_whole
+from agentkit.wording import is_shallow
 
 _CANDIDATES = 50
 """How many passages each ranking proposes."""
@@ -76,6 +77,9 @@ def check_search(question: object, limit: object) -> None:
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Metadata as it comes back. Raises ConfigError for what is not JSON."""
     try:
-        return dict(json.loads(json.dumps(dict(metadata or {}), allow_nan=False)))
-    except (TypeError, ValueError) as error:
+        checked = dict(json.loads(json.dumps(dict(metadata or {}), allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"metadata= takes a dictionary of JSON values: {error}.") from None
+    if not is_shallow(checked):
+        raise ConfigError("metadata= takes a dictionary of JSON values that nest at most 50 levels.")
+    return checked

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from agentkit.errors import ConfigError
 from agentkit.knowledge.passages import Block, Piece
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|etc|vs|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|vol|pp|TP|PGS|TS)|\b[A-Z])\.$")
 _SENTENCE_END = re.compile(
-    "[.!?\u2026]+[\"'\u201d\u2019)\\]*_`]*(?=\\s)"
+    "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\\]*_`]*+(?=\\s)"
     "|[\u3002\uff01\uff1f]+[\u300d\u300f\uff09]*"  # Chinese and Japanese, which write no blank behind it
     r"|\n(?=\s*[-*+\u2022|]|\s*\d+[.)]\s)"  # an entry of a list, a row of a table
 )
@@ -81,12 +82,14 @@ def _pieces(blocks: Sequence[Block], lengths: Cut) -> Iterator[Piece]:
     section = " > ".join(_shared([block.section for block in blocks]))
     units = [unit for block in blocks for unit in _units(block, lengths.passage_chars)]
     taken: list[_Unit] = []
-    fresh = 0
+    fresh = size = 0
     for unit in units:
-        if fresh and _size([*taken, unit]) > lengths.passage_chars:
+        if fresh and size + _size([unit]) > lengths.passage_chars:
             yield _piece(taken, section, blocks[0].page)
             taken, fresh = _overlap(taken, unit, lengths), 0
+            size = _size(taken)
         taken.append(unit)
+        size += _size([unit])
         fresh += 1
     if fresh:
         yield _piece(taken, section, blocks[0].page)
@@ -104,7 +107,8 @@ def _overlap(taken: Sequence[_Unit], following: _Unit, lengths: Cut) -> list[_Un
     """The last units, as far as they are short enough to be told again before the following one."""
     room = min(lengths.overlap_chars, lengths.passage_chars - _size([following]))
     kept = 0
-    while _size(taken[-kept - 1 :]) <= room:  # all of them are too long: that is why they were cut
+    while (size := _size([taken[-kept - 1]])) <= room:  # all of them are too long: that is why they were cut
+        room -= size
         kept += 1
     return list(taken[len(taken) - kept :])
 
@@ -136,7 +140,7 @@ def _units(block: Block, most: int) -> Iterator[_Unit]:
 def _parts(block: Block) -> list[str]:
     """The text in parts that add up to it, each with the white space behind it."""
     if block.is_code:
-        return block.text.splitlines(keepends=True)
+        return split_lines(block.text, keepends=True)
     parts, begin = [], 0
     for found in _SENTENCE_END.finditer(block.text):
         end = found.end()
@@ -150,8 +154,10 @@ def _parts(block: Block) -> list[str]:
 
 def _short(part: str, most: int) -> Iterator[str]:
     """A part in pieces of at most so many characters, cut at blanks where there are any."""
-    while len(part) > most:
-        at = max(part.rfind(" ", 1, most), part.rfind("\n", 1, most)) + 1 or most
-        yield part[:at]
-        part = part[at:]
-    yield part
+    begin = 0
+    while len(part) - begin > most:
+        end = begin + most
+        at = max(part.rfind(" ", begin + 1, end), part.rfind("\n", begin + 1, end)) + 1 or end
+        yield part[begin:at]
+        begin = at
+    yield part[begin:]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from agentkit.errors import ConfigError, ToolError
@@ -41,6 +42,31 @@ def spelled(place: str | os.PathLike[str]) -> str:
     if not text or not is_text(text):
         raise ConfigError(f"add() takes files, folders and web addresses; not {place!r}. For a text use add_text().")
     return text if is_url(text) else os.path.realpath(Path(text).expanduser())
+
+
+def usual_folders(file: str) -> tuple[str, ...]:
+    """The folders whose files belong to knowledge: the current one, and the one of its file if it is kept in one.
+
+    The user's home and what lies above it are too much to be meant.
+    """
+    home = os.path.realpath(Path("~").expanduser())
+    places = [os.path.realpath(Path(file).parent)] if file else []
+    with contextlib.suppress(OSError):  # the current folder may have been removed
+        places.append(os.path.realpath(Path.cwd()))
+    return tuple(place for place in dict.fromkeys(places) if not _holds(place, home))
+
+
+def is_inside(place: str, folders: Iterable[str]) -> bool:
+    """Whether a place, behind all links, is one of these folders or lies below one."""
+    try:
+        real = os.path.realpath(place)
+    except (OSError, ValueError):
+        return False
+    return any(_holds(folder, real) for folder in folders)
+
+
+def _holds(folder: str, place: str) -> bool:
+    return place == folder or place.startswith(f"{folder.rstrip('/')}/")
 
 
 def found_on_web(url: str, connection: Connection) -> Found:

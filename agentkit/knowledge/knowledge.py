@@ -49,6 +49,8 @@ class Knowledge(Collection):
         rerank: A function that puts passages in order, or `rerank_with(llm)`.
         passage_chars, overlap_chars: How long a passage may be, and how much of it the next one tells again.
         connection: How web pages are fetched, when not as `fetch_url` does.
+        folder: The folder whose files `refresh` may read; by default the current one and the one of the file, unless
+            that is the user's home or lies above it. A file of somebody else may name any place of this machine.
 
     Raises ConfigError for arguments that cannot be, and KnowledgeError when the place cannot be read or written.
     """
@@ -65,6 +67,7 @@ class Knowledge(Collection):
         passage_chars: int = 1_200,
         overlap_chars: int = 150,
         connection: Connection | None = None,
+        folder: str | os.PathLike[str] | None = None,
         **unknown: Never,
     ) -> None:
         refuse_made(Knowledge, unknown)
@@ -75,6 +78,9 @@ class Knowledge(Collection):
         self._rewrite, self._rerank = rewrite, rerank
         self._cut = Cut(passage_chars, overlap_chars)
         self._connection = connection or Connection(AddressRules())
+        files: tuple[str, ...] = getattr(self.store, "files", ())
+        self._folders = finding.usual_folders(next(iter(files), "")) if folder is None else (finding.spelled(folder),)
+        self._added: set[str] = set()
 
     def __repr__(self) -> str:
         return f"Knowledge({self.store!r}, name={self.name!r})"
@@ -96,6 +102,7 @@ class Knowledge(Collection):
         report = Report()
         for place in map(finding.spelled, places):
             report += self._add_place(place, known)
+            self._added.add(place)
         return report
 
     def add_text(
@@ -122,12 +129,33 @@ class Knowledge(Collection):
         content = read_text(plain, kind)
         return self._keep(replace(content, title=given or content.title), name, fingerprint, known, before)
 
-    def refresh(self) -> Report:
-        """Bring everything up to date that was added from files, folders and the web."""
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The places that `refresh` leaves out: files and folders outside those that the knowledge is for.
+
+        A place that this object has added is not among them.
+        """
+        return tuple(place for place in self.store.places(self._space) if self._is_outside(place))
+
+    def refresh(self, *, outside: bool | Iterable[str] = False) -> Report:
+        """Bring everything up to date that was added from files, folders and the web.
+
+        Which places these are, the file says, and it may be somebody else's. Files and folders outside the folders that
+        the knowledge is for are therefore not read, and stand in the report, unless `outside` is true or names them.
+        """
+        allowed = frozenset[str]() if isinstance(outside, bool) else frozenset(outside)
         report = Report()
         for place, metadata in self.store.places(self._space).items():
-            report += self._add_place(place, metadata)
+            if outside is True or place in allowed or not self._is_outside(place):
+                report += self._add_place(place, metadata)
+            else:
+                report += Report(outside=(place,))
         return report
+
+    def _is_outside(self, place: str) -> bool:
+        if finding.is_url(place) or place in self._added:
+            return False
+        return not finding.is_inside(place, self._folders)
 
     def remove(self, *sources: str | os.PathLike[str]) -> list[str]:
         """Forget documents, by their sources or by the folders they are in; the sources that were forgotten.

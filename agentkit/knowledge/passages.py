@@ -116,7 +116,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of adding: the sources of each outcome; `skipped` are those that were not added, with the reason."""
+    """What came of adding: the sources of each outcome; `skipped` are those that were not added, with the reason.
+
+    `outside` are the places that `refresh` did not read, as they lie outside the folders that the knowledge is for.
+    """
 
     added: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
@@ -125,6 +128,7 @@ class Report:
     skipped: Mapping[str, str] = field(default_factory=dict)
     passages: int = 0
     """How many passages were made."""
+    outside: tuple[str, ...] = ()
 
     def __add__(self, other: Report) -> Report:
         return Report(
@@ -134,11 +138,14 @@ class Report:
             self.removed + other.removed,
             {**self.skipped, **other.skipped},
             self.passages + other.passages,
+            self.outside + other.outside,
         )
 
     def __str__(self) -> str:
         """The counts, and below them a line for each source that was skipped, of very many the first."""
-        told = [visible(f"skipped {source}: {reason}").replace("\n", "\\n") for source, reason in self.skipped.items()]
+        left = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
+        left |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
+        told = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
         more = [f"and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
         return "\n".join([self.counts, *told[:_MOST_TOLD], *more])
 

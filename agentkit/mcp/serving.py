@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+from agentkit.agents.ruling import check_rules
 from agentkit.agents.running.plan import hearing
 from agentkit.agents.running.tool_call import Bench, JudgedCall, judge_call
 from agentkit.decisions import Verdict
@@ -107,6 +108,7 @@ class ToolServer:
                 f"The tool {conditional!r} is there when a run says so, and clients over MCP have no run."
             )
         judged_by = Policy(SafetyLevel.of(safety)) if policy is None else policy
+        check_rules(judged_by, self.tools)
         self._bench = Bench(self.tools, (judged_by,), Grants(), place)
         if isinstance(approve, str) and approve != CLIENT:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')

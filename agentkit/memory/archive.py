@@ -21,6 +21,7 @@ from agentkit.events import (
     ResponseReceived,
     RunEnded,
 )
+from agentkit.keeping import usable
 from agentkit.memory.codec import (
     Data,
     decode_entry,
@@ -121,7 +122,7 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Entry])
     clean = written_redactor()
     lines = [header, *(to_line(redact_data(encode_entry(entry), clean)) for entry in entries)]
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         raise SessionError(f"There is a file {str(path)!r} already; choose another name.") from None
     except OSError as error:
@@ -142,7 +143,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[Entry]]:
     """
     path = Path(file)
     try:
-        lines = path.read_bytes().splitlines()
+        lines = usable(path).read_bytes().removesuffix(b"\n").split(b"\n")
     except OSError as error:
         raise SessionError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
     header = _header(path, lines)
@@ -185,7 +186,7 @@ def _by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 def _header(path: Path, lines: Sequence[bytes]) -> Data:
     try:
-        header = from_line(lines[0]) if lines else {}
+        header = from_line(lines[0])
     except SessionError:
         header = {}
     version = header.get("session")

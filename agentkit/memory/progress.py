@@ -257,7 +257,8 @@ class Progress:
             case _:
                 step.result = milestone.result
                 self.usage += milestone.result.usage
-        if all(step.result is not None for step in self.steps.values()):
+        # from the end, as results mostly come in order: a response may hold thousands of calls
+        if all(step.result is not None for step in reversed(self.steps.values())):
             self._close()
 
     def _step_of(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> Step | None:

@@ -208,7 +208,9 @@ LIMITING: Mapping[str, str] = {
 
 RULING: Mapping[str, str] = {
     **dict.fromkeys(("action", "decision", "effect", "behavior"), "verdict="),
-    **dict.fromkeys(("tools", "tool_name", "names"), "tool=, the exact name of one; a rule is written for each"),
+    **dict.fromkeys(
+        ("tools", "tool_name", "names"), "tool=, a name or a pattern such as 'run_*'; a rule is written for each"
+    ),
     **dict.fromkeys(("arguments", "args", "when", "condition", "conditions", "pattern"), "where="),
     **dict.fromkeys(("message", "why", "description"), "reason="),
     **dict.fromkeys(("examples", "matches"), "match="),

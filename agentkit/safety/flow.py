@@ -184,7 +184,7 @@ def _words(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Every text, number and other single value in a value, keys included."""
+    """Every text, number and other single value in a value, keys included; of a pydantic model only what was given."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)
@@ -192,5 +192,9 @@ def _leaves(value: Any) -> Iterator[Any]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _leaves(item)
+    elif hasattr(type(value), "model_fields_set"):
+        known = type(value).model_fields
+        given = {name: getattr(value, name) for name in value.model_fields_set}
+        yield from _leaves([item if name in known else {name: item} for name, item in given.items()])
     else:
         yield value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
+from agentkit.safety.places import NOWHERE, Places
 from agentkit.safety.rules import Rule, rules_from
 from agentkit.slotted import dataclass
 
@@ -59,18 +60,20 @@ class Policy:
         arguments: Mapping[str, Any] | None = None,
         canonical: Mapping[str, Any] | None = None,
         said: Collection[str] = (),
+        *,
+        places: Places = NOWHERE,
     ) -> Decision:
         """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`.
 
         Rules look at the arguments in their canonical spelling; those that tighten, also as they were written. `said`
-        are the names of those that the person wrote. The judge may have said that this call has a level of its own.
-        Where both say the same, the tool's judge explains it: it has seen the arguments.
+        are the names of those that the person wrote, `places` are where paths lead. The judge may have said that this
+        call has a level of its own. Where both say the same, the tool's judge explains it: it has seen the arguments.
         """
         if own.denied:
             return own
         by_level = self._by_level(tool, level if own.level is None else own.level)
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
-        fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), said)
+        fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), said, places)
         ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
         # where the person said that it should go, no stranger gets it
@@ -80,14 +83,18 @@ class Policy:
         return decision if is_told else replace(decision, level=own.level, egress=egress)
 
     def _fitting(
-        self, tool: str, spellings: tuple[Mapping[str, Any], Mapping[str, Any]], said: Collection[str]
+        self,
+        tool: str,
+        spellings: tuple[Mapping[str, Any], Mapping[str, Any]],
+        said: Collection[str],
+        places: Places,
     ) -> list[Rule]:
         written, canonical = spellings
         return [
             rule
             for rule in rules_from(self.rules)
-            if rule.fits(tool, canonical, said)
-            or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, said))
+            if rule.fits(tool, canonical, said, places)
+            or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, said, places))
         ]
 
     def _by_level(self, tool: str, level: SafetyLevel) -> Decision:

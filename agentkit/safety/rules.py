@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.naming import refuse_made
-from agentkit.safety.paths import inside, resolve
+from agentkit.safety.places import NOWHERE, Located, Places, folded, is_below
 from agentkit.safety.values import is_number, is_same, plain, text_of
 from agentkit.slotted import dataclass
 from agentkit.wording import value_text
@@ -23,7 +25,9 @@ _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
 _ONE_COMMAND = re.compile(r"(?! *\w+=)[\w ./:@%+,='\"-]*")
 _PATTERNS = ("matches", "contains")
+_SIGNS_OF_PATTERN = frozenset("*?[")
 _SAID = "said"
+_BELOW = "below"
 _OF_URLS = ("host", "origin")
 _WHERE = 'where={"path": {"below": "notes"}}'
 
@@ -32,7 +36,11 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    r"""One opinion: `verdict` on the calls of `tool`, its exact name, whose arguments all fit `where`.
+    r"""One opinion: `verdict` on the calls of `tool` whose arguments all fit `where`.
+
+    `tool` is the name of a tool, or a pattern for names: `*` stands for any characters, `?` for one, `[ab]` for one of
+    these, as in `run_*`. An agent that is made with a rule whose name, or whose argument, is a slip of one that its
+    tools have raises ConfigError.
 
     `where` maps an argument to the value it must equal, or to tests: `{"command": {"words": ["git", "push"]}}`.
     The tests are
@@ -43,12 +51,16 @@ class Rule:
     - `words`: the first words of a plain command, one without operators, quotes or expansions
     - `host`: the host of a URL that was asked for, or a domain above it; redirects are not looked at
     - `origin`: scheme, host and port of a URL, such as `https://example.com`
-    - `below`: a folder that a path lies in; of the file tools, relative to the workspace
+    - `below`: a folder that a path, or each path of a list, lies in: relative to the workspace, or absolute
     - `at_most`, `at_least`: a number
     - `said`: true when the person wrote all of it, in words that stand there as they are, or when there is nothing of
       it; false when not. A rule that allows what was said fits only calls whose other arguments were said as well,
       but for those that it names; `{}` names one that may be anything. What it allows may also leave a conversation
       that has read private data and untrusted text.
+
+    Tests of a path look at the place that it names and at the real place, all links followed. A rule that denies or
+    asks fits when either passes, `below` whatever the case of letters; one that allows, when both pass. A path is what
+    a tool declares as one (`Tool(paths=[...])`, the `path` of the file tools), and what a rule tests by `below`.
 
     `match` and `not_match` are arguments of calls that the rule must and must not fit; they are checked at once, as if
     the person had written what the rule wants. Raises ConfigError for a test that does not exist, and for an example
@@ -77,9 +89,10 @@ class Rule:
             _check_test(test, operand)
             if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
                 raise ConfigError(f"{self.label!r} would allow what the person has not said; give it said=true.")
+        example = "run_shell" if self.is_about("run_shell") else self.tool
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
-                if self.fits(self.tool, arguments, said=None) is not should:
+                if self._fits(example, arguments, None, NOWHERE) is not should:
                     found, where = ("does not fit", "match") if should else ("fits", "not_match")
                     raise ConfigError(
                         f"The rule {self.label!r} {found} its own example {arguments!r:.200} in {where}=; "
@@ -97,29 +110,73 @@ class Rule:
         """Whether it depends on what the person has written."""
         return any(test == _SAID for test, _ in self._all_tests)
 
+    def is_about(self, tool: str) -> bool:
+        """Whether calls of a tool of that name are its matter."""
+        return fnmatchcase(tool, self.tool) if self.is_pattern else tool == self.tool
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is about all tools whose names fit a pattern."""
+        return not _SIGNS_OF_PATTERN.isdisjoint(self.tool)
+
     @property
     def _all_tests(self) -> Iterator[tuple[str, Any]]:
         return ((test, operand) for wanted in self.where.values() for test, operand in _tests(wanted))
 
-    def fits(self, tool: str, arguments: Arguments, said: Collection[str] | None = ()) -> bool:
+    @property
+    def folders(self) -> dict[str, list[str]]:
+        """The folders that it tests by `below`, by argument."""
+        return {
+            argument: [operand for test, operand in _tests(wanted) if test == _BELOW]
+            for argument, wanted in self.where.items()
+            if any(test == _BELOW for test, _ in _tests(wanted))
+        }
+
+    def fits(
+        self, tool: str, arguments: Arguments, said: Collection[str] | None = (), places: Places = NOWHERE
+    ) -> bool:
         """Whether this rule is about a call of `tool` with these checked arguments, of which the person `said` some.
 
-        `said` are the names of these; None leaves aside what was said.
+        `said` are the names of these; None leaves aside what was said. `places` are where their paths lead.
         """
+        return self.is_about(tool) and self._fits(tool, arguments, said, places)
+
+    def _fits(self, tool: str, arguments: Arguments, said: Collection[str] | None, places: Places) -> bool:
+        """Whether the arguments of a call of a tool that it is about all fit."""
         is_allowed = self.verdict is Verdict.ALLOW
-        if tool != self.tool or (is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(arguments))):
+        if is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(tool, arguments)):
             return False
         others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
         return (said is None or all(argument in said for argument in others)) and all(
-            _passes(arguments, argument, test, operand, said, all if is_allowed else any)
+            self._passes(arguments, argument, (test, operand), said, places)
             for argument, wanted in self.where.items()
             for test, operand in _tests(wanted)
         )
 
-    def _may_hide(self, arguments: Arguments) -> bool:
+    def _passes(
+        self,
+        arguments: Arguments,
+        argument: str,
+        asked: tuple[str, Any],
+        said: Collection[str] | None,
+        places: Places,
+    ) -> bool:
+        """Whether an argument passes a test: in all the ways in which it may be read, or in any where it tightens."""
+        test, operand = asked
+        if test == _SAID:
+            return said is None or (argument not in arguments or argument in said) is operand
+        if argument not in arguments:
+            return False
+        value, located = plain(arguments[argument]), places.arguments.get(argument)
+        if self.verdict is Verdict.ALLOW:
+            return _passes_all(test, operand, value, located)
+        operands = [operand, places.folders[operand]] if test == _BELOW and operand in places.folders else [operand]
+        return any(_passes_any(test, each, value, located) for each in operands)
+
+    def _may_hide(self, tool: str, arguments: Arguments) -> bool:
         """Whether a pattern is to find a command of the shell in a text in which more than one may stand."""
         command, tests = arguments.get("command"), [test for test, _ in _tests(self.where.get("command"))]
-        is_searched = self.tool == "run_shell" and not set(tests).isdisjoint(_PATTERNS)
+        is_searched = tool == "run_shell" and not set(tests).isdisjoint(_PATTERNS)
         return is_searched and not (isinstance(command, str) and _ONE_COMMAND.fullmatch(command))
 
     def decision(self, arguments: Arguments) -> Decision:
@@ -158,24 +215,31 @@ def _tests(wanted: Any) -> Iterable[tuple[str, Any]]:
     return wanted.items() if isinstance(wanted, Mapping) else (("equals", wanted),)
 
 
-def _passes(
-    arguments: Arguments,
-    argument: str,
-    test: str,
-    operand: Any,
-    said: Collection[str] | None,
-    of: Callable[[Iterable[bool]], bool],
-) -> bool:
-    """Whether an argument passes a test, in all or any `of` the ways in which it may be read."""
-    if test == _SAID:
-        return said is None or (argument not in arguments or argument in said) is operand
-    if argument not in arguments:
-        return False
-    value = plain(arguments[argument])
-    return of(_TESTS[test][0](each, operand) for each in (_readings(value) if test in _OF_URLS else (value,)))
+def _passes_all(test: str, operand: Any, value: Any, located: Located | None) -> bool:
+    """Whether a value passes however it is read, with each place that it leads to."""
+    if located is not None and test == _BELOW:
+        return located.is_whole and bool(located.paths) and all(each.is_below(operand) for each in located.places)
+    readings = _readings(value, test) if located is None else located.relative()
+    return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())
 
 
-def _readings(url: Any) -> tuple[Any, ...]:
+def _passes_any(test: str, operand: Any, value: Any, located: Located | None) -> bool:
+    """Whether a value passes in one of the ways in which it may be read, or one of the places that it leads to."""
+    places = [each for place in located.places for each in place.spellings] if located is not None else []
+    readings = [*_readings(value, test), *places]
+    if test == _BELOW:
+        return any(isinstance(each, str) and is_below(folded(each), folded(operand)) for each in readings)
+    return any(_TESTS[test][0](each, operand) for each in readings)
+
+
+def _readings(value: Any, test: str) -> Sequence[Any]:
+    """How a value may be read: a URL as some clients do; of a list of paths, each of them."""
+    if test in _OF_URLS:
+        return _readings_of_url(value)
+    return value if test == _BELOW and isinstance(value, list) else (value,)
+
+
+def _readings_of_url(url: Any) -> tuple[Any, ...]:
     """How clients may read a URL: to some of them, as to browsers, a reverse solidus ends the host."""
     return (url, url.replace("\\", "/")) if isinstance(url, str) and "\\" in url else (url,)
 
@@ -220,9 +284,11 @@ def _split(url: Any) -> SplitResult | None:
     return parts
 
 
-def _is_below(path: Any, folder: str) -> bool:
-    resolved = resolve(path, "/") if isinstance(path, str) else None
-    return resolved is not None and inside(resolved, f"/{folder.strip('/')}")
+def _is_folder(value: Any) -> bool:
+    """Whether it names a folder by its text alone: nothing expands `~` or variables, and nothing is above the top."""
+    if not isinstance(value, str) or not value or re.match(r"~|.*[$`\x00]", value):
+        return False
+    return not posixpath.normpath(value).startswith("..")
 
 
 def _is_nan(value: Any) -> bool:
@@ -264,7 +330,7 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     "words": (_begins, _is_texts, "a list of words"),
     "host": (_is_host, _is_text, "a host name"),
     "origin": (lambda url, wanted: origin(url) == origin(wanted), lambda value: origin(value) is not None, "an origin"),
-    "below": (_is_below, _is_text, "a folder"),
+    _BELOW: (is_below, _is_folder, "a folder, relative to the workspace or absolute, without ~ and variables"),
     "at_most": (lambda value, most: is_number(value) and not value > most, is_number, "a number"),
     "at_least": (lambda value, least: is_number(value) and not value < least, is_number, "a number"),
     _SAID: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes

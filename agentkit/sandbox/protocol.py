@@ -52,10 +52,10 @@ def split(received: bytes) -> list[dict[str, str]]:
     return frames
 
 
-def receive(descriptor: int) -> dict[str, str] | None:
+def receive(descriptor: int, most_bytes: int = MAX_FRAME_BYTES) -> dict[str, str] | None:
     """The next frame, waited for; None when the other side has closed. Raises ValueError when it is no frame."""
     length = int.from_bytes(_exactly(descriptor, _LENGTH), "big")
-    if length > MAX_FRAME_BYTES:
+    if length > most_bytes:
         raise ValueError("The frame is too long.")
     body = _exactly(descriptor, length)
     return decode(body) if body else None
@@ -63,19 +63,20 @@ def receive(descriptor: int) -> dict[str, str] | None:
 
 def _exactly(descriptor: int, count: int) -> bytes:
     """So many bytes, or fewer at the end."""
-    data = b""
+    data = bytearray()
     while len(data) < count:
         piece = os.read(descriptor, min(count - len(data), 65_536))
         if not piece:
             break
         data += piece
-    return data
+    return bytes(data)
 
 
 def send(descriptor: int, data: bytes) -> None:
     """Write all of it. Raises OSError when nobody reads any more."""
-    while data:
-        data = data[os.write(descriptor, data) :]
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def rooms(most_bytes: int) -> tuple[int, int]:

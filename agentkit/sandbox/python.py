@@ -82,12 +82,18 @@ class PythonOutcome:
 
 
 class Spec(NamedTuple):
-    """What a worker must be like to take a snippet."""
+    """What a worker must be like to take a snippet, or a request to a `module` of this package.
+
+    `packages` are the folders of the other packages that the module imports. `request_bytes` bounds a request.
+    """
 
     limits: ProcessLimits = PYTHON_LIMITS
     wanted: frozenset[str] = MECHANISMS
     guard: bool = True
     calls: bool = False
+    module: str = ""
+    packages: tuple[str, ...] = ()
+    request_bytes: int = protocol.MAX_FRAME_BYTES
 
 
 def run_python(
@@ -264,17 +270,19 @@ def _signalled(signal: int, limits: ProcessLimits) -> _Verdict:
 def _setup(spec: Spec) -> dict[str, str]:
     """What a worker for such snippets is told when it starts."""
     sandbox = os.path.dirname(os.path.realpath(__file__))
-    packages = [sandbox]
-    if spec.guard:
-        packages += _guard_packages()
+    guard = _guard_packages() if spec.guard else []
+    packages = [os.path.dirname(sandbox) if spec.module else sandbox, *guard, *spec.packages]
     resources = spec.limits.resources(of_one_process=True)
     return {
         **python_view(packages, scratch_bytes=spec.limits.scratch_bytes).texts(),
-        "task": "python",
+        "task": "module" if spec.module else "python",
+        "module": spec.module,
+        "paths": "\0".join(dict.fromkeys(os.path.dirname(package) for package in spec.packages)),
+        "request_bytes": str(spec.request_bytes),
         "folder": SCRATCH,
         "network": "",
         "output_bytes": str(spec.limits.output_bytes),
-        "guard": "\0".join(packages[1:]),
+        "guard": "\0".join(guard),
         "calls": "yes" if spec.calls else "",
         "resources": "\0".join(f"{name}={amount}" for name, amount in resources.items()),
     }

@@ -33,7 +33,7 @@ _CLAIM_TEXTS, _CLAIM_FRAME_BYTES = 5, 1_000
 """A claim has so many texts of the length of an output, and so many bytes besides."""
 
 Setup = dict[str, str]
-"""What the host wishes: task (python, command), mechanisms, resources, mounts, rules, host_name; lists by NUL.
+"""What the host wishes: task (python, command, module), mechanisms, resources, mounts, rules, host_name; lists by NUL.
 
 `calls` is the descriptor on which code asks for functions of the host, which answers as it has sent the task.
 """
@@ -137,7 +137,7 @@ def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoRetur
         protocol.send(report, protocol.encode(mechanisms="\0".join(achieved)))
         told = claims
         os.close(report)
-        request = protocol.receive(_CONTROL)
+        request = protocol.receive(_CONTROL, int(setup.get("request_bytes", protocol.MAX_FRAME_BYTES)))
         if request is None:
             os._exit(0)
         if not setup["calls"]:
@@ -170,7 +170,7 @@ def _isolate(setup: Setup, left: list[str]) -> list[str]:
     if "landlock" in wanted and _works(lambda: landlock.restrict(rules, network=bool(setup["network"]))):
         achieved += ["landlock"] if landlock.is_complete(landlock.version(), own_root="mount" in left) else []
     if "seccomp" in wanted and machine in seccomp.MACHINES:
-        strict = setup["task"] == "python"
+        strict = setup["task"] != "command"
         families = seccomp.INTERNET if setup["network"] or "net" in left else ()
         program = seccomp.python_filter(machine) if strict else seccomp.shell_filter(machine, families)
         if _works(lambda: namespaces.filter_calls(program)):
@@ -254,6 +254,25 @@ def _python(setup: Setup) -> Any:
     return work
 
 
+def _module(setup: Setup) -> Any:
+    """The function `work` of a module of this package, imported before isolation with all it needs.
+
+    It takes the request and yields dictionaries of texts, which are written to standard output as frames.
+    """
+    from importlib import import_module
+
+    sys.path += listed(setup["paths"])
+    function = import_module(setup["module"]).work
+
+    def work(request: dict[str, str], claims: int) -> NoReturn:
+        _forget_the_way_out()
+        for texts in function(request):
+            protocol.send(1, protocol.encode(**texts))
+        _finish(claims, int(setup["output_bytes"]), {"kind": "ok"})
+
+    return work
+
+
 def _functions(setup: Setup) -> Any:
     """What makes of a request the functions of the host that its code may call."""
     if not setup["calls"]:
@@ -302,4 +321,4 @@ def _finish(claims: int, most_bytes: int, details: dict[str, Any]) -> NoReturn:
     os._exit(0)
 
 
-_TASKS = {"python": _python, "command": _command}
+_TASKS = {"python": _python, "command": _command, "module": _module}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
-from pathlib import Path
+from os.path import lexists
 from typing import Literal, TypeVar
 
 from agentkit.memory.cassettes.player import Player
@@ -43,7 +43,7 @@ def record_or_replay(path: str | PathLike[str], mode: Mode = "once") -> Abstract
 
 def opened(path: str | PathLike[str], mode: Mode) -> Recorder | Player:
     """The tape that the mode asks for."""
-    is_recorded = mode == "all" or (mode == "once" and not Path(path).exists())
+    is_recorded = mode == "all" or (mode == "once" and not lexists(path))
     return Recorder(path) if is_recorded else Player(path)
 
 

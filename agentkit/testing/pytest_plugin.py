@@ -4,8 +4,10 @@
     def test_trip():
         assert "Hanoi" in agent("What is the capital of Vietnam?")
 
-In `test_travel.py`, its cassette is `cassettes/test_travel.test_trip.cassette` beside that file. `pytest --record=once`
-records what there is no cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
+In `test_travel.py`, its cassette is `cassettes/test_travel.test_trip.cassette` beside that file. Where a test's name
+has other characters than lower-case letters, digits, `_` and `.`, as that of a parametrized one, a short hash of it is
+added, so that no two tests share a cassette, also where file names ignore case. `pytest --record=once` records what
+there is no cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 _NAME = "cassette"
 _FOLDER = "cassettes"
 _ENDING = ".cassette"
+_PLAIN_NAME = re.compile(r"[a-z0-9_.]+")
+_MOST_NAME_CHARS = 120
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -90,9 +94,19 @@ def _path(test: Any) -> Path:
 
 
 def _own_name(test: Any) -> str:
-    """A name that no other test of the folder has: that of its file, its class if need be, and its own."""
-    within = test.nodeid.partition("::")[2].replace("::", ".")
-    return f"{Path(test.path).stem}.{re.sub(r'[^a-zA-Z0-9_.-]+', '_', within).strip('_')}"
+    """A name that no other test of the folder has: that of its file, its class if need be, and its own.
+
+    A name that was shortened, or in which characters were replaced, ends in a hash of the whole.
+    """
+    within = test.nodeid.partition("::")[2]
+    whole = f"{Path(test.path).stem}.{within.replace('::', '.')}"
+    if len(whole) <= _MOST_NAME_CHARS and _PLAIN_NAME.fullmatch(whole):
+        return whole
+    from hashlib import sha256
+
+    own = sha256(f"{Path(test.path).name}::{within}".encode("utf-8", "backslashreplace")).hexdigest()[:10]
+    readable = re.sub(r"[^a-zA-Z0-9_.]+", "_", whole)[:_MOST_NAME_CHARS].strip("_.")
+    return f"{readable}-{own}"
 
 
 def _within(tape: Recorder | Player, test: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ import functools
 import json
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from agentkit.errors import BadArguments
 from agentkit.slotted import dataclass
@@ -23,6 +23,9 @@ _MOST_SENTENCES = 5
 _MOST_SHOWN = 80
 _MOST_REPAIRS = 10
 """How often arguments are repaired: a value inside another shows its faults when the outer one has none."""
+
+MOST_FAULTS = 1_000
+"""How many faults are looked at in one check of arguments: a model can send tens of thousands in one call."""
 
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MOST_SHOWN
@@ -57,9 +60,11 @@ def settled(
     repairs = 0
     while isinstance(made := validated(given), Unfit):
         repairs += 1
-        new = repaired(given, made.faults, optional, schema) if repairs < _MOST_REPAIRS else None
+        faults = made.faults[:MOST_FAULTS]
+        new = repaired(given, faults, optional, schema) if repairs < _MOST_REPAIRS else None
         if new is None:
-            raise complaint(_sentences(made.faults, schema, tool_name))
+            is_cut = len(faults) == MOST_FAULTS
+            raise complaint(_sentences(faults, schema, tool_name), is_cut=is_cut)
         given = new
     return made
 
@@ -101,12 +106,12 @@ def read_arguments(arguments: Arguments) -> dict[str, Any]:
     return dict(given)
 
 
-def complaint(sentences: Iterable[str]) -> BadArguments:
-    """The error that says these sentences, the first few of them and within bounds."""
+def complaint(sentences: Iterable[str], *, is_cut: bool = False) -> BadArguments:
+    """The error that says these sentences, the first few of them and within bounds; `is_cut` says there were more."""
     distinct = list(dict.fromkeys(sentences))
     more = len(distinct) - _MOST_SENTENCES
-    text = " ".join([*distinct[:_MOST_SENTENCES], *([f"And {more} more."] if more > 0 else [])])
-    return BadArguments(cut(text, _MOST_TEXT))
+    rest = [f"And {'at least ' if is_cut else ''}{more:,} more."] if more > 0 else []
+    return BadArguments(cut(" ".join([*distinct[:_MOST_SENTENCES], *rest]), _MOST_TEXT))
 
 
 def missing(path: Sequence[str | int], schema: object = None) -> str:
@@ -176,8 +181,12 @@ def repaired(
     whole = regrouped(arguments, schema) if is_misnamed and schema else None
     if whole is not None:
         return whole
+    names = functools.cache(lambda around: _Names.at(arguments, around, schema or {}))
     for path, whats in reasons.items():
-        changes.update(_repairs(arguments, path, whats, optional, schema or {}))
+        if whats in ([MISSING], [UNKNOWN]):
+            changes.update(names(path[:-1]).renamed(path))
+        else:
+            changes.update(_repairs(arguments, path, whats, optional, schema or {}))
     return _changed(arguments, changes) if changes else None
 
 
@@ -187,8 +196,6 @@ def _repairs(
     """What to put at a place where something is wrong, and at others for its sake."""
     value: Any = functools.reduce(_inside, path, cast("Any", arguments))
     around, last = path[:-1], path[-1]
-    if whats in ([MISSING], [UNKNOWN]):
-        return _renamed(arguments, path, schema)
     if any(what.startswith(KEY) for what in whats):
         return _with_key_meant(arguments, path, schema)
     if value is None and isinstance(last, str) and (around or last in optional):
@@ -200,23 +207,41 @@ def _repairs(
     return {} if new is values.UNCLEAR else {path: new}
 
 
-def _renamed(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Place, Any]:
-    """A name that is missing and one that is unknown, when they are the same in other letters; a null names nothing."""
-    *around, last = path
-    container = functools.reduce(_inside, around, cast("Any", arguments))
-    known = values.names_in(values.nodes_at(schema, around))
-    if not isinstance(container, Mapping) or not isinstance(last, str):
-        return {}
-    if container.get(last, _ABSENT) is None:
-        return {path: _DROPPED}
-    is_missing = last not in container
-    candidates = [name for name in (container if is_missing else known) if (name in known) is not is_missing]
-    other = values.same_name(last, [name for name in candidates if is_missing or name not in container])
-    rivals = [name for name in container if name not in known]
-    if other is None or (not is_missing and values.same_name(other, rivals) is None):
-        return {}
-    old, new = (other, last) if is_missing else (last, other)
-    return {(*around, old): _DROPPED, (*around, new): container[old]}
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names in one object of the arguments, found by their letters alone.
+
+    `unknown` are those that the schema does not have there, `unused` those of the schema that were not given. They are
+    indexed once for each object, because a model may send thousands of unknown names.
+    """
+
+    container: Any
+    unknown: Mapping[str, Sequence[str]]
+    unused: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def at(cls, arguments: Mapping[str, Any], around: Place, schema: Schema) -> Self:
+        """The names in the object at a place of the arguments."""
+        container = functools.reduce(_inside, around, cast("Any", arguments))
+        given: Mapping[str, Any] = container if isinstance(container, Mapping) else {}
+        known = dict.fromkeys(values.names_in(values.nodes_at(schema, around)))
+        unknown = values.by_letters(name for name in given if name not in known)
+        return cls(container, unknown, values.by_letters(name for name in known if name not in given))
+
+    def renamed(self, path: Place) -> dict[Place, Any]:
+        """A missing name and an unknown one become one, when they are the same in other letters; a null is dropped."""
+        *around, last = path
+        if not isinstance(self.container, Mapping) or not isinstance(last, str):
+            return {}
+        if self.container.get(last, _ABSENT) is None:
+            return {path: _DROPPED}
+        letters = values.letters(last)
+        unknown = self.unknown.get(letters, ())
+        wanted = [last] if last not in self.container else self.unused.get(letters, ())
+        if len(unknown) != 1 or len(wanted) != 1:
+            return {}
+        (old,), (new,) = unknown, wanted
+        return {(*around, old): _DROPPED, (*around, new): self.container[old]}
 
 
 def _with_key_meant(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Place, Any]:

@@ -58,6 +58,15 @@ def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
     raise ConfigError(f"labels= takes a list of {known}; not {labels!r}.")
 
 
+def checked_paths(paths: Iterable[object]) -> tuple[str, ...]:
+    """The names of the arguments that are paths. Raises ConfigError for what is no list of names."""
+    if not isinstance(paths, str) and isinstance(paths, Iterable):
+        given = list(paths)
+        if all(isinstance(each, str) for each in given):
+            return tuple(map(str, given))
+    raise ConfigError(f"paths= takes the names of the arguments that are paths, such as ['source']; not {paths!r}.")
+
+
 _FUNCTIONS = {
     "judge": "a function from arguments to a Decision",
     "within": "a function from a workspace to a Tool",

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -80,6 +81,11 @@ class Parameters(Protocol):
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError when the context of a run is not what the function gets from it."""
+        ...
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The defaults that `check` fills in, by parameter."""
         ...
 
 
@@ -172,6 +178,13 @@ class FunctionParameters:
         """Raise ConfigError when the context of a run is not what the function gets from it."""
         check_value(value, self._of_run, f"Tool {self._tool_name!r}")
 
+    @functools.cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """The defaults that `check` fills in, by parameter; one that is made anew for each call is not known."""
+        if self._plain is None:
+            return self._rich.defaults
+        return {parameter.name: parameter.default for parameter in self._parameters if not parameter.required}
+
 
 class GivenParameters:
     """Parameters that somebody else described by a JSON schema of type object. Raises ConfigError for anything else."""
@@ -210,6 +223,11 @@ class GivenParameters:
     def check_context(self, value: Any) -> None:
         """Nothing: who was described by a schema alone gets nothing from the run."""
 
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """None: the function gets what was written, and fills in the rest itself."""
+        return {}
+
 
 class _RichParameters:
     """Parameters read by pydantic: a model whose fields are aliased, so that no parameter's name can clash."""
@@ -230,6 +248,17 @@ class _RichParameters:
     def json_schema(self) -> Schema:
         """The JSON schema as pydantic writes it, as a new dictionary."""
         return fresh(self._schema)
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The defaults of the fields by parameter, also those that a `Field` holds, but for those of a factory."""
+        fields = self._model.model_fields
+        found = {parameter.name: fields[field] for field, parameter in self._fields.items()}
+        return {
+            name: field.default
+            for name, field in found.items()
+            if not field.is_required() and field.default_factory is None
+        }
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
@@ -366,7 +395,7 @@ def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
 
 def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fault]:
     faults: list[reading.Fault] = []
-    for each in error.errors(include_url=False):
+    for each in islice(error.errors(include_url=False), reading.MOST_FAULTS):
         path = reading.walk(given, each["loc"])
         about_type = untold(each.get("ctx", {}), each["input"])
         if about_type is not None:

@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
+from weakref import WeakSet
 
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
@@ -23,6 +24,7 @@ from agentkit.tooling.options import (
     checked_limit,
     checked_max_chars,
     checked_name,
+    checked_paths,
     checked_text,
 )
 from agentkit.tooling.rendering import is_long
@@ -70,6 +72,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     idempotent: bool
     ends_run: bool
     conditions: tuple[Condition, ...]
+    paths: tuple[str, ...]
     lacks_instance: bool  # whether this is a method that was taken from its class; one taken from an instance works
     _description: str | None
     _judge: Judge | None
@@ -95,6 +98,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         idempotent: bool = False,
         ends_run: bool = False,
         when: ConditionFunction | None = None,
+        paths: Iterable[str] = (),
         **unknown: NoReturn,
     ) -> None:
         refuse_made(Tool, unknown)
@@ -110,11 +114,13 @@ class Tool(reflection.Portable, Generic[P, R]):
             idempotent=idempotent,
             ends_run=ends_run,
             conditions=conditions_from(when),
+            paths=checked_paths(paths),
             _description=checked_text(description),
             **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
             **_told_by(bare, may_bind=may_bind),
         )
         _check_parameters(lambda: self._parameters, may_bind=may_bind)
+        _MADE.add(self)
 
     @classmethod
     def from_schema(
@@ -247,6 +253,15 @@ class Tool(reflection.Portable, Generic[P, R]):
         """Whether the tool works in a workspace, and so can show what it would change."""
         return self._within is not None
 
+    def without_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked arguments without those that have the default of their parameter: nobody put data into these."""
+        defaults = self._parameters.defaults
+        return {
+            name: value
+            for name, value in arguments.items()
+            if name not in defaults or not _is_default(value, defaults[name])
+        }
+
     def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Checked arguments in the one spelling by which rules know them; a judge that has `canonical` tells it."""
         spelled = getattr(self._judge, "canonical", None)
@@ -299,6 +314,14 @@ class Tool(reflection.Portable, Generic[P, R]):
         return f"Tool({self.name!r}, level={self.level.name})"
 
 
+_MADE: WeakSet[Tool[..., Any]] = WeakSet()
+
+
+def names_in_use() -> frozenset[str]:
+    """The names of all tools that were made in this process and are still there."""
+    return frozenset(tool.name for tool in list(_MADE))
+
+
 class ToolOptions(TypedDict, total=False):
     """The keyword arguments of `Tool`, as `@tool(...)` takes them."""
 
@@ -315,6 +338,7 @@ class ToolOptions(TypedDict, total=False):
     idempotent: bool
     ends_run: bool
     when: ConditionFunction | None
+    paths: Iterable[str]
 
 
 @overload
@@ -348,6 +372,13 @@ def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None
 
 def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
     return within(workspace).described(description)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    try:
+        return value is default or (type(value) is type(default) and bool(value == default))
+    except Exception:  # any class may compare in its own way
+        return False
 
 
 def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:

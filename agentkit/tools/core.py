@@ -11,6 +11,7 @@ from typing import Any
 
 from agentkit.errors import ToolError
 from agentkit.levels import SafetyLevel
+from agentkit.lines import split_lines
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate
@@ -88,7 +89,7 @@ def string_length(text: str) -> dict[str, Any]:
         "text": text,
         "characters": len(text),
         "words": len(text.split()),
-        "lines": len(text.splitlines()),
+        "lines": len(split_lines(text)),
     }
 
 

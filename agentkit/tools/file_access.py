@@ -21,7 +21,7 @@ from agentkit.redaction import MARK
 from agentkit.safety import paths
 from agentkit.slotted import dataclass
 from agentkit.workspace.opening import REMEDY, shown
-from agentkit.workspace.root import Check
+from agentkit.workspace.root import EXPECTED, Check
 from agentkit.workspace.workspace import Workspace
 
 Access = Literal["read", "write"]
@@ -118,6 +118,7 @@ def checking(workspace: Workspace, path: str, access: Access) -> Check:
     """What must hold of the real place when it is touched, whatever was moved about since the call was judged."""
 
     def check(place: str) -> None:
+        refuse_moved(path, place)
         hidden = hiding(workspace)(place)
         if hidden:
             raise Blocked(f"{_secrecy(path, hidden)} {_KEEP_OUT}")
@@ -126,6 +127,12 @@ def checking(workspace: Workspace, path: str, access: Access) -> Check:
             raise Blocked(f"{_led_astray(path, later)} {_NAME_IT}")
 
     return check
+
+
+def refuse_moved(path: str, place: str) -> None:
+    """Raise Blocked where a path leads to another place than when rules were matched against it."""
+    if EXPECTED.get().get(path, place) != place:
+        raise Blocked(f"{shown(path)} leads elsewhere now than when this call was judged. Make the call again.")
 
 
 def _outside(path: str, error: Blocked) -> tuple[Verdict, str, str, str]:

@@ -12,7 +12,7 @@ from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
 from agentkit.tools.denial import told_with
-from agentkit.tools.file_access import FileJudge, checking, hiding
+from agentkit.tools.file_access import FileJudge, checking, hiding, refuse_moved
 from agentkit.workspace.searching.search import Query
 from agentkit.workspace.workspace import Workspace, Written
 
@@ -45,7 +45,7 @@ def _file_tool(
 ) -> FileTool:
     denied = told_with(*told_when_denied, **({"success": False} if judge.access == "write" else {}))
     limits = {"level": SafetyLevel.SYSTEM, "timeout_seconds": None, **limits}
-    return FileTool(function, judge=judge, within=within, when_denied=denied, **limits)
+    return FileTool(function, judge=judge, within=within, when_denied=denied, paths=("path",), **limits)
 
 
 def read_file_in(workspace: Workspace) -> FileTool:
@@ -186,6 +186,7 @@ def search_files_in(workspace: Workspace) -> FileTool:
         """
         query = Query(pattern, path, glob, _MOST_MATCHES, seconds=_SEARCH_SECONDS, skips=hiding(workspace))
         try:
+            refuse_moved(path, workspace.locate(path)[1])
             found = workspace.search(query)
         except ToolError as error:
             return {"pattern": pattern, "path": path, **_failure(error)}

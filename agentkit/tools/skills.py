@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from agentkit.errors import Blocked, ConfigError, ToolError
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -152,7 +153,7 @@ def _text_in(root: Root, path: str) -> str:
 
 def _parted(text: str) -> tuple[dict[str, str], str]:
     """The fields between the first two lines `---`, and the text below. Raises ToolError where they are not there."""
-    first, *lines = text.splitlines() or [""]
+    first, *lines = split_lines(text) or [""]
     ends = next((number for number, line in enumerate(lines) if line.rstrip() in ("---", "...")), None)
     if first.rstrip() != "---" or ends is None:
         raise ToolError(f"{FILE} begins with a line ---, its name and description, and another line ---.")

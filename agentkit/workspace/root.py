@@ -7,9 +7,11 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from itertools import groupby, islice
 from pathlib import Path
+from types import MappingProxyType
 
 from agentkit.errors import Blocked, ConfigError, ToolError
 from agentkit.slotted import dataclass
@@ -48,6 +50,11 @@ _NO_FILES = {
 
 Check = Callable[[str], None]
 """Told the real place of a file, relative to the workspace, before it is touched; raises to refuse it."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+EXPECTED: ContextVar[Mapping[str, str]] = ContextVar("agentkit_expected_places", default=_NOTHING)
+"""The real place that each path of the call at work had when rules were matched against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,11 @@ class Root:
             if check:
                 check(place)
             return Found(place, _read(file, most_bytes, status.st_size), status.st_size, status.st_nlink)
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The folder's absolute spellings: the real one, and the one by which it was given."""
+        return tuple(dict.fromkeys((self.folder, self._spelled)))
 
     def name(self, path: str) -> str:
         """A path by its name alone, relative to the workspace, which itself is ""."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ToolError
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.opening import Opener, shown
@@ -122,6 +123,11 @@ class Workspace:
     def folder(self) -> str:
         """The workspace's folder, absolute, without links."""
         return self._root().folder
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The folder's absolute spellings: the real one, and the one by which it was given."""
+        return self._root().spellings
 
     @property
     def record(self) -> Record:
@@ -323,8 +329,8 @@ def _places(whole: str, old_text: str) -> list[int]:
 
 def _closest(whole: str, old_text: str) -> str:
     """The lines that look most like those of the text, in words."""
-    wanted = [line.strip() for line in old_text.strip("\n").splitlines()]
-    lines = whole.splitlines()[:_MOST_COMPARED_LINES]
+    wanted = [line.strip() for line in split_lines(old_text.strip("\n"))]
+    lines = split_lines(whole)[:_MOST_COMPARED_LINES]
     first = next((line for line in wanted if line), "")
     if _NUMBERED.match(first) and _NUMBERED.sub("", first) in map(str.strip, lines):
         return "Its lines begin with numbers, which are not in the file: leave them out."

@@ -167,6 +167,27 @@ def test_what_is_wrong_is_told(text, line, said):
     assert (f"line {line}: " in str(caught.value)) is (line is not None)
 
 
+NOT_LINE_ENDS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
+
+
+@pytest.mark.parametrize("end", [*NOT_LINE_ENDS, "\u200b", "\u202e", "\ue0041"], ids=ascii)
+def test_one_visible_line_is_one_setting(tmp_path, end):
+    """A second setting cannot hide in a line behind a character that looks like no end of one: it is refused."""
+    for text in (f"tools: core{end}safety: system\n\nBe kind.", f"tools:\n- core{end}safety: system\n\nBe kind."):
+        path = tmp_path / "agent.txt"
+        path.write_bytes(text.encode())
+        with pytest.raises(ConfigError, match=r"line \d: It contains characters that are not shown: .*\\u\{"):
+            read_manifesto(path)
+
+
+def test_text_with_invisible_characters_is_kept():
+    """Emoji in settings, Windows line ends and any character of the instruction are no fault; NUL is one."""
+    read = parse_manifesto("name: Weather \u26c5\ufe0f\r\ntools: core\r\n\r\nBe kind.\u2028And brief.\x0c")
+    assert (read.name, read.instruction) == ("Weather \u26c5\ufe0f", "Be kind.\u2028And brief.")
+    with pytest.raises(ConfigError, match="NUL"):
+        parse_manifesto("Be kind.\0")
+
+
 @pytest.mark.parametrize("text", ["Be kind.\n\nTools: hammer and saw", "Be kind.\nTools:", "Be kind.\nTools:\n- saw"])
 def test_words_about_other_tools(text):
     """An instruction may speak of tools that are none of ours."""

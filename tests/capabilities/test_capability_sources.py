@@ -2,6 +2,7 @@
 
 import functools
 import runpy
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +136,65 @@ def test_who_is_known():
     """Nobody is nobody, and an approver of ours goes by its name."""
     assert approver_of(None) is None
     assert approver_of(TerminalApprover()) == "agentkit.safety.terminal.TerminalApprover"
+
+
+READS = "def it(x): return x < {0}\n{0} = "
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (READS.format("MAX") + "3", READS.format("MAX") + "300"),
+        (READS.format("MAX") + "3", READS.format("MAX") + "3.0"),
+        (READS.format("HOSTS") + "['a']", READS.format("HOSTS") + "['a', 'b']"),
+        (READS.format("HOSTS") + "{'a', 'b'}", READS.format("HOSTS") + "{'a', 'c'}"),
+        (READS.format("HOSTS") + "frozenset({1})", READS.format("HOSTS") + "frozenset()"),
+        (READS.format("HOST") + "'a.example'", READS.format("HOST") + "'b.example'"),
+        (READS.format("ON") + "True", READS.format("ON") + "False"),
+        (READS.format("BY") + "{'a': {'most': 3}}", READS.format("BY") + "{'a': {'most': 4}}"),
+        ("def it(x): return f(x)\ndef f(x): return 1", "def it(x): return f(x)\ndef f(x): return 2"),
+        (
+            "MAX = 3\ndef it(x): return f(x)\ndef f(x): return MAX",
+            "MAX = 4\ndef it(x): return f(x)\ndef f(x): return MAX",
+        ),
+        ("MAX = 3\ndef it(x): return [MAX for y in x]", "MAX = 4\ndef it(x): return [MAX for y in x]"),
+        (
+            "MAX = 3\nclass A:\n def f(self): return MAX\nit = A()",
+            "MAX = 4\nclass A:\n def f(self): return MAX\nit = A()",
+        ),
+        ("MAX = 3\nit = lambda x: MAX", "MAX = 4\nit = lambda x: MAX"),
+        ("def f(y):\n return lambda x: y\nit = f('a')", "def f(y):\n return lambda x: y\nit = f('b')"),
+        ("def f(y):\n return lambda x: y\nit = f([1])", "def f(y):\n return lambda x: y\nit = f([2])"),
+    ],
+)
+def test_what_code_reads_belongs_to_it(named, one, other):
+    """Plain values of its module and around it, and functions of the module that it calls, make it other code."""
+    assert code_of(named(one)) == code_of(named(one))
+    assert code_of(named(one)) != code_of(named(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (READS.format("API_KEY") + "'a'", READS.format("API_KEY") + "'b'"),
+        (READS.format("IT") + "{'password': 'a'}", READS.format("IT") + "{'password': 'b'}"),
+        (READS.format("IT") + "'sk-proj-" + "a1B2" * 12 + "'", READS.format("IT") + "'sk-proj-" + "c3D4" * 12 + "'"),
+        (READS.format("IT") + "{1, 2}\nOTHER = 1", READS.format("IT") + "{2, 1}\nOTHER = 2"),
+        ("import os\nIT = os.getcwd() + '/a'\ndef it(x): return IT", "IT = '{cwd}/a'\nimport os\ndef it(x): return IT"),
+        (
+            "import os, math\ndef it(x): return os.name + math.pi",
+            "import os\nimport math\ndef it(x): return os.name + math.pi",
+        ),
+        ("def it(x): return it(x)", "# more\ndef it(x): return it(x)"),
+    ],
+)
+def test_what_says_nothing_of_code(named, one, other):
+    """Secrets, what is not read, and what another machine has elsewhere make no difference."""
+    assert code_of(named(one)) == code_of(named(other.replace("{cwd}", str(Path.cwd()))))
+
+
+def test_code_that_reads_more_than_anybody_looks_at(named):
+    """Functions that call each other, and a huge table, are looked at up to a bound."""
+    chain = "\n".join(f"def f{n}(x): return f{n + 1}(x)" for n in range(300))
+    text = f"{chain}\nTABLE = {{n: [n] * 10 for n in range(50_000)}}\ndef it(x): return f0(TABLE)"
+    assert code_of(named(text)) == code_of(named(text))

@@ -83,7 +83,7 @@ def test_how_well_changes_are_told_apart(manifest):
     pairs = [(change["way"], manifest(change["before"]), manifest(change["after"])) for change in CHANGES]
     flagged = [(way, any(each.way == Way.WIDER for each in differences(old, new))) for way, old, new in pairs]
     by_text = [(way, str(old) != str(new)) for way, old, new in pairs]
-    assert [is_found for way, is_found in flagged if way == Way.WIDER].count(True) == 69
+    assert [is_found for way, is_found in flagged if way == Way.WIDER].count(True) == 71
     assert [is_found for way, is_found in flagged if way != Way.WIDER].count(True) == 0
     assert [is_found for way, is_found in by_text if way != Way.WIDER].count(True) == 11
     assert len([way for way, _ in by_text if way != Way.WIDER]) == 22

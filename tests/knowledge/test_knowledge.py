@@ -81,6 +81,46 @@ def test_everything_is_brought_up_to_date(knowledge, folder):
     assert knowledge.documents == []
 
 
+def test_a_file_of_somebody_else_names_places_that_are_not_read(tmp_path, folder, monkeypatch):
+    """`refresh` reads what lies in the current folder or the file's; other places it reports until they are allowed."""
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "diary.md").write_text("Dear diary.")
+    (folder / "link.md").symlink_to(private / "diary.md")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "readme.md").write_text("Read me.")
+    place = project / "notes.db"
+    theirs = Knowledge(place)
+    theirs.add(project / "readme.md", private, private / "diary.md")
+    theirs.store.keep_place("knowledge/default", f"{project}/../private/diary.md", {})
+    theirs.store.keep_place("knowledge/default", f"{folder}/link.md", {})
+    theirs.remove(private, private / "diary.md")
+    theirs.store.keep_place("knowledge/default", str(private), {})
+    theirs.close()
+    monkeypatch.chdir(folder)  # of which the link leads elsewhere
+    ours = Knowledge(place)
+    outside = (f"{folder}/link.md", f"{project}/../private/diary.md", str(private))
+    assert set(ours.outside) == set(outside)
+    report = ours.refresh()
+    assert (set(report.outside), report.unchanged) == (set(outside), (str(project / "readme.md"),))
+    assert f"outside {private}: not read" in str(report)
+    assert ours.search("diary") == []
+    assert ours.refresh(outside=[str(private)]).added == (str(private / "diary.md"),)
+    assert Knowledge(place, folder=tmp_path).refresh().outside == ()
+    assert ours.refresh(outside=True).outside == ()
+
+
+def test_what_was_added_here_is_brought_up_to_date(tmp_path, folder, monkeypatch):
+    """A place that this program has added is its own, wherever it lies; a home is no folder that is meant."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ours = Knowledge(tmp_path / "notes.db")
+    ours.add(folder)
+    assert ours.refresh().outside == ()
+    assert Knowledge(tmp_path / "notes.db").refresh().outside == (str(folder),)
+
+
 def test_documents_are_removed(knowledge, folder):
     """Documents are forgotten by their source or their folder, and are not brought back by `refresh`."""
     knowledge.add(folder)

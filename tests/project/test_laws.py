@@ -32,7 +32,8 @@ ASKS = {"safety/terminal.py"}
 # A console is given by whoever wants to see runs there; its default is the standard error.
 TELLS = {"tracing/console.py"}
 # What untrusted code imports is one of a fixed table of names of the standard library.
-IMPORTS_BY_TABLE = {"sandbox/guard/facades/modules.py", "sandbox/guard/formatting.py"}
+# What the isolated worker runs is named by its host: `run_module("agentkit.reading.worker", …)`.
+IMPORTS_BY_TABLE = {"sandbox/guard/facades/modules.py", "sandbox/guard/formatting.py", "sandbox/worker.py"}
 
 
 def name_of(path):
@@ -117,6 +118,13 @@ def test_the_library_never_prints(name):
 def test_every_import_can_be_read(name):
     """Modules are imported by statement, so that no import escapes the contracts on layers and packages."""
     assert dynamic_imports(MODULES[name].read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_lines_are_split_by_one_function(name):
+    """Texts are split by `split_lines`: `str.splitlines` also splits at characters that show no end of a line."""
+    source = MODULES[name].read_text("utf-8")
+    assert [at for text, at in expressions(source, ast.Attribute) if text.endswith(".splitlines")] == []
 
 
 # The command line puts its group of commands together where it is defined.

@@ -1,6 +1,7 @@
 """Does a test that bears the marker record and replay, as pytest runs it?"""
 
 import os
+import re
 
 import pytest
 
@@ -75,15 +76,58 @@ def run(pytester, monkeypatch):
 def test_once_records_and_then_replays(run, pytester):
     """Tests of all kinds are recorded beside their file, and then run without a provider."""
     assert f"{PASSES + 1} passed" in run("--record=once")
-    assert {path.name for path in (pytester.path / "cassettes").iterdir()} == {
+    assert {re.sub("-[0-9a-f]{10}", "-#", path.name) for path in (pytester.path / "cassettes").iterdir()} == {
         "trip.cassette",
-        "test_trip.test_without_a_name_one.cassette",
-        "test_trip.test_without_a_name_t_w_o.cassette",
+        "test_trip.test_without_a_name_one-#.cassette",
+        "test_trip.test_without_a_name_t_w_o-#.cassette",
         "test_trip.test_by_the_fixture_alone.cassette",
         "test_trip.test_async.cassette",
-        "test_trip.TestGroup.test_method.cassette",
+        "test_trip.TestGroup.test_method-#.cassette",
     }
     assert f"{PASSES + 1} passed" in run()
+
+
+ALIKE = """
+import pytest
+from agentkit import LLM
+from agentkit.testing import ScriptedLLM
+
+WORDS = ["a/b", "a b", "a?b", "a-b", "a_b", "a", "A", "é", "x" * 200, "x" * 201, "a::b", "..", "../b", "con", "a."]
+WORDS += ["a "]
+
+@pytest.mark.cassette
+@pytest.mark.parametrize("word", WORDS)
+def test_word(word, cassette):
+    llm = LLM() if cassette.is_replaying else ScriptedLLM(word)
+    assert llm.chat("say") == word
+
+@pytest.mark.cassette
+def test_word_a_b(cassette):
+    llm = LLM() if cassette.is_replaying else ScriptedLLM("none")
+    assert llm.chat("say") == "none"
+
+class TestA:
+    test_word = staticmethod(test_word_a_b)
+
+class TestB(TestA):
+    test_Word = staticmethod(test_word_a_b)
+"""
+
+
+def test_tests_whose_names_are_alike_share_no_cassette(run, pytester):
+    """Names that differ in signs, case or length alone have files of their own, which any file system can hold."""
+    assert "20 passed" in run("--record=once", tests=ALIKE)
+    names = [path.name for path in (pytester.path / "cassettes").iterdir()]
+    assert len(names) == len({name.lower() for name in names}) == 20
+    assert all(re.fullmatch(r"test_trip\.[A-Za-z0-9_.-]{1,140}", name) for name in names)
+    assert "20 passed" in run(tests=ALIKE)
+
+
+@pytest.mark.parametrize("name", ["a\\0b", "\\ud800"])
+def test_a_name_that_no_file_has_fails_the_test(run, name):
+    """A cassette's name with a NUL or half of a character is an error that says so."""
+    told = run("--record=all", tests=ALIKE.replace("cassette\ndef", f"cassette('{name}')\ndef"))
+    assert "contains a NUL or half of a character" in told
 
 
 def test_nothing_is_asked_unless_told(run):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentkit.agents import settings, team
 from agentkit.agents.facing.spoken import Spoken
 from agentkit.agents.result import Resumption, RunFinished
+from agentkit.agents.ruling import check_rules
 from agentkit.agents.runner import Runner
 from agentkit.agents.running.plan import LINEAGE
 from agentkit.agents.settings import Prompt, checked_listener
@@ -148,6 +149,9 @@ class Conversing(Runner):
         """Set what an agent has. Raises ConfigError for a wrong value, AttributeError for what would change nothing."""
         if name in settings.SETTABLE:
             value = settings.SETTABLE[name](value)
+            if name in ("policy", "tools"):
+                given: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
+                check_rules(**given)
         elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
             raise no_such(self, name, "AGENT")
         object.__setattr__(self, name, value)

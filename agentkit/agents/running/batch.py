@@ -69,13 +69,10 @@ class Batch:
     def use(self) -> Steps:
         """Give each call its result, or find out that it must wait."""
         read = [*self.run.history, *self.run.progress.messages]
-        calls: list[JudgedCall] = []
-        for step in tuple(self.run.progress.steps.values()):
-            judged = (yield from self._prepared(step, read)) if step.result is None else None
-            calls += [] if judged is None else [judged]
+        calls = yield from self._judged(read)
         new = [judged.call.id for judged in calls if not judged.has_begun]
         granted = self.budget.take_tool_calls(len(new)) if self.budget.seconds_left > 0 else 0
-        refused = new[granted:]
+        refused = set(new[granted:])
         for judged in calls:
             if judged.call.id in refused:
                 yield from self._refused_by_limit(judged)
@@ -86,6 +83,33 @@ class Batch:
                 for judged in together:
                     yield from self._refused_by_limit(judged)
         yield from self._followed()
+
+    def _judged(self, read: Sequence[Message]) -> Generator[Event | Question, None, list[JudgedCall]]:
+        """The calls without a result that may run now. Those beyond a limit get their result without being judged."""
+        calls = []
+        for place, step in enumerate(tuple(self.run.progress.steps.values())):
+            limit = None if step.result is not None else self._limit_at(place, step)
+            if limit is not None:
+                yield from tell(self.run, ToolCallFinished(step.call, failure(step.call.name, limit, "denied")))
+            elif step.result is None:
+                judged = yield from self._prepared(step, read)
+                calls += [] if judged is None else [judged]
+        return calls
+
+    def _limit_at(self, place: int, step: Step) -> str | None:
+        """Why the call at this place of the response is not even judged; None where it is.
+
+        To judge a call takes time as well, and a response can hold tens of thousands.
+        """
+        if step.decision is not None or step.postponed is not None:
+            return None
+        most, late = self.budget.limits.calls_per_response, self.budget.out_of_time()
+        if late is not None:
+            self.limit = late
+            return late.reason
+        if most is not None and place >= most:
+            return f"Only the first {most:,} tool calls of a response are run; make this one in another response."
+        return None
 
     @property
     def _persons(self) -> Persons:

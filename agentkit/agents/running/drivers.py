@@ -29,6 +29,7 @@ from agentkit.tape import TAPE, Attempt, active, ataped, attempted, is_replaying
 from agentkit.tooling import running
 from agentkit.tooling.functions.context import CONTEXT
 from agentkit.tooling.functions.signature import is_asynchronous
+from agentkit.workspace.root import EXPECTED
 
 MOST_THREADS = 32
 """How many calls of one response run at the same time, in threads or as tasks."""
@@ -183,6 +184,7 @@ def _use_tools(question: UseTools) -> Iterator[Event]:
 
 def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
     budget = _set_lineage(question.lineage, judged.call.id)
+    EXPECTED.set(judged.expected)
     with question.around(judged):
         result = question.results[judged.call.id] = _run(judged, _limit(question), budget)
     return ToolCallFinished(judged.call, result)
@@ -302,6 +304,7 @@ async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
 async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
     async with room:
         budget = _set_lineage(question.lineage, judged.call.id)
+        EXPECTED.set(judged.expected)
         with question.around(judged):
             result = question.results[judged.call.id] = await _arun(judged, _limit(question), budget)
     return ToolCallFinished(judged.call, result)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Protocol
 
+from agentkit.agents.running.places import expected, places_of
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
 from agentkit.errors import UnknownTool
 from agentkit.events import Milestone
@@ -16,6 +17,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.flow import judge_flow, labels_of, said_in
+from agentkit.safety.places import Places
 from agentkit.safety.policy import Policy
 from agentkit.slotted import dataclass
 from agentkit.tooling.functions.conditions import Condition
@@ -75,6 +77,7 @@ class JudgedCall:
 
     `amend` makes of the tool's result what the model is told. `by_person` says that a person's answer let it happen.
     `checks` look at the result before anybody is told of it. `has_begun` says that it goes on, and was counted before.
+    `expected` is where the paths led that rules were matched against: the call is refused where they lead elsewhere.
     """
 
     call: ToolCall
@@ -85,6 +88,7 @@ class JudgedCall:
     by_person: bool = False
     checks: Checking | None = None
     has_begun: bool = False
+    expected: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
         """Run it, blocking, if the decision allows it, in the time that is left to it."""
@@ -160,34 +164,45 @@ def judge_call(call: ToolCall, bench: Bench, read: Sequence[Message]) -> JudgedC
             own = replace(own, level=min(level, *(policy.level for policy in bench.policies)))
     try:
         spelled = tool.canonical(arguments) if arguments else arguments  # what was bad has none
-        decision = _judged_by_all(bench, tool, own, (arguments, spelled), read)
+        places = places_of(tool, arguments, bench.policies, bench.workspace)
+        decision = _judged_by_all(bench, tool, own, (arguments, spelled, places), read)
         if any(policy.flow for policy in bench.policies):
             brought = frozenset[Label]() if tool.spec.hosted is None else tool.labels
             decision = judge_flow(read, tool.name, _written(tool, arguments), decision, bench.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
-    return JudgedCall(call, decision, tool, arguments)
+    return JudgedCall(call, decision, tool, arguments, expected=expected(arguments, places))
 
 
 def _judged_by_all(
     bench: Bench,
     tool: Tool[..., Any],
     own: Decision,
-    spellings: tuple[Mapping[str, Any], Mapping[str, Any]],
+    known: tuple[Mapping[str, Any], Mapping[str, Any], Places],
     read: Sequence[Message],
 ) -> Decision:
     """What the strictest policy says. The prompt of agents that have read something is no person's own words."""
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
-    said = said_in(read, _written(tool, spellings[0])) if is_about_words else frozenset[str]()
-    judged = [policy.judge(tool.name, tool.level, own, *spellings, said) for policy in bench.policies]
+    arguments, canonical, places = known
+    said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
+    judged = [
+        policy.judge(tool.name, tool.level, own, arguments, canonical, said, places=places) for policy in bench.policies
+    ]
     decision, egress = strictest(judged), any(each.egress for each in judged)
     return decision if decision.egress is egress else replace(decision, egress=egress)
 
 
+def _said(tool: Tool[..., Any], arguments: Mapping[str, Any], read: Sequence[Message]) -> frozenset[str]:
+    """The names of the arguments that the person wrote, with those that have their default: nothing of these is new."""
+    written = _written(tool, arguments)
+    return said_in(read, written) | (arguments.keys() - written.keys())
+
+
 def _written(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments with all that the model has written of them: a name that the tool does not know carries words."""
+    """What the model has written of the arguments: no defaults, and a name that the tool does not know, as words."""
     known = tool.spec.parameters.get("properties", {})
-    return {name: value if name in known else {name: value} for name, value in arguments.items()}
+    written = tool.without_defaults(arguments)
+    return {name: value if name in known else {name: value} for name, value in written.items()}
 
 
 def _not_in_dry_run(tool: str) -> Decision:

@@ -41,8 +41,8 @@ _ANSWERING = (
         help="What runs unasked: safe, network (default), system.",
     ),
     limits_option(
-        "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, input_tokens, "
-        "output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit."
+        "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "
+        "input_tokens, output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit."
     ),
 )
 

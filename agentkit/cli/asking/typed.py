@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import click
 
 from agentkit.cli.loading.programs import parted, run_file
+from agentkit.lines import split_lines
 
 EXAMPLE = "name, age int, mood happy|sad, tags list[text]"
 _KINDS: Mapping[str, Any] = {
@@ -66,7 +67,7 @@ def _written_in(file: Path, name: str) -> Any:
 def _fields(text: str) -> Iterator[tuple[str, Any]]:
     """Names and types. Where there are several lines a field is a line, else they are parted by commas."""
     text = text.strip()
-    for said in text.splitlines() if "\n" in text else _COMMA.split(text):
+    for said in split_lines(text) if "\n" in text else _COMMA.split(text):
         field = _FIELD.fullmatch(said.strip())
         if said.strip() and (field is None or not _is_name(field["name"])):
             raise click.UsageError(f"--schema has the field {said.strip()!r}, which has no name. Write: {EXAMPLE!r}")

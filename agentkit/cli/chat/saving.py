@@ -20,6 +20,7 @@ from agentkit.events import (
     RunResumed,
     ToolCallFinished,
 )
+from agentkit.lines import split_lines
 from agentkit.memory.narration.story import CallStory, RunStory, stories_of
 from agentkit.memory.narration.text import without_secrets
 from agentkit.memory.narration.words import answers_text, day_text, milestone_words
@@ -111,7 +112,7 @@ def _said(text: str) -> Iterator[str]:
 
 def _quoted(text: str) -> str:
     """What was said, as a quotation: no line of it passes for a heading, a call or a person's answer."""
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+    return "\n".join(f"> {line}".rstrip() for line in split_lines(text))
 
 
 def _remark(what: str, words: str) -> Iterator[str]:

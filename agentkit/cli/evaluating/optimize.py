@@ -14,6 +14,7 @@ from agentkit.cli.completing import limits_option
 from agentkit.cli.evaluating.evaluation import scorers_of_a_file
 from agentkit.cli.exit_codes import ANSWERED, FAILED, INTERRUPTED, LIMIT
 from agentkit.cli.terminal import shown_word, tell
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def rewritten(file: Path, instruction: str | None) -> str:
     from agentkit.agents.manifesto import parse_manifesto
     from agentkit.errors import ConfigError
 
-    lines = file.read_text("utf-8-sig").splitlines()
+    lines = split_lines(file.read_bytes().decode("utf-8-sig"))
     old = parse_manifesto("\n".join(lines), file)
     instruction = old.instruction if instruction is None else instruction
     head = "\n".join(lines).rstrip().removesuffix(old.instruction)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ Examples:
   agentkit knowledge add docs/ https://example.org/handbook
   agentkit knowledge search "how many days of leave?"
   agentkit knowledge search "holidays" --embed ollama:nomic-embed-text
+  agentkit knowledge refresh
   agentkit knowledge list
   agentkit knowledge remove docs/
 """
@@ -49,17 +51,38 @@ def knowledge() -> None:
 @_JSON
 def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
-    from agentkit.cli.display import clean, json_text
+    from agentkit.cli.display import json_text
 
     with _opened(place, embed) as opened:
         report = opened.add(*places)
     if as_json:
         click.echo(json_text(asdict(report)))
     else:
-        click.echo(report.counts)
-        for source, reason in report.skipped.items():
-            click.echo(clean(f"skipped {source}: {reason}"), err=True)
+        _tell(report)
     return FAILED if _came_to_nothing(report) else ANSWERED
+
+
+@knowledge.command("refresh")
+@click.option("--outside", is_flag=True, help="Also read places outside the current folder and the one of the file.")
+@_EMBED
+@_PLACE
+@_JSON
+def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: bool) -> int:
+    """Bring everything up to date that was added.
+
+    The file says which places these are. Those outside the current folder and the folder of the file are shown, and
+    read only when you agree.
+    """
+    from agentkit.cli.display import json_text
+
+    with _found(place, embed) as opened:
+        left_out = () if outside else opened.outside
+        report = opened.refresh(outside=outside or (left_out if _agreed(left_out) else ()))
+    if as_json:
+        click.echo(json_text(asdict(report)))
+    else:
+        _tell(report)
+    return FAILED if _came_to_nothing(report) or report.outside else ANSWERED
 
 
 @knowledge.command("search")
@@ -121,6 +144,28 @@ def embed_documents(*, model: str, place: str) -> None:
     with _found(place, model) as opened:
         count = opened.embed_again()
     click.echo(f"{count_text(count, 'passage')} embedded")
+
+
+def _agreed(places: tuple[str, ...]) -> bool:
+    """Whether the person at the terminal agrees that these places are read. Without a terminal nobody does."""
+    from agentkit.wording import visible
+
+    if not places or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    for each in places:
+        click.echo(visible(f"outside {each}"), err=True)
+    return click.confirm("The file names these places outside its folder. Read them?", err=True)
+
+
+def _tell(report: Report) -> None:
+    from agentkit.cli.display import clean
+    from agentkit.wording import visible
+
+    click.echo(report.counts)
+    for source, reason in report.skipped.items():
+        click.echo(clean(f"skipped {source}: {reason}"), err=True)
+    for each in report.outside:
+        click.echo(visible(f"outside {each}: not read; to read it, add --outside"), err=True)
 
 
 def _opened(place: str, embed: str | None = None) -> Knowledge:

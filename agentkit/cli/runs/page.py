@@ -9,6 +9,7 @@ from typing import Any
 from agentkit.cli.runs.cards import card
 from agentkit.cli.runs.words import kind_of, money
 from agentkit.events import ResponseReceived
+from agentkit.lines import split_lines
 from agentkit.memory.narration.story import CallStory, Moment, RunStory
 from agentkit.memory.narration.words import day_text, figures, outer, title, usage_of
 from agentkit.safety import markup
@@ -103,7 +104,7 @@ def _end(run: RunStory) -> Iterator[Markup]:
     if run.end.output and run.end.output not in [response.text for response in run.responses]:
         yield element("div", element("h3", "Answer"), element("p", run.end.output, class_="said"), class_="outcome")
     if run.end.changes:
-        lines = [_difference(line) for line in run.end.changes.splitlines()]
+        lines = [_difference(line) for line in split_lines(run.end.changes)]
         shown = element("pre", element("code", lines), class_="diff", tabindex="0")
         yield element("div", element("h3", "Changed in the workspace"), shown, class_="outcome changes")
 

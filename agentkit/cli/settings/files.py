@@ -10,6 +10,7 @@ from typing import Any
 
 from agentkit.cli.settings.keys import KEYS, unknown
 from agentkit.errors import ConfigError
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 
 PROJECT_FILE = "agentkit.toml"
@@ -115,7 +116,7 @@ def _place(path: Path, text: str, name: str) -> str:
     """The file, and the line where the name is set, when it can be told."""
     pattern = re.compile(rf"""^\s*\[?([\w.]+\.)?["']?{re.escape(name)}["']?\s*[=\].]""")
     inline = re.compile(rf"""[{{,]\s*["']?{re.escape(name)}["']?\s*=""")
-    lines = text.splitlines()
+    lines = split_lines(text)
     for wanted in (pattern.search, inline.search):
         number = next((number for number, line in enumerate(lines, 1) if wanted(line)), None)
         if number is not None:

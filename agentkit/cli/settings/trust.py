@@ -32,7 +32,7 @@ def _known() -> dict[str, str]:
     """Fingerprints by path; none where they cannot be read, so that nothing is trusted by mistake."""
     try:
         known = json.loads(_path().read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return known if isinstance(known, dict) else {}
 

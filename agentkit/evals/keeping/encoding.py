@@ -38,7 +38,7 @@ def read_trial(data: Mapping[str, Any], cases: Mapping[str, Case]) -> Trial:
         result = RunResult.from_json(to_line(data["result"])) if "result" in data else None
         simulating = decode_part(Usage, data.get("simulating", {}))
         trial = Trial(case, result=result, scores=scores, simulating=simulating, **known)
-    except (KeyError, TypeError, ConfigError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ConfigError) as error:
         raise SessionError(f"This is no trial of this suite ({type(error).__name__}: {error}).") from error
     _check(trial)
     return trial
@@ -73,7 +73,7 @@ def read_spent(data: Mapping[str, Any]) -> Spent:
     try:
         key, told = (data["case"], data["agent"], data["repeat"]), data["spent"]
         spent = Spent(key, data["seed"], decode_part(Usage, told["usage"]), told["tool_calls"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise SessionError(f"This is no cost of a trial ({type(error).__name__}: {error}).") from error
     if type(spent.tool_calls) is not int or spent.tool_calls < 0:
         raise SessionError("This is no cost of a trial: its tool calls are no number of 0 or more.")

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from agentkit.errors import SessionError
+from agentkit.keeping import usable
 
 
 class GrowingFile:
@@ -61,7 +62,7 @@ class GrowingFile:
     def _opened(self, what: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         try:
-            file = os.open(self.path, flags, 0o600)
+            file = os.open(usable(self.path), flags, 0o600)
         except OSError as error:
             raise self._failed(error) from error
         try:

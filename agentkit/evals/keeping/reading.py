@@ -13,7 +13,9 @@ from typing import Any
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case
 from agentkit.evals.user import SimulatedUser
+from agentkit.lines import split_lines
 from agentkit.parts import File, Image
+from agentkit.wording import is_shallow
 
 FIELDS = ("prompt", "expected", "tool_calls", "tags", "id", "workspace", "prompts", "arguments")
 _OF_A_PROMPT = ("prompt", "expected", "tool_calls")
@@ -77,10 +79,13 @@ def _prompt_from(said: Any) -> Any:
 
 def _part(part: Any) -> Any:
     """A text, or what an object with `image` or `file`, a URL, stands for."""
-    if isinstance(part, Mapping) and isinstance(part.get("image"), str) and part.keys() <= {"image", "detail"}:
-        return Image(part["image"], part.get("detail"))
-    if isinstance(part, Mapping) and isinstance(part.get("file"), str) and part.keys() <= {"file", "name"}:
-        return File(part["file"], part.get("name") or "")
+    try:
+        if isinstance(part, Mapping) and isinstance(part.get("image"), str) and part.keys() <= {"image", "detail"}:
+            return Image(part["image"], part.get("detail"))
+        if isinstance(part, Mapping) and isinstance(part.get("file"), str) and part.keys() <= {"file", "name"}:
+            return File(part["file"], part.get("name") or "")
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"a part of the prompt cannot be used: {error}") from None
     return part
 
 
@@ -109,7 +114,7 @@ def _text(place: Path) -> str:
     try:
         if place.stat().st_size > _MOST_BYTES:
             raise ConfigError(f"{place} has more than {_MOST_BYTES // 1_000_000} MB, too many for cases.")
-        return place.read_text("utf-8-sig")
+        return place.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
         fault = error.strerror if isinstance(error, OSError) else "it is not UTF-8; save it so"
         raise ConfigError(f"The cases in {place} cannot be read: {fault}.") from error
@@ -123,9 +128,10 @@ def _json_rows(text: str) -> Iterator[_Row]:
 
 def _loaded(line: str) -> Any:
     try:
-        return json.loads(line)
+        row = json.loads(line)
     except (ValueError, RecursionError) as error:
         return ConfigError(f"this is not JSON: {error}")
+    return row if is_shallow(row) else ConfigError("the row nests more than 50 levels.")
 
 
 def _csv_rows(text: str) -> Iterator[_Row]:
@@ -133,7 +139,7 @@ def _csv_rows(text: str) -> Iterator[_Row]:
 
     `prompts` and `arguments` are JSON.
     """
-    rows = csv.reader(text.splitlines(keepends=True), strict=True)
+    rows = csv.reader(split_lines(text, keepends=True), strict=True)
     head: list[str] | None = None
     while True:
         line = rows.line_num + 1

@@ -9,6 +9,7 @@ from difflib import unified_diff
 from hashlib import sha256
 from statistics import fmean
 
+from agentkit.lines import split_lines
 from agentkit.slotted import dataclass
 
 _ID_CHARS = 12
@@ -43,8 +44,8 @@ class Candidate:
             line if line.endswith("\n") else f"{line}\n"
             for part in self.texts
             for line in unified_diff(
-                self.texts[part].splitlines(),
-                other.texts[part].splitlines(),
+                split_lines(self.texts[part]),
+                split_lines(other.texts[part]),
                 f"{part} ({self.id})",
                 f"{part} ({other.id})",
             )

@@ -12,6 +12,7 @@ from agentkit.evals.reporting.figures import Reported
 from agentkit.evals.reporting.lines import facts_of, why
 from agentkit.evals.reporting.table import HEADS, notes_of, row_of, tag_rows, title_of
 from agentkit.evals.trial import Trial
+from agentkit.lines import split_lines
 from agentkit.wording import one_line, visible
 
 _WORDS = re.compile(r"(?!\d+[.)](?: |$)|[-+ ])(?:[A-Za-z0-9 ,:;%()'+-]|\.(?![A-Za-z]))*")
@@ -67,7 +68,7 @@ def _code(text: str) -> str:
 def _block(text: str) -> Iterator[str]:
     """A text of many lines as a block of code, between longer fences than stand in it."""
     fence = "`" * max(3, _most_ticks(text) + 1)
-    yield from (f"{fence}text", *map(visible, text.splitlines()), fence)
+    yield from (f"{fence}text", *map(visible, split_lines(text)), fence)
 
 
 def _most_ticks(text: str) -> int:

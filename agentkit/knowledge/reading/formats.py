@@ -10,8 +10,7 @@ from agentkit.errors import ToolError
 from agentkit.knowledge.passages import Block
 from agentkit.knowledge.reading.prose import blocks_of_lines, blocks_of_markdown, blocks_of_text
 from agentkit.knowledge.reading.source_code import blocks_of_code, blocks_of_python
-from agentkit.reading.office import text_of_office
-from agentkit.reading.pdf import pages_of_pdf
+from agentkit.reading.documents import parse_document
 from agentkit.safety.addresses import Url, read_url
 from agentkit.slotted import dataclass
 from agentkit.tools.web.markdown import MAX_HTML_BYTES, read_html
@@ -60,14 +59,13 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
 
     Raises ToolError for what holds no text that can be read, and MissingExtra for a PDF without pypdf.
     """
-    document = text_of_office(body)
+    document = parse_document(body)
+    if document is not None and document.kind == "office":
+        return Content("office", document.title, _without_lines(blocks_of_markdown(document.pages[0])))
     if document is not None:
-        return Content("office", document[0], _without_lines(blocks_of_markdown(document[1])))
+        found = ((block.text, page) for page, text in enumerate(document.pages, 1) for block in blocks_of_text(text))
+        return Content("pdf", document.title, tuple(Block(text, (), 0, page) for text, page in found))
     kind = _kind(body, name, content_type)
-    if kind == "pdf":
-        title, pages = pages_of_pdf(body)
-        found = ((block.text, page) for page, text in enumerate(pages, 1) for block in blocks_of_text(text))
-        return Content("pdf", title, tuple(Block(text, (), 0, page) for text, page in found))
     text = without_controls(decode(body, content_type))
     return _read_html(text, name) if kind == "html" else read_text(text, kind)
 
@@ -81,8 +79,6 @@ def read_text(text: str, kind: str) -> Content:
 
 def _kind(body: bytes, name: str, content_type: str) -> str:
     """The kind of a document: by its first bytes, its suffix, what the server says. Raises ToolError for no text."""
-    if body.startswith(b"%PDF-"):
-        return "pdf"
     told = _SUFFIXES.get(PurePath(name).suffix[1:].lower(), "")
     found = kind_of(content_type or ("text/plain" if told not in ("", "html") else ""), body)
     if found == "binary" or told == "pdf":

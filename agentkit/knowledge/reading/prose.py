@@ -13,6 +13,8 @@ _UNDERLINE = re.compile(r"(={3,}|-{3,}|~{3,}|\^{3,})\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4}
 _MAX_HEADING_CHARS = 120
+_MAX_HEADING_LINE_CHARS = 1_000
+"""A longer line is no heading: to match one takes time that grows faster than the line."""
 
 
 @dataclass
@@ -54,7 +56,7 @@ def blocks_of_markdown(text: str) -> Iterator[Block]:
             yield from _fenced(reading, line, number)
         elif not line.strip():
             yield from reading.end()
-        elif heading := _HEADING.match(line):
+        elif len(line) <= _MAX_HEADING_LINE_CHARS and (heading := _HEADING.match(line)):
             yield from reading.end()
             reading.enter(len(heading[1]), heading[2])
             yield Block(line, reading.section, number)

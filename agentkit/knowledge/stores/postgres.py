@@ -9,7 +9,16 @@ from typing import Any
 
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.server import Server
-from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, check_length, embedded_text, heading_of
+from agentkit.knowledge.stores.store import (
+    BESIDE,
+    Found,
+    Kept,
+    Vector,
+    check_length,
+    checked_metadata,
+    embedded_text,
+    heading_of,
+)
 from agentkit.reading.words import Terms, indexed
 
 MAX_INDEXED = 2_000
@@ -97,7 +106,7 @@ class PostgresStore:
         """The documents of a space whose source begins so, in the order of their sources."""
         with self._server.using() as connection:
             rows = connection.execute(_DOCUMENTS, (space, prefix)).fetchall()
-        return [replace(Document(*row[:5]), metadata=row[5], passages=row[6]) for row in rows]
+        return [replace(Document(*row[:5]), metadata=checked_metadata(row[5]), passages=row[6]) for row in rows]
 
     def put(self, space: str, kept: Kept) -> None:
         """Keep a document in place of the one of its source: all of it, or nothing."""
@@ -150,7 +159,7 @@ class PostgresStore:
         """The passages of these numbers, as far as they are still there."""
         with self._server.using() as connection:
             rows = connection.execute(_PASSAGES, (list(numbers),)).fetchall()
-        return {row[0]: replace(Passage(*row[1:9]), metadata=row[9], number=row[0]) for row in rows}
+        return {row[0]: replace(Passage(*row[1:9]), metadata=checked_metadata(row[9]), number=row[0]) for row in rows}
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
         """The whole texts of documents of one passage, by their sources."""
@@ -190,7 +199,7 @@ class PostgresStore:
         """The places that were added."""
         with self._server.using() as connection:
             rows = connection.execute("SELECT place, metadata FROM places WHERE space = %s ORDER BY place", (space,))
-            return dict(rows.fetchall())
+            return {place: checked_metadata(metadata) for place, metadata in rows.fetchall()}
 
     def close(self) -> None:
         """End the connection; the next use makes another."""

@@ -7,13 +7,26 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import nlargest
+from math import isfinite
 from operator import mul
 from sqlite3 import Connection
+from types import NoneType
 from typing import Any
 
 from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
 from agentkit.knowledge.stores.file import DatabaseFile
-from agentkit.knowledge.stores.store import BESIDE, Found, Kept, Vector, check_length, embedded_text, heading_of
+from agentkit.knowledge.stores.store import (
+    BESIDE,
+    Found,
+    Kept,
+    Vector,
+    check_length,
+    checked_metadata,
+    checked_row,
+    damaged,
+    embedded_text,
+    heading_of,
+)
 from agentkit.reading.words import Terms, indexed
 
 WEIGHTS = (4.0, 1.0, 1.0)
@@ -61,6 +74,11 @@ _DROP_VECTORS = (
     " AND vector IS NOT NULL"
 )
 _HAS = "EXISTS (SELECT 1 FROM json_each(documents.metadata) WHERE key = ? AND {})"
+_TEXT, _NUMBER, _LINE = (str,), (float, int), (int, NoneType)
+_DOCUMENT_ROW = (_TEXT, _TEXT, _TEXT, _TEXT, _NUMBER, _TEXT, (int,))
+_PASSAGE_ROW = ((int,), _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _LINE, _LINE, _LINE, _TEXT)
+"""The types of the columns as they are read: SQLite keeps values of any type in any column."""
+
 _KEEP_PLACE = "INSERT OR REPLACE INTO places (space, place, metadata) VALUES (?, ?, ?)"
 
 
@@ -82,7 +100,7 @@ class SqliteStore:
         """The documents of a space whose source begins so, in the order of their sources."""
         with self._file.using() as connection:
             rows = connection.execute(_DOCUMENTS, (space, len(prefix), prefix)).fetchall()
-        return [replace(Document(*row[:5]), metadata=json.loads(row[5]), passages=row[6]) for row in rows]
+        return [_document(checked_row(row, *_DOCUMENT_ROW)) for row in rows]
 
     def put(self, space: str, kept: Kept) -> None:
         """Keep a document in place of the one of its source: all of it, or nothing."""
@@ -115,7 +133,8 @@ class SqliteStore:
         condition, values = _condition(scope)
         given = (*WEIGHTS, terms.matching("heading text"), *values, limit, BESIDE)
         with self._file.using() as connection:
-            return connection.execute(_FIND_WORDS.format(condition), given).fetchall() if terms else []
+            rows = connection.execute(_FIND_WORDS.format(condition), given).fetchall() if terms else []
+        return [(number, score) for number, score in (checked_row(row, (int,), _NUMBER) for row in rows)]
 
     def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
         """The passages whose vectors are nearest, by their cosine."""
@@ -129,21 +148,24 @@ class SqliteStore:
         """The passages of these numbers, as far as they are still there."""
         with self._file.using() as connection:
             rows = connection.execute(_PASSAGES, (json.dumps(list(numbers)),)).fetchall()
+        checked = (checked_row(row, *_PASSAGE_ROW) for row in rows)
         return {
-            number: replace(Passage(*known), metadata=json.loads(metadata), number=number)
-            for number, *known, metadata in rows
+            number: replace(Passage(*known), metadata=_metadata(metadata), number=number)
+            for number, *known, metadata in checked
         }
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
         """The whole texts of documents of one passage, by their sources."""
         with self._file.using() as connection:
-            return dict(connection.execute(_TEXTS, (space, json.dumps(list(sources)))).fetchall())
+            rows = connection.execute(_TEXTS, (space, json.dumps(list(sources)))).fetchall()
+        return dict(map(_two_texts, rows))
 
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
         """Some passages that have no vector."""
         with self._file.using() as connection:
             rows = connection.execute(_WITHOUT_VECTOR, (space, limit)).fetchall()
-        return {number: embedded_text(*texts) for number, *texts in rows}
+        checked = (checked_row(row, (int,), _TEXT, _TEXT, _TEXT) for row in rows)
+        return {number: embedded_text(*texts) for number, *texts in checked}
 
     def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Give passages their vectors."""
@@ -170,8 +192,9 @@ class SqliteStore:
     def places(self, space: str) -> dict[str, Mapping[str, object]]:
         """The places that were added."""
         with self._file.using() as connection:
-            rows = connection.execute("SELECT place, metadata FROM places WHERE space = ? ORDER BY place", (space,))
-            return {place: json.loads(metadata) for place, metadata in rows}
+            found = connection.execute("SELECT place, metadata FROM places WHERE space = ? ORDER BY place", (space,))
+            rows = [checked_row(row, _TEXT, _TEXT) for row in found]
+        return {place: _metadata(metadata) for place, metadata in rows}
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -228,11 +251,33 @@ def _number(value: Any) -> Any:
     return value if isinstance(value, float) or -(2**63) <= value < 2**63 else float(value)
 
 
-def _cosines(rows: Iterable[tuple[int, bytes]], wanted: array[float]) -> Iterator[tuple[int, float]]:
+def _two_texts(row: Sequence[Any]) -> tuple[str, str]:
+    first, second = checked_row(row, _TEXT, _TEXT)
+    return first, second
+
+
+def _document(row: Sequence[Any]) -> Document:
+    return replace(Document(*row[:5]), metadata=_metadata(row[5]), passages=row[6])
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    """Metadata as it is kept. Raises KnowledgeError for what is none."""
+    try:
+        return checked_metadata(json.loads(text))
+    except (ValueError, RecursionError):
+        raise damaged(f"{text!r:.80} is no metadata") from None
+
+
+def _cosines(rows: Iterable[tuple[int, Any]], wanted: array[float]) -> Iterator[tuple[int, float]]:
     for number, packed in rows:
+        if not isinstance(packed, bytes) or len(packed) % wanted.itemsize:
+            raise damaged(f"{packed!r:.80} is no vector")
         vector = memoryview(packed).cast("f")
         check_length(len(wanted), len(vector))
-        yield number, sum(map(mul, wanted, vector))
+        cosine = sum(map(mul, wanted, vector))
+        if not isfinite(cosine):
+            raise damaged("a vector has a number that is not finite")
+        yield number, cosine
 
 
 def _packed(vector: Vector) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from agentkit.errors import ConfigError
+from agentkit.errors import ConfigError, KnowledgeError
 from agentkit.knowledge.passages import Document, Passage, Piece, Scope
 from agentkit.reading.words import Terms
 from agentkit.slotted import dataclass
+from agentkit.wording import is_shallow
 
 SCHEMA_VERSION = 1
 BESIDE = 0.1
@@ -94,6 +95,28 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of file or connection; the next use opens it again."""
         ...
+
+
+def damaged(what: str) -> KnowledgeError:
+    """The error for a value in a database that no store of ours writes."""
+    return KnowledgeError(
+        f"The knowledge is damaged: {what}. Take it from a backup, or add the documents anew, to another file."
+    )
+
+
+def checked_row(row: Sequence[Any], *kinds: tuple[type, ...]) -> Sequence[Any]:
+    """The row, if its values are of these kinds. Raises KnowledgeError: a database of others may hold anything."""
+    for value, kind in zip(row, kinds, strict=True):
+        if type(value) not in kind:
+            raise damaged(f"it holds {value!r:.80} where {kind[0].__name__} is expected")
+    return row
+
+
+def checked_metadata(value: Any) -> dict[str, Any]:
+    """Metadata of a database. Raises KnowledgeError for what is no JSON object."""
+    if not isinstance(value, dict) or not is_shallow(value):
+        raise damaged(f"{value!r:.80} is no metadata")
+    return value
 
 
 def check_length(given: int, kept: int) -> None:

@@ -35,7 +35,6 @@ _NO_FILE = "[A file, not shown: this model was given the text alone.]"
 _SOUND, _FILES = "input_audio", ("file", "input_file", "document")
 _DOCUMENT = r"(?i)data:application/(?:pdf|msword|vnd\.(?:openxmlformats-|oasis\.opendocument|ms-)[\w.+-]*);base64,"
 _MOST_KEPT = 50
-_READ_SECONDS = 60.0
 
 _DOCUMENT_ADVICE = "Give its text, or ask a model that reads such files; of a PDF, install agentkit-tools[pdf]."
 _SOUND_ADVICE = "Ask a model that hears, over LLM(protocol='chat'), or give the words of the recording as text."
@@ -164,7 +163,7 @@ def _named(part: Body, name: str) -> object:
 class DocumentsRead:
     """Puts its text in the place of each document, read once. `said` is why: what the server says of files."""
 
-    def __init__(self, said: str, read_seconds: float = _READ_SECONDS) -> None:
+    def __init__(self, said: str, read_seconds: float | None = None) -> None:
         self._said, self._read_seconds = said, read_seconds
         self._known: dict[bytes, str] = {}
 

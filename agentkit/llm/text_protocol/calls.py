@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.llm.text_protocol import markup
@@ -21,7 +21,8 @@ Specs = Mapping[str, "ToolSpec"]
 
 _LAST_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*$\s*(?P<after>.*)", re.MULTILINE | re.DOTALL)
 _NAMED_INPUT = re.compile(r"\s*(?P<name>[\w-]+)\s*(?::|\n)(?P<input>.*)", re.DOTALL)
-_FUNCTION = re.compile(r"<function[=(](?P<name>[\w.-]+)\)?>?\s*(?P<input>\{.*?\})\s*>?(?:</function>|\Z)", re.DOTALL)
+_FUNCTION = re.compile(r"<function[=(](?P<name>[\w.-]+)\)?>?\s*(?=\{)")
+_END_OF_FUNCTION = re.compile(r"\}\s*+>?(?:</function>|\Z)")
 _TAGS = re.compile(r"</?[\w|-]+>")
 
 
@@ -93,8 +94,8 @@ def attempted_calls(text: str) -> tuple[ToolCall, ...]:
 
     Written as JSON of one call or a list of them, perhaps between tags, or as `<function=NAME>{…}</function>`.
     """
-    if found := [ToolCall("", match["name"], match["input"]) for match in _FUNCTION.finditer(text)]:
-        return tuple(found)
+    if found := tuple(_functions(text)):
+        return found
     try:
         value = read_json(_TAGS.sub("", text).strip())
     except ValueError:
@@ -102,6 +103,19 @@ def attempted_calls(text: str) -> tuple[ToolCall, ...]:
     given = value.get("tool_calls", value) if isinstance(value, dict) else value
     calls = [_call_in(entry) for entry in (given if isinstance(given, list) else [given])]
     return tuple(call for call in calls if call is not None) if all(calls) else ()
+
+
+def _functions(text: str) -> Iterator[ToolCall]:
+    """The calls between `<function=NAME>` and the next end, each end looked for once: a text may begin thousands."""
+    ends = _END_OF_FUNCTION.finditer(text)
+    end = next(ends, None)
+    place = 0
+    for begun in _FUNCTION.finditer(text):
+        while end is not None and end.start() < begun.end():
+            end = next(ends, None)
+        if end is not None and begun.start() >= place:
+            place = end.end()
+            yield ToolCall("", begun["name"], text[begun.end() : end.start() + 1])
 
 
 def _call_in(entry: object) -> ToolCall | None:

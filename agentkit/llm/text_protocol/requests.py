@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agentkit.lines import split_lines
 from agentkit.llm.quirks import OF_TOOLS
 from agentkit.llm.text_protocol.inputs import input_of, text_parameter
 from agentkit.llm.text_protocol.markup import quoted
@@ -104,7 +105,7 @@ def _tools_part(request: Request) -> str:
 
 def _described(spec: ToolSpec) -> str:
     """A tool as the instruction tells it: what it is for, and what its input is."""
-    description = "\n  ".join(line for line in spec.description.splitlines() if line.strip())
+    description = "\n  ".join(line for line in split_lines(spec.description) if line.strip())
     return f"- {spec.name}: {description}\n  {_described_input(spec)}"
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ConfigError
+from agentkit.lines import split_lines
+from agentkit.wording import is_shallow
 
 _LISTS = ("mcpServers", "servers")
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
@@ -35,6 +37,8 @@ def entries(text: str) -> dict[str, Mapping[str, Any]]:
         raise ConfigError(f"it is no JSON, line {error.lineno}: {error.msg}.") from None
     except RecursionError:
         raise ConfigError("it is nested too deep.") from None
+    if not is_shallow(data):
+        raise ConfigError("it is nested too deep.")
     lists = [data[name] for name in _LISTS if name in data] if isinstance(data, dict) else []
     if len(lists) != 1 or not isinstance(lists[0], dict):
         raise ConfigError('it lists no servers, as in {"mcpServers": {"time": {"command": "uvx", "args": [...]}}}.')
@@ -83,7 +87,7 @@ class Places:
 def settings(text: str) -> dict[str, str]:
     """The variables in a file of lines such as `NAME=value`. Raises ConfigError for another line."""
     found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(split_lines(text), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             setting = _SETTING.fullmatch(line)
             if setting is None:

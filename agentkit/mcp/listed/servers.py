@@ -9,6 +9,7 @@ from typing import Any
 
 from agentkit import config
 from agentkit.errors import ConfigError
+from agentkit.keeping import usable
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.client import MCPServer, connect
 from agentkit.mcp.listed.notation import Places, entries, settings
@@ -96,7 +97,7 @@ def connect_file(file: str | Path, *, level: Level | Mapping[str, _OfTools] = Sa
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with usable(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"it has more than {_MOST_BYTES:,} bytes.")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit import __version__
 from agentkit.config import Secret, secret_values
 from agentkit.errors import AgentKitError, ConfigError, ToolError
+from agentkit.lines import split_lines
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.keeper import kept
 from agentkit.mcp.logins.terms import ClientCredentials
@@ -372,4 +373,4 @@ def _first_line(error: BaseException) -> str:
     """The innermost error of a group, in a line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return visible((str(error)[:_MOST_WORDS_CHARS].strip().splitlines() or [type(error).__name__])[0])
+    return visible((split_lines(str(error)[:_MOST_WORDS_CHARS].strip()) or [type(error).__name__])[0])

@@ -196,7 +196,8 @@ class Reader:
         return asking
 
     def _request(self, data: Data) -> tuple[Request, tuple[str, ...]]:
-        said = [self._message(number) for number in self._numbered.row(data["messages"])]
+        known = self._messages.get
+        said = [known(number) or self._message(number) for number in self._numbered.row(data["messages"])]
         schema = self._one(data, "output_schema", "schema")
         request = Request(
             messages=tuple(message for message, _ in said),

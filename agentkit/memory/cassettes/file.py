@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from agentkit.errors import SessionError
+from agentkit.keeping import usable
 from agentkit.memory.archive import FORMAT
 from agentkit.memory.cassettes.entries import Entry, Reader
 from agentkit.memory.cassettes.hiding import Hiding
@@ -41,7 +42,7 @@ class CassetteWriter:
         self._part = path.with_name(path.name + _PART)
         self._hiding, self._held = Hiding(), ""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            usable(path).parent.mkdir(parents=True, exist_ok=True)
             self._part.unlink(missing_ok=True)
             self._file = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _MODE)
         except OSError as error:
@@ -117,11 +118,13 @@ def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: Hiding 
                 yield reader.read(data if hiding is None else hiding.hidden(data))
         except SessionError as error:
             raise SessionError(f"{path}, line {number}: {error}") from None
+        except RecursionError:
+            raise SessionError(f"{path}, line {number}: A cassette is damaged: it nests too deep.") from None
 
 
 def _regular(path: Path) -> Path:
     """The path itself. Raises OSError for what is no file, such as a pipe, which could hold up for ever."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    if not stat.S_ISREG(usable(path).stat().st_mode):
         raise OSError(f"{path.name} is no file")
     return path
 

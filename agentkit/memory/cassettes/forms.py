@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import unified_diff
 from typing import Any
 
+from agentkit.lines import split_lines
 from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, VectorsAsked, arguments_of
 from agentkit.parts import File, Image
 from agentkit.redaction import MARK
@@ -99,8 +100,8 @@ def message_form(message: Message) -> str:
 
 def difference(recorded: Form | None, asked: Form) -> str:
     """What the recording has and what was asked instead, line by line; at most 60 lines."""
-    before = [] if recorded is None else str(recorded).splitlines()
-    lines = [*unified_diff(before, str(asked).splitlines(), lineterm="", n=2)][2:]
+    before = [] if recorded is None else split_lines(str(recorded))
+    lines = [*unified_diff(before, split_lines(str(asked)), lineterm="", n=2)][2:]
     shown = [line[:_MOST_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MOST_DIFFERENT_LINES]
     rest = len(lines) - len(shown) - sum(line.startswith("@@") for line in lines)
     return "\n".join([*shown, *([f"… {rest} more lines"] if rest > 0 else [])])
@@ -152,6 +153,6 @@ def _lines(text: str) -> Iterator[str]:
         return
     for name, value in said.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        first, *rest = shown.splitlines() or [""]
+        first, *rest = split_lines(shown) or [""]
         yield f"{name}: {first}"
         yield from (f"  {line}" for line in rest)

@@ -6,9 +6,8 @@ What is new stands there whole, with its number; what was there before is named,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
 from typing import Any
 
 from agentkit.errors import SessionError
@@ -16,7 +15,9 @@ from agentkit.memory.codec import Data, encode_part
 
 _Span = tuple[int, int]
 _MOST_ROWS = 16
-_MOST_IN_ROW = 100_000
+_MOST_IN_ROW, _MOST_DIGITS = 100_000, 12
+_MOST_IN_ALL = 5_000_000
+"""How many messages all requests of a cassette name together: a span of a few bytes can name 100,000."""
 
 
 class Numbers:
@@ -74,8 +75,9 @@ class Numbers:
 class Numbered:
     """What bears which number, for reading."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_in_all: int = _MOST_IN_ALL) -> None:
         self._things: dict[int, Data] = {}
+        self._left = most_in_all
 
     def enter(self, data: Mapping[str, Any]) -> int:
         """Take in a thing that stands there whole; its number. Raises SessionError when it has none."""
@@ -92,22 +94,28 @@ class Numbered:
             raise SessionError(f"A cassette is damaged: it names number {number}, which nothing has.") from None
 
     def row(self, row: Sequence[Any]) -> list[int]:
-        """The numbers of a row. Raises SessionError for one that is longer than any conversation."""
-        numbers = list(islice((number for part in row for number in self._numbers(part)), _MOST_IN_ROW + 1))
-        if len(numbers) > _MOST_IN_ROW:
-            raise SessionError(f"A cassette is damaged: it sends more than {_MOST_IN_ROW:,} messages at once.")
+        """The numbers of a row. Raises SessionError for one, or for rows together, longer than any conversation."""
+        numbers = list[int]()
+        for part in row:
+            span = (self.enter(part),) if isinstance(part, dict) else self._span(part)
+            missing = next((number for number in span if number not in self._things), None)
+            if missing is not None:
+                self[missing]
+            self._left -= len(span)
+            if len(numbers) + len(span) > _MOST_IN_ROW:
+                raise SessionError(f"A cassette is damaged: it sends more than {_MOST_IN_ROW:,} messages at once.")
+            if self._left < 0:
+                raise SessionError("A cassette is damaged: its requests name more messages together than are read.")
+            numbers += span
         return numbers
 
-    def _numbers(self, part: Any) -> Iterator[int]:
-        if isinstance(part, dict):
-            yield self.enter(part)
-            return
+    def _span(self, part: Any) -> Sequence[int]:
+        """The numbers that a text names: one, or all from the first to the last."""
         first, _, last = part.partition("-") if isinstance(part, str) else ("", "", "")
-        if not first.isdecimal() or not (last or first).isdecimal():
+        last = last or first
+        if not (first.isdecimal() and last.isdecimal() and max(len(first), len(last)) <= _MOST_DIGITS):
             raise SessionError(f"A cassette is damaged: {part!r:.80} is neither a message nor a number of one.")
-        for number in range(int(first), int(last or first) + 1):
-            self[number]  # which no gap and no absurd span outlives
-            yield number
+        return range(int(first), int(last) + 1)
 
 
 def _extend(row: list[Any], number: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agentkit.decisions import Verdict
 from agentkit.events import HistoryGiven, ResponseReceived
+from agentkit.lines import split_lines
 from agentkit.memory.codec import decode_entry, encode_entry
 from agentkit.memory.narration.story import CallStory, Moment, RunStory, stories_of
 from agentkit.memory.narration.words import (
@@ -72,7 +73,7 @@ def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
     if run.end is not None and run.end.changes:
         yield ""
         yield "  Changes"
-        yield from (f"    {line}" for line in run.end.changes.splitlines())
+        yield from (f"    {visible(line)}" for line in split_lines(run.end.changes))
     yield from _foot(run, figures([run], [run], money))
 
 
@@ -145,13 +146,13 @@ def _name(written: str) -> str:
 
 def _block(prefix: str, text: str) -> Iterator[str]:
     """A text behind a prefix, its further lines below it."""
-    for number, line in enumerate(text.splitlines()):
-        yield f"{' ' * len(prefix) if number else prefix}{line}".rstrip()
+    for number, line in enumerate(split_lines(text)):
+        yield f"{' ' * len(prefix) if number else prefix}{visible(line)}".rstrip()
 
 
 def _shortened(prefix: str, text: str) -> Iterator[str]:
     """What a call was given or gave back, as a block whose lines are cut, and which is when there are too many."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     yield from _block(prefix, "\n".join(cut(line, _MOST_LINE_CHARS) for line in lines[:_MOST_LINES]))
     if len(lines) > _MOST_LINES:
         yield f"{' ' * len(prefix)}… {count_text(len(lines) - _MOST_LINES, 'more line')}"

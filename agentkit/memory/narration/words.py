@@ -11,6 +11,7 @@ from typing import Any
 
 from agentkit import wording
 from agentkit.events import Approved, HistoryGiven, Milestone
+from agentkit.lines import split_lines
 from agentkit.memory.narration.story import CallStory, RunStory
 from agentkit.messages import AssistantMessage, Message, SystemMessage, UserMessage
 from agentkit.usage import Usage
@@ -120,7 +121,7 @@ def _message_lines(message: Message) -> Iterator[str]:
 def _said(who: str, text: str) -> str:
     """A text below its speaker: the first line beside the name, the others indented."""
     return "\n".join(
-        f"    {line}".rstrip() if place else line for place, line in enumerate(f"{who}: {text}".splitlines())
+        f"    {line}".rstrip() if place else line for place, line in enumerate(split_lines(f"{who}: {text}"))
     )
 
 

@@ -13,14 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentkit.errors import SessionError
+from agentkit.keeping import usable
 from agentkit.memory.stores.locks import refuse_others
 from agentkit.slotted import dataclass
 
+_REMEDY_OF_DAMAGE = "it is damaged; take it from a backup, or see what `sqlite3 FILE .recover` can save"
 _REMEDIES = (
     ("SQLITE_FULL", "the disk is full; nothing of it was written. Free some space and try again"),
     ("SQLITE_IOERR", "the disk refuses (it may be full, or over a quota); nothing of it was written"),
     ("SQLITE_NOTADB", "it is no SQLite database; name another file"),
-    ("SQLITE_CORRUPT", "it is damaged; take it from a backup, or see what `sqlite3 FILE .recover` can save"),
+    ("SQLITE_CORRUPT", _REMEDY_OF_DAMAGE),
     ("SQLITE_BUSY", "another process keeps it locked; try again"),
     ("SQLITE_READONLY", "it may only be read; check the permissions of the file and its folder"),
     ("SQLITE_CANTOPEN", "it cannot be opened; check the permissions of the file and its folder"),
@@ -84,6 +86,10 @@ class DatabaseFile:
             except sqlite3.Error as error:
                 what = f"The {self._kind.holds} in {self.place} cannot be read or written"
                 raise SessionError(f"{what}: {_told(error)}.") from None
+            except UnicodeDecodeError:
+                raise SessionError(
+                    f"The {self._kind.holds} in {self.place} cannot be read: {_REMEDY_OF_DAMAGE}."
+                ) from None
             except OSError as error:
                 raise SessionError(
                     f"The {self._kind.holds} in {self.place} cannot be kept: {error.strerror}. "
@@ -135,6 +141,9 @@ class DatabaseFile:
             found = os.lstat(self.place)  # before each use: a third of what Path.lstat() takes
         except FileNotFoundError:
             return _NO_FILE
+        except ValueError:
+            usable(self.place)
+            raise
         return os.getpid(), found.st_dev, found.st_ino
 
 

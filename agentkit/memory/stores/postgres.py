@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import SessionError
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, in_use, no_session, taken
-from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
+from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of, summary_of
 from agentkit.memory.stores.server import Server, Tables, lock_number
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class PostgresStore:
     def summaries(self) -> list[SessionSummary]:
         """All sessions, the newest change first."""
         with self._server.using() as connection:
-            return [SessionSummary(*row) for row in connection.execute(_SUMMARIES)]
+            return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
         """Give a session another name."""

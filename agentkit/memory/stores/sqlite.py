@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from os import PathLike
@@ -13,7 +14,7 @@ from agentkit.errors import SessionError
 from agentkit.memory.store import START, Entry, Position, Release, SessionSummary, no_session, taken
 from agentkit.memory.stores.database import WAIT_SECONDS, DatabaseFile, Kind
 from agentkit.memory.stores.locks import Holds, locks_beside
-from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of
+from agentkit.memory.stores.rows import Row, entries_found, new_id, rows_of, summary_of
 
 _SESSIONS = Kind(
     "sessions",
@@ -114,10 +115,10 @@ class SQLiteStore:
 
     def summaries(self) -> list[SessionSummary]:
         """All sessions, the newest change first; none where there is no file, which is not made for that."""
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return []
         with self._file.using() as connection:
-            return [SessionSummary(*row) for row in connection.execute(_SUMMARIES)]
+            return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
         """Give a session another name."""

@@ -28,8 +28,6 @@ DAMAGED = (
 """What goes wrong with an archive that is none, or is encrypted, and with XML that is none."""
 
 _PIECE_BYTES, _MOST_TAG_BYTES = 262_144, 8_000_000
-_OPENED_EVENTS = 100
-"""How many events take as long as to open a part does: a document may refer to one part a million times."""
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How parts may be packed: others unpack at once all that a piece holds, and it may hold gigabytes."""
@@ -61,15 +59,20 @@ class Archive:
         self._archive = zipfile.ZipFile(io.BytesIO(body))
         self._bytes_left, self._events_left = most_bytes, most_events
         self.names = frozenset(self._archive.namelist())
+        self._unread = set(self.names)
 
     def events(self, name: str) -> Iterator[Event]:
-        """What stands in a part, in order; nothing where there is no such part. Raises ToolError and one of DAMAGED."""
-        if name not in self.names:
+        """The events of a part, in order. Raises ToolError and one of DAMAGED.
+
+        Yields nothing for a part that does not exist or was read before: a document may refer to one part a million
+        times, and no office program does.
+        """
+        if name not in self._unread:
             return
+        self._unread.discard(name)
         if self._archive.getinfo(name).compress_type not in _METHODS:
             raise ValueError("a part is packed as no office program does it")
         reading = _Reading()
-        self._spend(0, _OPENED_EVENTS)
         with self._archive.open(name) as part:
             while piece := part.read(_PIECE_BYTES):
                 events = reading.read(piece)

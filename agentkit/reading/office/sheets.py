@@ -25,7 +25,7 @@ _DATE = re.compile(r"[ymdhs]", re.IGNORECASE)
 
 
 def paragraphs(archive: Archive) -> Iterator[str]:
-    """The sheets, each with its name and its rows."""
+    """The sheets, each with its name and its rows. A part that several sheets refer to is read once."""
     places, texts, dates = archive.related(_BOOK), _texts(archive), _dates(archive)
     for event in archive.events(_BOOK):
         if event.name == "sheet" and event.kind == "start":

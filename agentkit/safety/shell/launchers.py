@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.arguments import ASSIGNMENT, EXECUTING, Argument, leading, parsed
@@ -248,7 +249,7 @@ def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool)
 
 
 def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines()]
+    return [line.strip() for line in split_lines(text)]
 
 
 def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:

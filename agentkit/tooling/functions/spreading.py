@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ParamSpecArgs, ParamSpecKwargs, TypeVarTuple, Unpack, get_args, get_origin
 
 from agentkit.tooling.meaning.grouping import inside_all
-from agentkit.tooling.meaning.values import same_name
+from agentkit.tooling.meaning.values import by_letters, letters
 
 _BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
 _BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
@@ -75,9 +76,10 @@ def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, A
 
 def _claimed(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Those arguments that are missing ones, by their names, when no two are the same one; and all others."""
-    meant = {name: name if name in missing else same_name(name, missing) for name in loose}
-    claims = [*meant.values()]
-    found = {other: loose[name] for name, other in meant.items() if other is not None and claims.count(other) == 1}
+    known = {spelled: names[0] for spelled, names in by_letters(missing).items() if len(names) == 1}
+    meant = {name: name if name in missing else known.get(letters(name)) for name in loose}
+    claims = Counter(meant.values())
+    found = {other: loose[name] for name, other in meant.items() if other is not None and claims[other] == 1}
     return found, {name: value for name, value in loose.items() if meant[name] not in found}
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.arguments import Fault, Place, Unfit
+from agentkit.tooling.arguments import MOST_FAULTS, Fault, Place, Unfit
 from agentkit.tooling.given.dialects import is_of
 from agentkit.tooling.meaning.reasons import MISSING, UNKNOWN
 from agentkit.tooling.strict import Schema, referred
@@ -91,9 +92,9 @@ class _Check:
             return [((), f"should be {reading.expected(schema)}", value)]
         found = list(self._others(value, schema)) if schema.keys() & _COMBINED else []
         if isinstance(value, Mapping):
-            found += self._values(value, schema)
+            found += islice(self._values(value, schema), MOST_FAULTS)
         elif isinstance(value, list | tuple):
-            found += self._entries(value, schema)
+            found += islice(self._entries(value, schema), MOST_FAULTS)
         return [*_beyond_limits(value, schema), *found] if schema.keys() & _LIMITS.keys() else found
 
     def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:

@@ -18,6 +18,8 @@ UNCLEAR = object()
 """What is meant when that cannot be told."""
 
 _MOST_NODES = 100
+_MOST_REMEMBERED_CHARS = 100
+_SIGNS = re.compile(r"[\s_'\"-]+")
 _NULLS = frozenset({"null", "none", "nil", "undefined", "n/a", ""})
 _PARTED = frozenset({"anyOf", "oneOf", "$ref"})
 _QUALIFIED = re.compile(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
@@ -75,10 +77,12 @@ def is_null(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value.strip().lower() in _NULLS)
 
 
-def same_name(name: str, names: Iterable[str]) -> str | None:
-    """The one among the names that is this name in other letters: `startDate`, `start-date` or `START_DATE`."""
-    found = [each for each in names if _plain(each) == _plain(name)]
-    return found[0] if len(found) == 1 else None
+def by_letters(names: Iterable[str]) -> dict[str, list[str]]:
+    """The names by their letters alone, in which `startDate`, `start-date` and `START_DATE` are the same."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(letters(name), []).append(name)
+    return found
 
 
 def names_in(nodes: Iterable[Schema]) -> list[str]:
@@ -115,9 +119,9 @@ def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
     if not isinstance(value, str | bool):
         return UNCLEAR
     value = str(value)  # true is how a model writes the choice "True"
-    spellings = {_plain(value), _plain(_unqualified(value))}
-    named = [python for written, name, python in choices if name and _plain(name) in spellings]
-    spelled = [python for written, _, python in choices if isinstance(written, str) and _plain(written) in spellings]
+    spellings = {letters(value), letters(_unqualified(value))}
+    named = [python for written, name, python in choices if name and letters(name) in spellings]
+    spelled = [python for written, _, python in choices if isinstance(written, str) and letters(written) in spellings]
     found = spelled or named
     is_one = bool(found) and all(each is found[0] for each in found)
     return found[0] if is_one and found[0] is not value else UNCLEAR
@@ -138,11 +142,11 @@ def _unqualified(text: str) -> str:
 
 def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
     """Flags by their names: `R|W`, `R, W` or a list of them."""
-    flags = {_plain(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
+    flags = {letters(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
     parts = re.split(r"[|,;+]", value) if isinstance(value, str) else value
     if not flags or not isinstance(parts, list) or not parts:
         return UNCLEAR
-    found = [flags.get(_plain(_unqualified(str(part)))) for part in parts]
+    found = [flags.get(letters(_unqualified(str(part)))) for part in parts]
     return UNCLEAR if None in found else functools.reduce(operator.or_, found)
 
 
@@ -260,5 +264,14 @@ _WORDS: Mapping[str, bool] = {
 }
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"[\s_'\"-]+", "", text).casefold()
+def letters(text: str) -> str:
+    """A name or choice without the signs and cases in which spellings of it differ."""
+    return _letters_of_short(text) if len(text) <= _MOST_REMEMBERED_CHARS else _letters(text)
+
+
+def _letters(text: str) -> str:
+    return _SIGNS.sub("", text).casefold()
+
+
+_letters_of_short = functools.lru_cache(4_096)(_letters)
+"""The choices of a schema are compared with every value that fits none of them."""

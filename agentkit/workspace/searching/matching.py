@@ -27,8 +27,8 @@ def matches(asked: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, A
         return
     left = asked["most_matches"]
     for number, text in enumerate(files):
-        for line_number, line in enumerate(text.splitlines(), 1):
-            found = pattern.search(line[:_MOST_LINE_CHARS])
+        for line_number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+            found = pattern.search(line.removesuffix("\r")[:_MOST_LINE_CHARS])
             if found is None:
                 continue
             if not left:

@@ -166,4 +166,4 @@ def _answer(query: Query, texts: Sequence[bytes], deadline: float) -> list[dict[
         except subprocess.TimeoutExpired:
             process.kill()
             output, _ = process.communicate()
-    return [json.loads(line) for line in output.splitlines(keepends=True) if line.endswith(b"\n")]
+    return [json.loads(line) for line in output.split(b"\n")[:-1]]

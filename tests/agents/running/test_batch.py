@@ -293,3 +293,64 @@ def test_calls_in_turn_keep_to_the_time_of_the_run():
     assert [used.result.status for used in result.tool_calls] == ["timed_out", "denied"]
     assert not begun.acquire(blocking=False)
     begun.release()
+
+
+def many_calls(count, tool="add"):
+    """A response that wishes for so many calls."""
+    return AssistantMessage("", tuple(ToolCall(f"c{place}", tool, f'{{"a": {place}}}') for place in range(count)))
+
+
+def counting(seconds=0.0):
+    """A tool whose judge takes so long, and the lists of what was judged and what was run."""
+    judged, ran = [], []
+
+    def add(a: int) -> int:
+        """Add one."""
+        ran.append(a)
+        return a + 1
+
+    def judge(arguments):
+        judged.append(arguments["a"])
+        time.sleep(seconds)
+        return ALLOWED
+
+    return Tool(add, judge=judge), judged, ran
+
+
+WAYS = {
+    "run": lambda agent: agent.run("go"),
+    "arun": lambda agent: asyncio.run(agent.arun("go")),
+    "stream": lambda agent: list(agent.stream("go"))[-1].result,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_beyond_the_cap_of_a_response_are_not_judged(way):
+    """Only the first ones are judged and run; each of the others gets a result that says so, and the run goes on."""
+    tool, judged, ran = counting()
+    llm = ScriptedLLM(many_calls(20), "Done.")
+    result = WAYS[way](Agent("helper", [tool], llm=llm, limits=Limits(calls_per_response=3)))
+    assert (result.status, sorted(judged), sorted(ran)) == ("done", [0, 1, 2], [0, 1, 2])
+    assert [used.call.id for used in result.tool_calls] == [f"c{place}" for place in range(20)]
+    assert all("Only the first 3 tool calls" in used.result.error for used in result.tool_calls[3:])
+    assert len([message for message in llm.requests[1].messages if type(message).__name__ == "ToolMessage"]) == 20
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_call_is_judged_after_the_time_is_up(way):
+    """The clock is looked at before each call is judged; every call still gets one result."""
+    tool, judged, ran = counting(seconds=0.02)
+    llm = ScriptedLLM(many_calls(1_000), "Done.")
+    result = WAYS[way](Agent("helper", [tool], llm=llm, limits=Limits(seconds=0.2, calls_per_response=None)))
+    assert (result.status, result.limit, ran) == ("limit", "seconds", [])
+    assert 1 <= len(judged) <= 11
+    assert len(result.tool_calls) == 1_000
+    assert all("time of the run is up" in used.result.error for used in result.tool_calls)
+
+
+def test_a_response_holds_no_more_than_a_default_number_of_calls():
+    """The default is one that no model reaches in earnest."""
+    tool, judged, _ = counting()
+    agent = Agent("helper", [tool], llm=ScriptedLLM(many_calls(1_000), "Done."))
+    assert len(agent.run("go").tool_calls) == 1_000
+    assert len(judged) == Limits().calls_per_response == 128

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
-from typing import Any
+from datetime import date
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 from agentkit.agents.running.tool_call import Bench, judge_call
 from agentkit.decisions import Decision, Label, Verdict
@@ -191,3 +193,57 @@ def test_message_to_whom_the_person_named(arguments, policies, above, rule):
     bench = Bench(Toolset([Tool(write_to, "send", level="SYSTEM")]), policies, Grants(), Workspace(), above)
     call = ToolCall("id", "send", json.dumps({"body": "hi"} | arguments))
     assert judge_call(call, bench, read).decision.rule == rule
+
+
+class Options(BaseModel, extra="allow"):
+    """An object with defaults of its own, and room for more."""
+
+    subject: str
+    retries: float = 1.5
+    limit: int = 5_000
+
+
+def ask_site(
+    query: str,
+    *,
+    since: date = date(2020, 1, 1),
+    fields: tuple[str, ...] = ("title", "body"),
+    depth: Annotated[float, Field(ge=0)] = 2.5,
+    pages: float = Field(7.5, ge=0),
+    options: Options | None = None,
+) -> str:
+    """Ask a site for what it knows."""
+    return query
+
+
+def ask_plainly(query: str, retries: float = 1.0, timeout: int = 5_000, mode: str = "fast") -> str:
+    """Ask a site for what it knows."""
+    return query
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "verdict"),
+    [
+        (ask_site, {"query": "Rome"}, "allow"),
+        (ask_plainly, {"query": "Rome"}, "allow"),
+        (ask_plainly, {"query": "Rome", "timeout": 5_000}, "allow"),
+        (ask_plainly, {"query": "Rome", "timeout": 5_001}, "ask"),
+        (ask_plainly, {"query": "Rome", "retries": 1.25}, "ask"),
+        (ask_plainly, {"query": "Rome", "mode": "k3y"}, "ask"),
+        (ask_plainly, {"query": "k3y"}, "ask"),
+        (ask_site, {"query": "Rome", "pages": 7.25}, "ask"),
+        (ask_site, {"query": "Rome", "fields": ["title", "k3y"]}, "ask"),
+        (ask_site, {"query": "Rome", "since": "2020-01-02"}, "ask"),
+        (ask_site, {"query": "Rome", "options": {"subject": "Rome"}}, "allow"),
+        (ask_site, {"query": "Rome", "options": {"subject": "k3y"}}, "ask"),
+        (ask_site, {"query": "Rome", "options": {"subject": "Rome", "retries": 0.25}}, "ask"),
+        (ask_site, {"query": "Rome", "options": {"subject": "Rome", "k3y": "Rome"}}, "ask"),
+    ],
+)
+def test_defaults_are_no_data_of_the_model(tool, arguments, verdict):
+    """What leaves is judged by what the model has written, not by the defaults of the tool, whatever their type."""
+    read = [UserMessage("Look for Rome."), ToolMessage("c", "inbox", "k3y", BOTH_KINDS)]
+    for policy in (Policy("NETWORK"), Policy("SAFE", [Rule("allow", "ask", {"query": {"said": True}})])):
+        bench = Bench(Toolset([Tool(tool, "ask", level="NETWORK")]), (policy,), Grants(), Workspace())
+        decision = judge_call(ToolCall("id", "ask", json.dumps(arguments)), bench, read).decision
+        assert decision.verdict == verdict

@@ -1,6 +1,8 @@
 """Can documents be searched from the command line?"""
 
 import json
+import os
+import pty
 
 import pytest
 from click.testing import CliRunner
@@ -89,3 +91,37 @@ def test_a_model_makes_vectors(typed, monkeypatch):
         assert typed("embed", "ollama:other").stdout == "1 passage embedded\n"
         assert typed("search", "day", "--embed", "ollama:other").return_value == ANSWERED
         assert [request.json["model"] for request in server.requests] == ["first", "first", "other", "other"]
+
+
+@pytest.fixture
+def elsewhere(typed, tmp_path_factory):
+    """A folder outside the current one that was added, and has changed since."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "diary.md").write_text("Dear diary.")
+    typed("add", ".", str(folder))
+    (folder / "diary.md").write_text("Dear diary, hello.")
+    return folder
+
+
+def test_places_outside_are_not_read_unasked(typed, elsewhere):
+    """Without a terminal, `refresh` names the places of the file that lie elsewhere, and reads them with --outside."""
+    told = typed("refresh")
+    assert (told.return_value, "0 updated" in told.stdout) == (FAILED, True)
+    assert f"outside {elsewhere}: not read" in told.stderr
+    assert json.loads(typed("refresh", "--json").stdout)["outside"] == [str(elsewhere)]
+    read = typed("refresh", "--outside")
+    assert (read.return_value, "1 updated" in read.stdout) == (ANSWERED, True)
+
+
+@pytest.mark.parametrize(("keys", "updated"), [(b"y\n", 1), (b"n\n", 0)])
+def test_places_outside_are_asked_about(keys, updated, spawn, elsewhere):
+    """At a terminal a person is shown these places, and asked."""
+    keyboard, screen = pty.openpty()
+    with os.fdopen(keyboard, "wb", buffering=0) as fingers:
+        process = spawn("knowledge", "refresh", stdin=screen)
+        os.close(screen)
+        fingers.write(keys)
+        out, err = process.communicate(timeout=60)
+    assert f"{updated} updated" in out
+    assert f"outside {elsewhere}" in err
+    assert process.returncode == (ANSWERED if updated else FAILED)

@@ -82,17 +82,17 @@ def test_the_same_everywhere(command, bot, tmp_path, monkeypatch):
 
 
 def test_a_rule_that_says_nothing_is_told(tmp_path, command):
-    """A rule about a tool that its agent does not have is told, with the tool that was probably meant."""
+    """A rule about a tool that its agent does not have is told; a pattern is about all whose names fit."""
     path = tmp_path / "bot.py"
     path.write_text(
         "from agentkit import Agent, Policy, Rule, core_tools\n\n"
-        'rules = [Rule("deny", "calculater"), Rule("deny", "calculator"), Rule("ask", "run_shell")]\n'
+        'rules = [Rule("deny", "mcp_*"), Rule("deny", "calc*"), Rule("ask", "run_shell")]\n'
         'bot = Agent("bot", tools=core_tools, policy=Policy(rules=rules))\n'
     )
     out, err, code = command("manifest", str(path))
     assert (code, Manifest.parse(out).names("bot", "rules")) == (ANSWERED, ("001", "002", "003"))
     assert err.splitlines() == [
-        "Warning: Rule 001 of bot is about 'calculater', and it has no such tool. Did you mean 'calculator'?",
+        "Warning: Rule 001 of bot is about 'mcp_*', and it has no such tool.",
         "Warning: Rule 003 of bot is about 'run_shell', and it has no such tool.",
     ]
 

@@ -62,6 +62,21 @@ def test_comma_separated_values(tmp_path):
     assert (two.expected, two.expected_calls) == (None, (ExpectedCall("add", {"a": 1}),))
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0b", "\x0c"], ids=ascii)
+def test_a_row_ends_where_its_line_does(tmp_path, end):
+    """A case cannot hide within the line of another: such characters belong to the value."""
+    (case,) = read_cases(written(tmp_path, f"prompt,expected\r\na{end}b,c\r\n", "cases.csv"))
+    assert (case.text, case.expected) == (f"a{end}b", "c")
+
+
+def test_a_lone_carriage_return_is_no_row(tmp_path):
+    """A carriage return that ends no line is a fault of the row."""
+    place = tmp_path / "cases.csv"
+    place.write_bytes(b"prompt,expected\na,b\rc,d\n")
+    with pytest.raises(ConfigError, match="line 2: this is no row"):
+        read_cases(place)
+
+
 def test_a_workspace_is_meant_from_the_file(tmp_path):
     """A workspace that a file names is beside the file."""
     (case,) = read_cases(written(tmp_path, '{"prompt": "x", "workspace": "fixtures"}'))

@@ -1,8 +1,11 @@
 """Which reader reads which document?"""
 
+import time
+
 import pytest
 
 from agentkit.errors import ToolError
+from agentkit.knowledge.cutting import Cut, cut
 from agentkit.knowledge.reading.formats import read, read_text
 
 
@@ -78,3 +81,24 @@ def test_a_pdf_without_text_is_told_to_knowledge(pdf):
     """A PDF of pictures is refused, because pictures are not read."""
     with pytest.raises(ToolError, match="no text"):
         read(pdf(""), "pictures.pdf")
+
+
+HOSTILE = {
+    "a heading of blanks": ("x.md", "# " + " " * 200_000 + "a" + " " * 200_000 + "b"),
+    "a word without end": ("x.md", "a" * 3_000_000),
+    "dots without end": ("x.md", "." * 300_000),
+    "dots and quotes": ("x.md", '."' * 300_000),
+    "sentences of one letter": ("x.md", "a. " * 100_000),
+    "an f-string": ("x.py", 'f"' + "{x}" * 150_000 + '"'),
+    "nested tables": ("x.html", "<table><tr><td>" * 50_000),
+    "cells of a million columns": ("x.html", "<table><tr>" + "<td colspan=1000000000>x</td>" * 2_000 + "</table>"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_text_is_read_and_cut_in_linear_time(name):
+    """A text that is made to keep its reader busy takes a few seconds at most."""
+    source, text = HOSTILE[name]
+    began = time.process_time()
+    cut(read(text.encode(), source).blocks, Cut())
+    assert time.process_time() - began < 6

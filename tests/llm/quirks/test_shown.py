@@ -37,7 +37,7 @@ def test_what_was_read_is_not_read_again(pdf):
     url = File.read(pdf("A page.")).url
     pages = DocumentsRead("no PDFs")
     told = pages.apply(body_of(file_of(url)))
-    broken = DocumentsRead("no PDFs", read_seconds=0.0)
+    broken = DocumentsRead("no PDFs", read_seconds=0.001)
     broken._known.update(pages._known)
     assert broken.apply(body_of(file_of(url))) == told
 

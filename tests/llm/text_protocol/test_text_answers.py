@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -279,3 +280,13 @@ def test_blanks_between_thoughts_and_nothing_are_left_out():
 def test_calls_that_a_server_could_not_take(text, calls):
     """What a model wrote is read as calls in every way that models write them, if it is nothing but calls."""
     assert [(call.name, call.arguments) for call in attempted_calls(text)] == calls
+
+
+def test_calls_that_never_end_are_read_in_one_go():
+    """A text that begins thousands of calls and ends none is gone through once, not once for each."""
+    started = time.process_time()
+    assert attempted_calls("<function=add>{} " * 60_000 + "!") == ()
+    assert time.process_time() - started < 10
+    text = '<function=add>{"a": 1}</function> <function(sub)>{"b": {}}\n></function> <function=x>{"c": 2}'
+    told = [(call.name, call.arguments) for call in attempted_calls(text)]
+    assert told == [("add", '{"a": 1}'), ("sub", '{"b": {}}'), ("x", '{"c": 2}')]

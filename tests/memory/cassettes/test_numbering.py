@@ -111,3 +111,12 @@ def test_a_row_longer_than_any_conversation_is_refused():
     numbered.row([{"number": number, "text": ""} for number in range(1, 1001)])
     with pytest.raises(SessionError, match="more than 100,000 messages"):
         numbered.row(["1-1000"] * 101)
+
+
+def test_many_long_spans_are_refused():
+    """Spans of a few bytes that name millions of messages together are refused before they are read."""
+    numbered = Numbered(most_in_all=1_000)
+    numbered.row([{"number": number, "text": "a"} for number in range(1, 101)])
+    assert len([numbered.row(["1-100"]) for _ in range(9)]) == 9
+    with pytest.raises(SessionError, match="more messages together"):
+        numbered.row(["1-100"])

@@ -20,7 +20,7 @@ from pydantic_core import TzInfo
 from typing_extensions import TypeAliasType
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.meaning.values import is_optional, names_in, nodes_at, same_name
+from agentkit.tooling.meaning.values import by_letters, is_optional, names_in, nodes_at
 from agentkit.tooling.schema import FunctionParameters
 
 
@@ -173,10 +173,8 @@ def test_the_schemas_of_a_place_are_found(path: tuple[str | int, ...], kinds: li
 
 
 def test_names_are_known_in_other_letters() -> None:
-    """Capitals and the marks between words do not make another name; two that could be meant are neither."""
-    assert same_name("startDate", ["start_date", "end"]) == "start_date"
-    assert same_name("START-DATE", ["start_date"]) == "start_date"
-    assert same_name("start", ["start_date"]) is None
-    assert same_name("A", ["a_", "_a"]) is None
+    """Capitals and the marks between words do not make another name."""
+    assert by_letters(["startDate", "START-DATE", "end"]) == {"startdate": ["startDate", "START-DATE"], "end": ["end"]}
+    assert by_letters(["start_date", "a_", "_a"]) == {"startdate": ["start_date"], "a": ["a_", "_a"]}
     assert names_in([SCHEMA]) == ["a", "b", "c", "d"]
     assert (is_optional("a", [SCHEMA]), is_optional("b", [SCHEMA]), is_optional("z", [SCHEMA])) == (True, False, False)

@@ -116,5 +116,7 @@ class Hosting:
 
 def _conditions(name: str, bench: Bench) -> Iterator[Decision]:
     """What rules say that ask about a tool or deny it for some arguments: which it will have, nobody knows before."""
-    rules = (rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.tool == name and rule.where)
+    rules = (
+        rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.is_about(name) and rule.where
+    )
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agentkit.cli.display import clean
+from agentkit.lines import split_lines
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -81,7 +82,7 @@ class Renderer:
 
     def diff(self, text: str) -> list[str]:
         """The lines of a unified diff, what was added and taken away in colours."""
-        return [self.styled(line, _diff_style(line)) for line in text.splitlines()]
+        return [self.styled(line, _diff_style(line)) for line in split_lines(text)]
 
     def _line(self, segments: list[Segment]) -> Line:
         from rich.cells import cell_len

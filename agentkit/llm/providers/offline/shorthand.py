@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 
+from agentkit.lines import split_lines
 from agentkit.llm.providers.offline.reading import COLON, Question, Shape
 from agentkit.llm.providers.offline.values.texts import nodes_of
 from agentkit.llm.providers.offline.words import (
@@ -143,7 +144,7 @@ def _in_steps(match: re.Match[str]) -> str:
 
 def _rows(table: str) -> dict[str, str]:
     """A table of programs and of what stands behind them: one a line."""
-    rows = (line.split(None, 1) for line in table.strip().splitlines())
+    rows = (line.split(None, 1) for line in split_lines(table.strip()))
     return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
 
 

@@ -1,0 +1,181 @@
+"""Makes damaged versions of files: bytes that are flipped, cut, moved or foreign, and values of the wrong type."""
+
+import json
+import random
+import sqlite3
+
+import pytest
+
+DEEP = "[" * 60_000
+SCALARS = [None, True, -1, 0, 1e308, 10**30, float("nan"), "", "x", "\ud800", "\0", "../..", "9" * 5_000, [], {}, [[]]]
+FOREIGN = [
+    b"",
+    b"\0" * 5_000,
+    b"\xff\xfe" + "text".encode("utf-16-le") * 100,
+    b"\x7fELF\x02\x01\x01" + bytes(range(256)) * 4,
+    b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4,
+    b"PK\x03\x04" + bytes(500),
+    b"#!/bin/sh\necho hello\n",
+    b"<html><body>Not found</body></html>\n",
+    b'{"name": "package", "version": "1.0.0"}\n',
+    b"[]\n",
+    b"null\n",
+    b'"text"\n',
+    DEEP.encode(),
+    b'{"a":' * 50_000,
+    b"x" * 100_000,
+]
+
+
+@pytest.fixture(name="damaged")
+def damaged_fixture(tmp_path):
+    """What gives so many damaged versions of a file, of any kind."""
+
+    def made(whole, count, seed):
+        if whole.startswith(b"SQLite"):
+            return damaged_databases(whole, count, seed, tmp_path / "scratch")
+        return damaged(whole, count, seed)
+
+    return made
+
+
+def damaged(whole, count, seed):
+    """Yield so many damaged versions of a file, always the same ones; foreign files come first."""
+    chance = random.Random(seed)
+    yield from FOREIGN[:count]
+    for number in range(count - len(FOREIGN)):
+        # texts have structure, which bytes that were flipped at random hardly ever change in a way that still parses
+        damages = (_retyped, _flipped, _cut, _moved, _replaced) if number % 2 else (_retyped,)
+        yield chance.choice(damages)(bytearray(whole), chance)
+
+
+def _flipped(whole, chance):
+    for _ in range(chance.choice((1, 1, 3, 20))):
+        whole[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+    return bytes(whole)
+
+
+def _cut(whole, chance):
+    return bytes(whole[: chance.randrange(len(whole))])
+
+
+def _moved(whole, chance):
+    start, end, place = sorted(chance.randrange(len(whole)) for _ in range(3))
+    piece = whole[start:end]
+    if chance.random() < 0.5:
+        del whole[start:end]
+    whole[place:place] = piece
+    return bytes(whole)
+
+
+def _replaced(whole, chance):
+    start = chance.randrange(len(whole))
+    piece = chance.choice((b"\0" * 8, b"\xff\xfe\xfd", b"\xed\xa0\x80", b"\r", "\u2028".encode(), b'"', b"{", b"\n\n"))
+    whole[start : start + chance.choice((0, len(piece)))] = piece
+    return bytes(whole)
+
+
+def _retyped(whole, chance):
+    """The file with one value of its JSON, of one line or of all, replaced by another; other files are flipped."""
+    lines = whole.split(b"\n")
+    place = chance.randrange(len(lines))
+    for part, put in ((bytes(whole), lambda text: text), (lines[place], None)):
+        try:
+            data = json.loads(part)
+        except ValueError:
+            continue
+        changed = nested(json.dumps(changed_value(data, chance)), chance).encode()
+        if put is not None:
+            return changed
+        lines[place] = changed
+        return b"\n".join(lines)
+    return _flipped(whole, chance)
+
+
+def changed_value(data, chance):
+    """JSON data in which one value was replaced, taken out or said under another name."""
+    places = [*_places(data)]
+    holder, key = chance.choice(places) if places else (None, None)
+    if holder is None:
+        return chance.choice(SCALARS)
+    kind = chance.random()
+    if kind < 0.15:
+        del holder[key]
+    elif kind < 0.2:
+        holder[key] = "DEEP"
+    elif kind < 0.3 and isinstance(holder, dict):
+        holder[f"{key}x"] = holder.pop(key)
+    elif kind < 0.4:
+        other, name = chance.choice(places)
+        holder[key] = json.loads(json.dumps(other[name]))
+    else:
+        holder[key] = chance.choice(SCALARS)
+    return data
+
+
+def nested(text, chance):
+    """JSON in which the place that is marked is a list of many levels: some of them more than Python's stack has."""
+    levels = chance.choice((100, 300, 700, 950, 60_000))
+    return text.replace('"DEEP"', "[" * levels + "]" * levels)
+
+
+def _places(data):
+    """Every holder and key in JSON data."""
+    for key in [*data] if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():
+        yield data, key
+        yield from _places(data[key])
+
+
+def damaged_databases(whole, count, seed, scratch):
+    """Yield damaged versions of a SQLite file: as of any file, and with values that no program of ours writes."""
+    chance = random.Random(seed)
+    yield from FOREIGN
+    for number in range(count - len(FOREIGN)):
+        kind = number % 4
+        if kind == 0:
+            yield chance.choice((_cut, _moved, _replaced))(bytearray(whole), chance)
+        elif kind == 1:
+            yield _flipped_page(bytearray(whole), chance)
+        else:
+            yield _with_other_values(whole, chance, scratch)
+
+
+def _flipped_page(whole, chance):
+    """Bytes flipped where they tell: in the first page, which holds the schema, or at the beginning of another."""
+    page = chance.choice((0, 0, *range(0, len(whole), 4_096)))
+    for _ in range(chance.choice((1, 4, 30))):
+        place = page + chance.randrange(4_096 if page == 0 else 200)
+        whole[place % len(whole)] ^= 1 << chance.randrange(8)
+    return bytes(whole)
+
+
+def _with_other_values(whole, chance, scratch):
+    scratch.write_bytes(whole)
+    connection = sqlite3.connect(scratch, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        table = chance.choice([name for name in tables if not name.startswith("sqlite_")])
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        column = chance.choice(columns)
+        texts = [
+            each for (each,) in connection.execute(" ".join(("SELECT", column, "FROM", table))) if isinstance(each, str)
+        ]
+        statement = " ".join(("UPDATE OR IGNORE", table, "SET", column, "= ?"))
+        try:
+            connection.execute(statement, (_other(texts, chance),))
+        except sqlite3.Error:  # a constraint of the schema, or a table of the full-text index
+            connection.execute(" ".join(("DELETE FROM", table)))
+    finally:
+        connection.close()
+    return scratch.read_bytes()
+
+
+def _other(texts, chance):
+    """A value for a column: JSON of another shape where it holds JSON, or any value at all."""
+    if texts and chance.random() < 0.6:
+        try:
+            return nested(json.dumps(changed_value(json.loads(chance.choice(texts)), chance)), chance)
+        except ValueError:
+            pass
+    return chance.choice((None, b"", b"\xff\xfe\x01", "", "x", DEEP, "[]", '"x"', "{", -1, 1.5, 2**62, "\0", b"\0" * 9))
