@@ -1,16 +1,26 @@
-"""What is known about each command? Read once from rules.toml and commands.toml beside this module."""
+"""The tables rules.toml and commands.toml, indexed by command name.
+
+Both files are indexed once. A row is parsed, and its patterns are compiled, when one of its commands is first looked
+up: parsing all of them would take longer than most commands take to run.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from functools import cache
-from importlib import resources
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agentkit.decisions import Verdict
 from agentkit.slotted import dataclass
+
+T = TypeVar("T")
+_ROW = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
+_NAMES = re.compile(r"""^names = (["'])(.*)\1$""", re.MULTILINE)
+_RUNS = re.compile(r'^effect = "runs"$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,83 +138,160 @@ class ProgramRule:
     reason: str
 
 
+class Lookup(Mapping[str, T]):
+    """A mapping that makes each value when it is first looked up, from the rows that name its key."""
+
+    def __init__(self, rows: Mapping[str, tuple[_Row, ...]], make: Callable[[tuple[_Row, ...]], T]) -> None:
+        self._rows, self._make = rows, make
+        self._made: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._made[name]
+        except KeyError:
+            return self._made.setdefault(name, self._make(self._rows[name]))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name, or the default; quicker than by an exception."""
+        return self[name] if name in self._rows else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Everything that is known, by command name."""
+    """Everything that is known, by command name. `every` are the rules about all commands."""
 
-    rules: dict[str, tuple[Rule, ...]]
+    rules: Lookup[tuple[Rule, ...]]
     every: tuple[Rule, ...]
-    specs: dict[str, Spec]
-    launchers: dict[str, Launcher]
-    languages: dict[str, Language]
+    specs: Lookup[Spec]
+    launchers: Lookup[Launcher]
+    languages: Lookup[Language]
     runners: frozenset[str]
     groups: dict[str, frozenset[str]]
-    programs: tuple[ProgramRule, ...]
+
+    @property
+    def programs(self) -> tuple[ProgramRule, ...]:
+        """The rules about programs on the command line, made when the first such program is judged."""
+        return _programs()
+
+
+class _Row(NamedTuple):
+    """One [[kind]] table of a file, not parsed yet: the text of its `names`, and all of its text."""
+
+    kind: str
+    names: str
+    text: str
 
 
 def _split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _load(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("agentkit.safety.shell.knowledge").joinpath(name).read_text("utf-8"))
+@cache
+def _rows(name: str) -> tuple[dict[str, Any], list[_Row]]:
+    """What stands in a file before its first [[kind]] table, parsed, and those tables."""
+    header, *parts = _ROW.split(Path(__file__).with_name(name).read_text("utf-8"))
+    found = [(kind, _NAMES.search(text), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
+    return tomllib.loads(header), [_Row(kind, match[2] if match else "", text) for kind, match, text in found]
 
 
-def _rule(row: dict[str, Any]) -> Rule:
+def _parsed(row: _Row) -> dict[str, Any]:
+    return tomllib.loads(row.text)
+
+
+@cache
+def _rule(row: _Row) -> Rule:
+    fields = _parsed(row)
     return Rule(
-        id=row["id"],
-        verdict=Verdict(row["verdict"]),
-        names=_split(row["names"]),
-        reason=row["reason"],
-        when=re.compile(row.get("when", "")),
-        unless=re.compile(row["unless"]) if "unless" in row else None,
-        remedy=row.get("remedy", "Do it in the workspace, or leave it to a person."),
-        egress=row.get("egress", False),
-        match=tuple(row["match"]),
-        not_match=tuple(row.get("not_match", ())),
+        id=fields["id"],
+        verdict=Verdict(fields["verdict"]),
+        names=_split(fields["names"]),
+        reason=fields["reason"],
+        when=re.compile(fields.get("when", "")),
+        unless=re.compile(fields["unless"]) if "unless" in fields else None,
+        remedy=fields.get("remedy", "Do it in the workspace, or leave it to a person."),
+        egress=fields.get("egress", False),
+        match=tuple(fields["match"]),
+        not_match=tuple(fields.get("not_match", ())),
     )
 
 
-def _program_rule(row: dict[str, str]) -> ProgramRule:
-    return ProgramRule(row["id"], re.compile(row["one"]), re.compile(row["other"]), row["reason"])
+def _program_rule(row: _Row) -> ProgramRule:
+    fields = _parsed(row)
+    return ProgramRule(fields["id"], re.compile(fields["one"]), re.compile(fields["other"]), fields["reason"])
 
 
-def _fields(row: dict[str, Any]) -> dict[str, Any]:
+@cache
+def _programs() -> tuple[ProgramRule, ...]:
+    return tuple(_program_rule(row) for row in _rows("commands.toml")[1] if row.kind == "programs")
+
+
+@cache
+def _fields(row: _Row) -> dict[str, Any]:
     plain = {"paths", "effect", "text", "strict", "skip", "joined", "scripts", "assignments", "name"}
-    return {key: value if key in plain else _split(value) for key, value in row.items() if key != "names"}
+    return {key: value if key in plain else _split(value) for key, value in _parsed(row).items() if key != "names"}
 
 
-def _with_options(fields: dict[str, Any]) -> dict[str, Any]:
+def _with_options(row: _Row) -> dict[str, Any]:
     """The fields of a launcher or a language, of which those that name options are its `options`."""
-    options = {key: value for key, value in fields.items() if key in Spec.KINDS}
-    others = {key: value for key, value in fields.items() if key not in Spec.KINDS}
+    options = {key: value for key, value in _fields(row).items() if key in Spec.KINDS}
+    others = {key: value for key, value in _fields(row).items() if key not in Spec.KINDS}
     return {"options": Spec(strict=True, **options), **others}
 
 
-def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The fields of each row under each of its names; names are separated by commas, as some have two words."""
-    return {name.strip(): _fields(row) for row in rows for name in row["names"].split(",")}
+def _last(make: Callable[[_Row], T]) -> Callable[[tuple[_Row, ...]], T]:
+    return lambda rows: make(rows[-1])
 
 
-def _groups_of(name: str, runners: set[str]) -> set[str]:
-    """The names by which rules may speak of a command: its own, and "@runs" if it runs code of the workspace."""
-    return {name, "@runs"} if name in runners else {name}
+def _by_name(rows: list[_Row], kind: str) -> dict[str, tuple[_Row, ...]]:
+    """The rows of a kind under each of their names, which are separated by commas, as some have two words."""
+    found: dict[str, tuple[_Row, ...]] = {}
+    for row in rows:
+        for name in row.names.split(",") if row.kind == kind else ():
+            found[name.strip()] = (*found.get(name.strip(), ()), row)
+    return found
+
+
+def _rules_by_name(rows: list[_Row], runners: set[str]) -> dict[str, tuple[_Row, ...]]:
+    """The rules in the order of the file under each name; those about "@runs" under every name of `runners`."""
+    indices: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        for name in row.names.split():
+            indices.setdefault(name, []).append(index)
+    of_runners = indices.get("@runs", [])
+    found = dict.fromkeys(runners, tuple(rows[index] for index in of_runners))
+    for name, own in indices.items():
+        found[name] = tuple(rows[index] for index in (sorted({*own, *of_runners}) if name in runners else own))
+    return found
 
 
 @cache
 def tables() -> Tables:
-    """The tables, loaded once."""
-    data, rules = _load("commands.toml"), [_rule(row) for row in _load("rules.toml")["rules"]]
-    specs = {name: Spec(**fields) for name, fields in _by_name(data["commands"]).items()}
-    runners = {name.split()[0] for name, spec in specs.items() if spec.effect == "runs"}
-    names = runners.union(*(rule.names for rule in rules))
+    """The tables, indexed once."""
+    header, rows = _rows("commands.toml")
+    _, rules = _rows("rules.toml")
+    running = [row.names for row in rows if row.kind == "commands" and _RUNS.search(row.text)]
+    runners = {name.split()[0] for names in running for name in names.split(",")}
+    by_name = _rules_by_name(rules, runners)
     return Tables(
-        rules={name: tuple(rule for rule in rules if rule.names & _groups_of(name, runners)) for name in names},
-        every=tuple(rule for rule in rules if "*" in rule.names),
-        specs=specs,
-        launchers={name: Launcher(**_with_options(fields)) for name, fields in _by_name(data["launchers"]).items()},
-        languages={name: Language(**_with_options(fields)) for name, fields in _by_name(data["languages"]).items()},
-        runners=frozenset(name.strip() for name in data["runners"].split(",")),
-        groups={name: _split(text) for name, text in data["groups"].items()},
-        programs=tuple(_program_rule(row) for row in data["programs"]),
+        rules=Lookup(by_name, lambda rows: tuple(map(_rule, rows))),
+        every=tuple(map(_rule, by_name["*"])),
+        specs=Lookup(_by_name(rows, "commands"), _last(_spec)),
+        launchers=Lookup(_by_name(rows, "launchers"), _last(lambda row: Launcher(**_with_options(row)))),
+        languages=Lookup(_by_name(rows, "languages"), _last(lambda row: Language(**_with_options(row)))),
+        runners=frozenset(name.strip() for name in header["runners"].split(",")),
+        groups={name: _split(text) for name, text in header["groups"].items()},
     )
+
+
+@cache
+def _spec(row: _Row) -> Spec:
+    return Spec(**_fields(row))
