@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from agentkit.workspace.undoing import Roots, Undone, stands, undo
 _SUFFIX, _SPOOL = ".journal", ".before"
 _MOST_AFTER_BYTES = 1_000_000
 _MOST_RUNS_IN_MEMORY = 10
+_MOST_NAMED = 3
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 
@@ -77,12 +78,16 @@ class Record:
                 self._add([({"done": first, "count": len(changes), "modes": modes}, ())])
 
     @contextlib.contextmanager
-    def observing(self, root: Root, tool: str) -> Iterator[None]:
-        """Record whatever is changed below the root meanwhile, by whomever; what cannot be undone is noted."""
-        try:
-            snapshot = take(root)
-        except ToolError as error:
-            self.note(f"What {tool} changed cannot be undone: {error}")
+    def observing(
+        self, root: Root, tool: str, patterns: Collection[str] = (), *, surely: bool = False
+    ) -> Iterator[None]:
+        """Record whatever is changed below the root meanwhile, by whomever; what cannot be undone is noted.
+
+        What the patterns name (see `covering`) is remembered beside the rest. With `surely`, ToolError is raised
+        before anything happens when it could not be put back.
+        """
+        snapshot = self._before(root, patterns, tool, surely=surely)
+        if snapshot is None:
             yield
             return
         kept = self._keep(snapshot, root, tool)
@@ -91,6 +96,39 @@ class Record:
         finally:
             with contextlib.suppress(ToolError):  # on a full disk, the snapshot stays to tell what was changed
                 self._observed(*differences(snapshot, root, tool), tool, kept)
+
+    def _before(self, root: Root, patterns: Collection[str], tool: str, *, surely: bool) -> Snapshot | None:
+        """All that can be remembered; what that is not is noted."""
+        whole, covered = None, Snapshot({}, is_whole=False)
+        try:
+            covered = self._covered(root, patterns) if patterns else covered
+        except ToolError as error:
+            if surely:
+                raise ToolError(f"It was not run, as what it deletes could not be put back any more: {error}") from None
+        try:
+            whole = take(root)
+        except ToolError as error:
+            known = f" beyond {', '.join(sorted(covered.places)[:_MOST_NAMED])}" if covered.places else ""
+            self.note(f"What {tool} changed{known} cannot be undone: {error}")
+        if whole is None:
+            return covered if covered.places else None
+        return Snapshot({**covered.places, **whole.places})
+
+    def _covered(self, root: Root, patterns: Collection[str]) -> Snapshot:
+        from agentkit.workspace.covering import cover
+
+        snapshot = cover(root, patterns)
+        if snapshot.size > self._store.room:
+            raise ToolError("the journal has no room left")
+        return snapshot
+
+    def unrestorable(self, root: Root, patterns: Collection[str]) -> str:
+        """Why what the patterns name could not be put back if a command deleted it now; "" when it could."""
+        try:
+            self._covered(root, patterns)
+        except ToolError as error:
+            return str(error)
+        return ""
 
     def _observed(self, changes: Sequence[Change], left_out: str, tool: str, kept: FileStore | None) -> None:
         with self.making(changes):
@@ -193,6 +231,7 @@ class Record:
         spool = FileStore(self._store.path.with_suffix(f".{secrets.token_hex(4)}{_SPOOL}"))
         snapshot.keep(spool)
         watch = {"watch": str(spool.path), "places": len(snapshot.places), "root": root.folder, "tool": tool}
+        watch |= {"whole": snapshot.is_whole}
         self._add([(watch, ())])
         return spool
 
@@ -220,7 +259,8 @@ class Record:
         """What changed while a command ran whose end nobody saw."""
         if not isinstance(self._store, FileStore):
             return []
-        snapshot = Snapshot.kept(FileStore(self._store.path.with_name(Path(watch["watch"]).name)))
+        spool = FileStore(self._store.path.with_name(Path(watch["watch"]).name))
+        snapshot = Snapshot.kept(spool, is_whole=watch.get("whole") is not False)
         if len(snapshot.places) != watch["places"]:  # a part was lost: what stands there must not pass for new
             return []
         with contextlib.suppress(AgentKitError):

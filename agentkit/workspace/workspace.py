@@ -6,7 +6,7 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -211,12 +211,20 @@ class Workspace:
         return search(self._root(), query)
 
     @contextlib.contextmanager
-    def observing(self, tool: str) -> Iterator[None]:
-        """Record what is changed meanwhile by a tool that changes files by itself."""
+    def observing(self, tool: str, patterns: Collection[str] = (), *, surely: bool = False) -> Iterator[None]:
+        """Record what is changed meanwhile by a tool that changes files by itself.
+
+        What the patterns name (see `covering`) is remembered in any case. With `surely`, ToolError is raised before
+        anything happens when it could not be put back.
+        """
         if self.dry_run:
             raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
-        with self.record.observing(self._root(), tool):
+        with self.record.observing(self._root(), tool, patterns, surely=surely):
             yield
+
+    def unrestorable(self, patterns: Collection[str]) -> str:
+        """Why `undo` could not put back what the patterns name if it were deleted now; "" when it could."""
+        return self.record.unrestorable(self._root(), patterns)
 
     def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> Written:
         if len(content) > MOST_WRITTEN_BYTES:

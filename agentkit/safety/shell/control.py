@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ from agentkit.safety.shell.scope import (
     A_FILE,
     A_NAME,
     ANYTHING,
+    FOUND,
     NOTHING,
     PATTERN,
     PERHAPS_EMPTY,
@@ -26,6 +28,7 @@ from agentkit.safety.shell.scope import (
     ask,
     deny,
     reads,
+    unfound,
 )
 from agentkit.safety.shell.syntax import arithmetic
 from agentkit.safety.shell.syntax.words import SUBSTITUTIONS, Expander, source, substitutions
@@ -273,13 +276,14 @@ def loop_over_words(judge: Judge, node: Node, scope: Scope) -> Value:
 def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
     """The values of a loop's variable that must be judged, each different kind once."""
     values: list[Value] = []
+    names = frozenset(FOUND + name for word in items for name in _names(word))
     for word in items:
         odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or word.origins
         regular = word.glob or re.fullmatch(r"(\./)?[\w\x01][\w.\x01/+-]*", word.text)
         hidden = files.perhaps_secret(word, scope) if word.glob else files.secret(word.text, scope)
         plain = not odd and regular and not hidden
         value = (
-            Value(TAME, frozenset({A_FILE} if word.glob else ()))
+            Value(TAME, names | {A_FILE} if word.glob else names)
             if plain
             else Value(UNKNOWN, word.origins)
             if word.glob and not (odd or hidden)
@@ -288,6 +292,13 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
         if value not in values:
             values.append(value)
     return values[:_LOOP_ITEMS] + ([ANYTHING] if len(values) > _LOOP_ITEMS or not values else [])
+
+
+def _names(word: Word) -> list[str]:
+    """The pattern for the last part of a path that a loop's word stands for, if it has one."""
+    last = word.text.rpartition("/")[2]
+    told = last and UNKNOWN not in last and TAME not in last
+    return [] if not told else [files.opened(last) if word.glob else glob.escape(last)]
 
 
 def _forget(node: Node, scope: Scope) -> None:
@@ -389,7 +400,7 @@ def piped(judge: Judge, stages: list[Node], scope: Scope, printed: Value | None)
         inner = scope.fork()
         inner.stdin, inner.bounded = printed, _HEADED.match(" | ".join(map(source, stages[number:]))) is not None
         printed = judge.visit(_operands(stage)[0][0], inner)
-        origins = (origins - {A_FILE, PERHAPS_EMPTY}) | printed.origins
+        origins = unfound(origins - {A_FILE, PERHAPS_EMPTY}) | printed.origins
     for stage in stages:
         if stage.type == "list":
             printed = chain(judge, stage, scope, begun=True)

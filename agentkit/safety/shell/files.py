@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import posixpath
 import re
 from collections.abc import Iterator
@@ -11,7 +12,21 @@ from itertools import islice
 
 from agentkit.decisions import Decision
 from agentkit.safety import paths
-from agentkit.safety.shell.scope import HOME, PATTERN, TAME, UNKNOWN, Scope, Word, ask, deny, reads, writes
+from agentkit.safety.shell.scope import (
+    BELOW,
+    FOUND,
+    HOME,
+    PATTERN,
+    TAME,
+    UNKNOWN,
+    Scope,
+    Word,
+    ask,
+    deny,
+    reads,
+    undoes,
+    writes,
+)
 
 _SECRET_SAMPLES = (
     *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ"),
@@ -239,18 +254,77 @@ def _write_outside(word: Word, path: str) -> Iterator[Decision]:
 
 
 def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision]:
-    """What objects to destroying a path: outside the workspace nobody may, inside it a person decides."""
+    """What objects to destroying a path, or that it can be undone; outside the workspace nobody may."""
     path = resolve(word.text, scope)
     if path is None:
         yield from _delete_unknown(word, what)
     elif paths.inside(path, scope.workspace):
-        yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
+        yield from _delete_within(word, path, scope, what)
     elif path in scope.written and _is_fleeting(path, scope):
         yield reads(word.source)
     elif _TEMPORARY.match(path):
         yield ask("delete", word.source, f"It {what} temporary files outside the workspace.", egress=True)
     else:
         yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
+
+
+def _delete_within(word: Word, path: str, scope: Scope, what: str) -> Iterator[Decision]:
+    place, patterns = posixpath.relpath(path, scope.workspace), changed(word, path, scope)
+    if patterns == ["."] and what == "deletes":
+        yield deny("delete-tree", word.source, "it deletes the whole workspace.", "Name what is to be deleted.")
+        return
+    reason = next(filter(None, map(paths.protected, _perhaps(place))), None)
+    if not scope.undoable or not patterns or any(map(_is_all, patterns)) or scope.links:
+        yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
+    elif reason:
+        yield ask("protected", word.source, f"It {what} what runs code or sets rules later: {reason}.")
+    else:
+        scope.destroyed.update(patterns)
+        yield undoes(word.source)
+
+
+def changed(word: Word, path: str, scope: Scope) -> list[str]:
+    """Patterns, relative to the workspace, for all that a word with this path can stand for; none if unknown.
+
+    They say more rather than less. `agentkit.workspace.covering` describes their form.
+    """
+    place = posixpath.relpath(path, scope.workspace)
+    below = [origin.removeprefix(BELOW) for origin in word.origins if origin.startswith(BELOW)]
+    if below:
+        return [pattern for name in below for pattern in _named_below(place, name)]
+    if TAME in word.text:
+        found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
+        return [f"**/{name}" for name in found] if found and word.text == TAME else _tame(word.text, scope)
+    if not (word.glob or PATTERN in word.origins):
+        return [glob.escape(place)]
+    return [] if "**" in place else ["/".join(map(opened, place.split("/")))]
+
+
+def _named_below(place: str, name: str) -> list[str]:
+    """The patterns for what below a place has a name like this, and for the place itself when it has."""
+    patterns = [f"{glob.escape(place)}/**/{name}" if place != "." else f"**/{name}"]
+    own = fnmatch.fnmatchcase(posixpath.basename(place).lower(), name.lower())
+    return [*patterns, glob.escape(place)] if own and place != "." else patterns
+
+
+def _tame(text: str, scope: Scope) -> list[str]:
+    """The pattern for a path of which some part is any name, or any path that does not lead upwards."""
+    folder = resolve(text.partition(TAME)[0] + "x", scope)
+    if folder is None or not paths.inside(folder, scope.workspace):
+        return []
+    place, last = posixpath.relpath(posixpath.dirname(folder), scope.workspace), text.rpartition(TAME)[2]
+    name = opened(last.rpartition("/")[2] if "/" in last else f"*{last}")
+    return [f"**/{name}" if place.startswith(".") else f"{glob.escape(place)}/**/{name}"]
+
+
+def opened(part: str) -> str:
+    """A part of a pattern in which only * and ? are special: brackets and extended patterns match more than they do."""
+    return "*" if re.search(r"[\[\](]", part) else part
+
+
+def _is_all(pattern: str) -> bool:
+    """Whether a pattern stands for everything in the workspace, but perhaps for what begins with a dot."""
+    return all(not part.strip("*?.") for part in pattern.split("/"))
 
 
 def _delete_unknown(word: Word, what: str) -> Iterator[Decision]:

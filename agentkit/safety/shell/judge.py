@@ -1,4 +1,4 @@
-"""May this shell command run? Every part of it is judged, and the strictest judgment binds (pure)."""
+"""Decides whether a shell command may run: every part of it is judged, and the strictest finding binds (pure)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,54 @@ from agentkit.safety.shell.knowledge.tables import Rule, tables
 from agentkit.safety.shell.scope import Scope, ask, reads
 from agentkit.safety.shell.syntax import parsing
 from agentkit.safety.shell.walk import Walk
+from agentkit.slotted import dataclass
 
 _COMMENT = re.compile(r"\s*(#[^\n]*(\n\s*|$))+")
 _STRICTNESS = ("allow", "ask", "deny")
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The decision on a command, and patterns of what the workspace's journal must be able to restore for it to hold.
+
+    `agentkit.workspace.covering` describes the patterns. Where the journal cannot restore all of it, the decision is
+    `otherwise`.
+    """
+
+    decision: Decision
+    destroyed: frozenset[str] = frozenset()
+
+    def otherwise(self, why: str) -> Decision:
+        """The decision when the journal cannot restore what is deleted, and why it cannot."""
+        reason = f"What it deletes could not be put back: {why}."
+        remedy = "Delete less at once, or move it aside instead."
+        return ask("delete", self.decision.evidence, reason, remedy, egress=self.decision.egress)
+
+
+def examine_command(
+    command: str,
+    *,
+    workspace: str,
+    contained: bool = True,
+    network: bool = False,
+    exposed: Iterable[str] = (),
+    undoable: bool = False,
+) -> Judgment:
+    """Judge a bash command that would run in the folder `workspace` (absolute), without running anything.
+
+    `contained` says that a sandbox will confine it, `network` that the caller granted the network. `exposed` are files
+    with keys in the workspace (absolute) that nothing would hide: what may read them unnamed is asked about. `undoable`
+    says that a journal records what it changes in the workspace. The strictest part binds.
+    """
+    refused = parsing.refusal(command)
+    if refused is not None:
+        return Judgment(refused)
+    scope = Scope(
+        workspace, workspace, contained, network, frozenset(exposed), undoable=undoable and contained and not exposed
+    )
+    decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
+    destroyed = frozenset(scope.destroyed | scope.moved) if decision.allowed and scope.destroyed else frozenset()
+    return Judgment(decision, destroyed)
 
 
 def judge_command(
@@ -25,20 +70,39 @@ def judge_command(
     network: bool = False,
     agrees: Callable[[str], bool] | None = None,
     exposed: Iterable[str] = (),
+    unrestorable: Callable[[frozenset[str]], str] | None = None,
 ) -> Decision:
-    """The decision on a bash command that would run in the folder `workspace` (absolute), without running anything.
+    """The decision on a bash command, as `examine_command` judges it.
 
-    `contained` says that a sandbox will confine it, `network` that the caller granted the network, and `agrees` is
-    asked, before an allow, whether bash itself reads the command without error. `exposed` are files with keys in the
-    workspace (absolute) that nothing would hide: what may read them unnamed is asked about. The strictest part binds.
+    `agrees` is asked, before an allow, whether bash itself reads the command without error. `unrestorable` is asked why
+    the journal could not restore what the command deletes in the workspace, and answers "" when it could; without it
+    nothing can be restored.
     """
-    refused = parsing.refusal(command)
-    if refused is not None:
-        return refused
-    scope = Scope(workspace, workspace, contained, network, frozenset(exposed))
-    decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
+    judgment = examine_command(
+        command,
+        workspace=workspace,
+        contained=contained,
+        network=network,
+        exposed=exposed,
+        undoable=unrestorable is not None,
+    )
+    return settled(judgment, command, agrees=agrees, unrestorable=unrestorable)
+
+
+def settled(
+    judgment: Judgment,
+    command: str,
+    *,
+    agrees: Callable[[str], bool] | None = None,
+    unrestorable: Callable[[frozenset[str]], str] | None = None,
+) -> Decision:
+    """The decision of a judgment after bash and the journal were asked, as `judge_command` describes."""
+    decision = judgment.decision
     if decision.allowed and agrees is not None and not agrees(command):
         return ask("unreadable", command, "bash itself cannot read it.", "Write it more plainly.")
+    if judgment.destroyed:
+        why = unrestorable(judgment.destroyed) if unrestorable is not None else "no journal records it"
+        return judgment.otherwise(why) if why else decision
     return decision
 
 

@@ -9,8 +9,19 @@ from collections.abc import Iterator
 from agentkit.safety import paths
 from agentkit.safety.shell.files import perhaps_secret, resolve
 from agentkit.safety.shell.knowledge.tables import tables
-from agentkit.safety.shell.launchers import sought_names
-from agentkit.safety.shell.scope import A_FILE, NOTHING, PERHAPS_EMPTY, TAME, UNKNOWN, Scope, Value, Word
+from agentkit.safety.shell.launchers import found_names, sought_names
+from agentkit.safety.shell.scope import (
+    A_FILE,
+    FOUND,
+    NOTHING,
+    PERHAPS_EMPTY,
+    TAME,
+    UNKNOWN,
+    Scope,
+    Value,
+    Word,
+    unfound,
+)
 from agentkit.safety.shell.syntax.words import ansi
 
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
@@ -57,7 +68,7 @@ def prints(words: list[Word], scope: Scope) -> Value:
     """The standard output of a command; unknown where it depends on the world."""
     name = words[0].text.rpartition("/")[2]
     groups = tables().groups
-    origins = frozenset().union(*(word.origins for word in words))
+    origins = unfound(frozenset().union(*(word.origins for word in words)))
     if scope.stdin:
         origins |= scope.stdin.origins
     if name in groups["fetchers"]:
@@ -66,6 +77,7 @@ def prints(words: list[Word], scope: Scope) -> Value:
         return Value(UNKNOWN, origins | {"decode"})
     if _is_named(name, words, scope):
         named = frozenset({A_FILE}) if name in _FILE_NAMERS else frozenset()
+        named |= {FOUND + pattern for pattern in (found_names(words) if name == "find" else ())}
         return Value(TAME, named | (frozenset() if name in _ALWAYS else {PERHAPS_EMPTY}))
     if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):
         made = Value(f"{posixpath.sep}tmp/{TAME}")

@@ -29,6 +29,12 @@ PATTERN = "pattern"
 """The origin of a text that stands for each of the files that it matches, as in a loop over them."""
 A_FILE = "file"
 """The origin of a text that is the name of a file, which may be odd."""
+FOUND = "found:"
+"""Begins the origin of a TAME text that is the path of a file whose name matches the pattern behind the colon."""
+BELOW = "below:"
+"""Begins the origin of a word that stands for the files below it whose names match the pattern behind the colon."""
+LISTED = "listed"
+"""The origin of a text that a file of the workspace holds."""
 _MAX_FOLDERS = 4
 _NUMBER = re.compile(rf"\d+|{TAME}")
 _CODE = re.compile(
@@ -113,8 +119,10 @@ class Scope:
     `exposed` are the files with keys in the workspace that nothing would hide from a command.
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
-    `written`, `integers` (variables declared as numbers), `links` and `later` (scripts that run at some later moment)
-    are one for all forks.
+    `undoable` says that a journal restores what is deleted, as far as it can: `destroyed` are patterns of what it must
+    be able to restore (see `agentkit.workspace.covering`), and `moved` what else it must if there are any.
+    `written`, `integers` (variables declared as numbers), `links`, `later` (scripts that run at some later moment),
+    `destroyed` and `moved` are one for all forks.
     """
 
     workspace: str
@@ -135,6 +143,9 @@ class Scope:
     pipes: dict[str, Value] = field(default_factory=dict)
     stdin: Value | None = None
     bounded: bool = False
+    undoable: bool = False
+    destroyed: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
 
     def fork(self) -> Scope:
         """A copy whose changes stay inside."""
@@ -186,6 +197,11 @@ class Scope:
             yield replace(self, cwd=folder)
 
 
+def unfound(origins: frozenset[str]) -> frozenset[str]:
+    """The origins of a text that is made of others: it is none of the files that a command has found."""
+    return frozenset(origin for origin in origins if not origin.startswith((FOUND, BELOW)))
+
+
 def are_numbers(*values: Value) -> bool:
     """Whether all are numbers or names, so that what is one of them is such, too."""
     return all(_NUMBER.fullmatch(value.text) for value in values)
@@ -220,6 +236,12 @@ def writes(evidence: str) -> Decision:
     return Decision(
         Verdict.ALLOW, "shell.writes", "It writes inside the workspace.", evidence, level=SafetyLevel.SYSTEM
     )
+
+
+def undoes(evidence: str) -> Decision:
+    """Fine: it deletes or blanks what lies in the workspace and can be put back."""
+    why = "It deletes or replaces files inside the workspace, which can be undone."
+    return Decision(Verdict.ALLOW, "shell.undoable", why, evidence, level=SafetyLevel.SYSTEM)
 
 
 def runs(evidence: str, scope: Scope) -> Decision:

@@ -23,6 +23,7 @@ from agentkit.safety.shell.scope import (
     are_numbers,
     ask,
     reads,
+    unfound,
 )
 from agentkit.safety.shell.syntax import arithmetic
 from agentkit.safety.shell.syntax.words import is_translation_mark, source
@@ -372,6 +373,8 @@ def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Va
     stdin = scope.stdin or ANYTHING
     simple_words = words[0].text == "read" and re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", stdin.text)
     value = Value(TAME, stdin.origins) if simple_words else Value(UNKNOWN, stdin.origins - {"environment"})
+    if sum(word.text.isidentifier() for word in words[1:]) != 1:  # then each has only a part of a line
+        value = Value(value.text, unfound(value.origins))
     after = ""
     for word in words[1:]:
         flag = re.match(r"-\w*", word.text)

@@ -31,6 +31,11 @@ _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 class Store(Protocol):
     """An ordered list of notes, each with contents. What was added is never changed."""
 
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept."""
+        ...
+
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Add notes, all or none. `durable` waits until they would survive a loss of power. Raises ToolError."""
         ...
@@ -50,11 +55,22 @@ class MemoryStore:
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Add notes."""
         del durable  # nothing here survives the process
-        for note, contents in notes:
-            size = sum(len(content or b"") for content in contents)
-            kept = size <= self._left
-            self._left -= size if kept else 0
-            self._notes.append((note, contents if kept else (None,) * len(contents)))
+        first = [self._kept(contents[:1]) for _, contents in notes]  # what was there before matters most
+        others = [self._kept(contents[1:]) for _, contents in notes]
+        self._notes += [(note, (*a, *b)) for (note, _), a, b in zip(notes, first, others, strict=True)]
+
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept."""
+        return self._left
+
+    def _kept(self, contents: Contents) -> Contents:
+        """The contents, or None for each of them when there is no room."""
+        size = sum(len(content or b"") for content in contents)
+        if size > self._left:
+            return (None,) * len(contents)
+        self._left -= size
+        return contents
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
         """The notes in order."""
@@ -70,6 +86,11 @@ class FileStore:
     def __init__(self, path: str | Path, prepare: Callable[[], None] | None = None) -> None:
         self._place = os.fspath(path)
         self._prepare = prepare
+
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept: a full disk is told of when something is added."""
+        return sys.maxsize
 
     @property
     def path(self) -> Path:

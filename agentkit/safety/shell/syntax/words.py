@@ -19,6 +19,7 @@ from agentkit.safety.shell.scope import (
     Scope,
     Value,
     Word,
+    unfound,
 )
 from agentkit.safety.shell.syntax.arithmetic import subscripts
 
@@ -208,7 +209,8 @@ class Expander:
         if operator in {":-", "-", ":=", "=", ":+", "+"}:
             return self._default(name, operator, children)
         if operator in {"%", "%%", "#", "##", "^^", ",,"} and self._variable(name).text.strip(TAME) == "":
-            return self._variable(name)
+            known = self._variable(name)
+            return Value(known.text, unfound(known.origins))
         return Value(UNKNOWN, self._variable(name).origins)
 
     def _default(self, name: str, operator: str, children: list[Node]) -> Value:
@@ -225,8 +227,13 @@ class Expander:
 
     def _broken(self, value: Value, *, quoted: bool) -> Value:
         """A value as its place takes it: marked as plain in quotes, broken at white space outside."""
-        text = _plain(value.text) if quoted else re.sub(r"[ \t\n]+", _SPLIT, value.text)
-        return Value(text, value.origins)
+        if quoted:
+            return Value(_plain(value.text), value.origins)
+        splitting = self._scope.variables.get("IFS", _ENVIRONMENT["IFS"])
+        if splitting.text == _ENVIRONMENT["IFS"].text:
+            return Value(re.sub(r"[ \t\n]+", _SPLIT, value.text), value.origins)
+        is_split = not splitting.known or bool({*value.text} & {*" \t\n", *splitting.text})
+        return Value(UNKNOWN if is_split else value.text, unfound(value.origins))
 
     _WHOLE: ClassVar[Mapping[str, Callable[[Expander, Node], Value]]] = {
         "string": _string,
