@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentkit.config import state_folder
 from agentkit.decisions import Decision, Label, Verdict
@@ -23,6 +23,9 @@ from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tools.denial import told_with
 from agentkit.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agentkit.safety.shell import Judgment
 
 NOT_RUN = "none: it was not run"
 """The boundary of what was not run."""
@@ -57,10 +60,14 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
 
 @dataclass(frozen=True, slots=True)
 class _Shell:
-    """Judges and runs commands in a workspace; what they change there is recorded."""
+    """Judges and runs commands in a workspace; what they change there is recorded.
+
+    `restorable` are the commands that were last allowed because what they delete can be put back.
+    """
 
     workspace: Workspace
     confinement: Confinement
+    restorable: set[str] = field(default_factory=set)
 
     def run_shell(self, command: str) -> dict[str, Any]:
         """Run a command line with bash in the workspace folder, and return what it printed.
@@ -92,7 +99,7 @@ class _Shell:
             boundary.require(self.confinement.isolation)
         except SandboxError as error:
             return _impossible("shell", error)
-        decision = self._read(command, contained=boundary.is_strong, agrees=bash_agrees)
+        decision = self._decided(command, contained=boundary.is_strong)
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
             reason = "In a dry run nothing may be changed, and nothing would keep this command from it here."
             return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
@@ -101,14 +108,15 @@ class _Shell:
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         """Run a command; one that only reads cannot write, and one in a dry run neither."""
         folder, is_dry = self.workspace.folder, self.workspace.dry_run
-        reads = _only_reads(self._read(command, contained=True))
+        judgment = self._judgment(command, contained=True)
+        reads = _only_reads(judgment.decision)
         hidden = (*self.confinement.hidden, *_secrets_below(folder), str(state_folder()))
         writable = self.confinement.writable and not (reads or is_dry)
         confinement = replace(self.confinement, writable=writable, hidden=hidden)
         notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
         outcome = None
         try:
-            with self.workspace.observing("run_shell") if writable else nullcontext():
+            with self._observing(command, judgment.destroyed) if writable else nullcontext():
                 outcome = run_command(command, folder, confinement, cancellation)
         except SandboxError as error:
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
@@ -120,14 +128,41 @@ class _Shell:
         notes += _appeared(outcome.appeared)
         return told | {"note": " ".join(notes)} if notes else told
 
-    def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
-        from agentkit.safety.shell import judge_command
+    def _decided(self, command: str, *, contained: bool) -> Decision:
+        from agentkit.safety.shell import settled
 
-        folder, network = self.workspace.folder, self.confinement.network
-        exposed = () if contained else _secrets_below(folder)
-        return judge_command(
-            command, workspace=folder, contained=contained, network=network, agrees=agrees, exposed=exposed
+        judgment = self._judgment(command, contained=contained)
+        decision = settled(judgment, command, agrees=bash_agrees, unrestorable=self.workspace.unrestorable)
+        if judgment.destroyed and decision.allowed:
+            self.restorable.add(command)
+        else:
+            self.restorable.discard(command)
+        return decision
+
+    def _observing(self, command: str, destroyed: frozenset[str]) -> AbstractContextManager[None]:
+        """Record what the command changes. One that was allowed as undoable is not run if it no longer is."""
+        return self.workspace.observing("run_shell", destroyed, surely=command in self.restorable)
+
+    def _judgment(self, command: str, *, contained: bool) -> Judgment:
+        """What the judge says of a command; the same object for the decision on a call and for its run."""
+        folder = self.workspace.folder
+        undoable = contained and self.confinement.writable and not self.workspace.dry_run
+        exposed = () if contained else tuple(_secrets_below(folder))
+        return _judged(
+            command, folder, exposed, contained=contained, network=self.confinement.network, undoable=undoable
         )
+
+
+@lru_cache(maxsize=128)
+def _judged(
+    command: str, folder: str, exposed: tuple[str, ...], *, contained: bool, network: bool, undoable: bool
+) -> Judgment:
+    """The judgment of a command, which follows from these facts alone."""
+    from agentkit.safety.shell import examine_command
+
+    return examine_command(
+        command, workspace=folder, contained=contained, network=network, exposed=exposed, undoable=undoable
+    )
 
 
 def _secrets_below(folder: str) -> list[str]:

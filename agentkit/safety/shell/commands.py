@@ -9,9 +9,10 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
 from agentkit.safety.shell import files, launchers
 from agentkit.safety.shell.knowledge.arguments import Argument, entry, parsed, perhaps_paths, searches_here
-from agentkit.safety.shell.knowledge.tables import Rule, Spec, tables
+from agentkit.safety.shell.knowledge.tables import Rule, Spec, Undo, tables
 from agentkit.safety.shell.programs import inline, interpreters
 from agentkit.safety.shell.scope import (
+    LISTED,
     UNKNOWN,
     Command,
     Finding,
@@ -21,9 +22,11 @@ from agentkit.safety.shell.scope import (
     Word,
     ask,
     connects,
+    counts,
     deny,
     reads,
     runs,
+    undoes,
     writes,
 )
 
@@ -31,6 +34,8 @@ _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
 _OPEN_SUBSCRIPT = re.compile(rf"\w+\[[^]=]*{UNKNOWN}")
 _NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
+_INDEX = ("index", "*_HEAD", "MERGE_*", "AUTO_MERGE")
+"""What git keeps beside its files and commits of what is staged and under way."""
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
@@ -92,6 +97,8 @@ def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
         name, words = two, [Word(two, words[0].source), *words[2:]]
     if name in known.groups["carriers"]:
         yield from launchers.suspected(words)
+    if two == "git mv":
+        scope.moved.add("**/*")
     if name in _SPECIAL:
         yield from _SPECIAL[name](words, scope)
     elif name in known.languages:
@@ -122,8 +129,28 @@ def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
         meant = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
         match = meant and rule.when.search(text)
         if match and not (rule.unless and rule.unless.search(text)):
-            yield _objection(rule, match, words, scope)
+            undo = _undo_of(rule, name, text, scope)
+            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
             yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
+
+
+def _undo_of(rule: Rule, name: str, text: str, scope: Scope) -> Undo | None:
+    """The row that says how what the rule objects to is undone, if there is one and a journal is there."""
+    rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
+    return next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
+
+
+def _undone(undo: Undo, words: list[Word], scope: Scope) -> Iterator[Decision]:
+    """What objects to losing the files that a command is given, or that it can be undone."""
+    given = [
+        word for word in words[1:] if undo.paths and not word.text.startswith("-") and not _is_outside(word, scope)
+    ]
+    for word in given:
+        yield from files.delete(word, scope, "replaces")
+    if undo.index:
+        place = "" if scope.cwd == scope.workspace and not scope.elsewhere else "**/"
+        scope.destroyed.update(f"{place}.git/{name}" for name in _INDEX)
+        yield undoes(words[0].source)
 
 
 def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope) -> Decision:
@@ -176,7 +203,7 @@ def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
     everything = spec.paths == "copy" and any(argument.kind == "write" for argument in arguments)
     free = [argument.word for argument in arguments if argument.kind == "free"][text:]
-    yield from _free(spec, [*free, free[-1]] if everything and free else free, scope)
+    yield from _free(words[0].text, spec, [*free, free[-1]] if everything and free else free, scope)
     if scope.exposed and not free and searches_here(spec, words[0].text, arguments, piped=scope.stdin is not None):
         yield from files.read(Word(".", words[0].source), scope)
     yield _effect(spec, words[0].source, scope)
@@ -224,8 +251,9 @@ _PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
 }
 
 
-def _free(spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
+def _free(name: str, spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
     """What objects to the free arguments that are no text."""
+    counting = scope.contained and name in tables().groups["counters"]
     if spec.paths == "copy":
         for word in targets[:-1] or targets:
             yield from files.read(word, scope)
@@ -235,7 +263,9 @@ def _free(spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
         yield from launchers.run_arguments(targets, scope)
     elif spec.paths in _PATHS:
         for word in targets:
-            yield from _PATHS[spec.paths](word, scope)
+            yield from (
+                [counts(word.source, scope)] if counting and LISTED in word.origins else _PATHS[spec.paths](word, scope)
+            )
 
 
 def _shell_builtin(words: list[Word], _scope: Scope) -> Iterator[Finding]:
@@ -308,13 +338,23 @@ def _dd(words: list[Word], scope: Scope) -> Iterator[Finding]:
             yield from files.write(Word(value, word.source), scope)
         elif key == "if":
             yield from files.read(Word(value, word.source), scope)
-    yield ask("dd", words[0].source, "dd overwrites without asking.", "Use cp, head or truncate.")
+    ends = any(re.match(r"count=|if=(?!/dev/)", word.text) for word in words[1:])
+    into = [Word(word.text[3:], word.source) for word in words[1:] if word.text.startswith("of=")]
+    if scope.undoable and ends and len(into) == 1 and not _is_outside(into[0], scope):
+        yield from files.delete(into[0], scope, "replaces")
+    else:
+        yield ask("dd", words[0].source, "dd overwrites without asking.", "Use cp, head or truncate.")
 
 
 def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     free += [word for kind, word, _ in arguments if kind == "write"]
+    for word in free[:-1]:  # what is moved could be deleted later in this command, by its new name
+        path = files.resolve(word.text, scope)
+        scope.moved.update(
+            files.changed(word, path, scope) or {"**/*"} if path and not _is_outside(word, scope) else ()
+        )
     lost = bool(free) and (free[-1].text.startswith("/dev/") or files.fleeting(free[-1], scope))
     for word in free[:-1]:
         away = not files.fleeting(word, scope) and (lost or _is_outside(word, scope))

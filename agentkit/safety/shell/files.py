@@ -16,6 +16,7 @@ from agentkit.safety.shell.scope import (
     BELOW,
     FOUND,
     HOME,
+    LISTED,
     PATTERN,
     TAME,
     UNKNOWN,
@@ -148,6 +149,13 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
     elif scope.exposed and not listing:
         yield from _reached(word, path, scope)
+
+
+def listed(words: list[Word], scope: Scope) -> frozenset[str]:
+    """The origin of what stands in these files, if all of them stood in the workspace before the command."""
+    found = [resolve(word.text, scope) for word in words]
+    told = found and all(path and paths.inside(path, scope.workspace) and path not in scope.written for path in found)
+    return frozenset({LISTED}) if told and not any(secret(word.text, scope) for word in words) else frozenset()
 
 
 def _endless(word: Word, scope: Scope) -> Iterator[Decision]:

@@ -209,7 +209,8 @@ def xargs(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Findi
     """The command that xargs starts, with what it reads as further arguments."""
     options = {flag: word.text for _, word, flag in leading(launcher.options, words[1:])}
     elsewhere = options.keys() & {"-a", "--arg-file"}
-    stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
+    listing = [Word(options[flag], words[0].source) for flag in elsewhere]
+    stdin = Value(UNKNOWN, files.listed(listing, scope)) if elsewhere else scope.stdin or ANYTHING
     marks = [options[flag] for flag in ("-I", "-J", "-i", "--replace") if flag in options]
     marker = "" if not marks else "{}" if marks[0].startswith("--") else marks[0] or "{}"
     given = list(_given(stdin, words[0].source, options, by_line=bool(marker)))

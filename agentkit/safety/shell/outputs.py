@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from agentkit.safety import paths
-from agentkit.safety.shell.files import perhaps_secret, resolve
+from agentkit.safety.shell.files import listed, perhaps_secret, resolve
 from agentkit.safety.shell.knowledge.tables import tables
 from agentkit.safety.shell.launchers import found_names, sought_names
 from agentkit.safety.shell.scope import (
@@ -86,6 +86,8 @@ def prints(words: list[Word], scope: Scope) -> Value:
     if name == "find":
         root = next((word.text for word in words[1:] if not re.match(r"-[HLP]$", word.text)), "")
         return Value(root + "/" + UNKNOWN, origins)
+    if name == "cat" and words[1:]:
+        origins |= listed(words[1:], scope)
     text = _text(name, words[1:], scope)
     return Value(text.rstrip("\n") if text else UNKNOWN, origins)
 

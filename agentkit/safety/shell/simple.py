@@ -185,7 +185,7 @@ def _target(judge: Judge, operator: str, word: Word, scope: Scope) -> None:
     if PERHAPS_EMPTY in word.origins:
         judge.add(ask("unknown-path", word.source, "Which file it is cannot be told before it runs.", "Name the file."))
     if operator.startswith("<"):
-        scope.stdin = scope.pipes.get(word.text, Value(UNKNOWN, word.origins))
+        scope.stdin = scope.pipes.get(word.text, Value(UNKNOWN, word.origins | files.listed([word], scope)))
 
 
 def linked(judge: Judge, words: list[Word], scope: Scope) -> None:

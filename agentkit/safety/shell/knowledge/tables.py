@@ -47,6 +47,19 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Undo:
+    """What a journal can put back of what a rule with the id `rule` objects to: commands that match `when`.
+
+    What they change are the files they are given (`paths`), and what git has staged (`index`).
+    """
+
+    rule: str
+    when: re.Pattern[str]
+    paths: bool
+    index: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
     """How a command treats its arguments.
 
@@ -171,6 +184,7 @@ class Tables:
 
     rules: Lookup[tuple[Rule, ...]]
     every: tuple[Rule, ...]
+    undo: Lookup[tuple[Undo, ...]]
     specs: Lookup[Spec]
     launchers: Lookup[Launcher]
     languages: Lookup[Language]
@@ -221,6 +235,13 @@ def _rule(row: _Row) -> Rule:
         egress=fields.get("egress", False),
         match=tuple(fields["match"]),
         not_match=tuple(fields.get("not_match", ())),
+    )
+
+
+def _undo(row: _Row) -> Undo:
+    fields = _parsed(row)
+    return Undo(
+        fields["rule"], re.compile(fields.get("when", "")), fields.get("paths", False), fields.get("index", False)
     )
 
 
@@ -277,13 +298,15 @@ def _rules_by_name(rows: list[_Row], runners: set[str]) -> dict[str, tuple[_Row,
 def tables() -> Tables:
     """The tables, indexed once."""
     header, rows = _rows("commands.toml")
-    _, rules = _rows("rules.toml")
+    _, objections = _rows("rules.toml")
+    rules = [row for row in objections if row.kind == "rules"]
     running = [row.names for row in rows if row.kind == "commands" and _RUNS.search(row.text)]
     runners = {name.split()[0] for names in running for name in names.split(",")}
     by_name = _rules_by_name(rules, runners)
     return Tables(
         rules=Lookup(by_name, lambda rows: tuple(map(_rule, rows))),
         every=tuple(map(_rule, by_name["*"])),
+        undo=Lookup(_by_name(objections, "undo"), lambda rows: tuple(map(_undo, rows))),
         specs=Lookup(_by_name(rows, "commands"), _last(_spec)),
         launchers=Lookup(_by_name(rows, "launchers"), _last(lambda row: Launcher(**_with_options(row)))),
         languages=Lookup(_by_name(rows, "languages"), _last(lambda row: Language(**_with_options(row)))),

@@ -11,7 +11,7 @@ from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.arguments import Argument, leading
 from agentkit.safety.shell.knowledge.tables import Language, tables
 from agentkit.safety.shell.launchers import origin, run_arguments, script
-from agentkit.safety.shell.programs import inline
+from agentkit.safety.shell.programs import inline, python
 from agentkit.safety.shell.scope import Command, Finding, Scope, Word, ask, reads, runs
 
 _VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
@@ -136,7 +136,7 @@ def _module(interpreter: Word, module: Word, rest: list[Word], scope: Scope) -> 
         yield runs(module.source, scope)
     elif name != "http" and (name in known.specs or name in known.rules):
         yield Command([Word(name, module.source), *rest])
-    elif name in known.groups["python_modules"]:
+    elif name in known.groups["python_modules"] or python.is_own_module(module.text):
         yield from run_arguments(rest, scope)
         yield runs(module.source, scope)
     else:
