@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
@@ -142,11 +143,10 @@ def _undo_of(rule: Rule, name: str, text: str, scope: Scope) -> Undo | None:
 
 def _undone(undo: Undo, words: list[Word], scope: Scope) -> Iterator[Decision]:
     """What objects to losing the files that a command is given, or that it can be undone."""
-    given = [
-        word for word in words[1:] if undo.paths and not word.text.startswith("-") and not _is_outside(word, scope)
-    ]
-    for word in given:
-        yield from files.delete(word, scope, "replaces")
+    end = next((index for index, word in enumerate(words) if word.text == "--"), 0)
+    for word in words[end + 1 :] if undo.paths else ():
+        if not word.text.startswith("-") and not _is_outside(word, scope):
+            yield from files.delete(word, scope, "replaces")
     if undo.index:
         place = "" if scope.cwd == scope.workspace and not scope.elsewhere else "**/"
         scope.destroyed.update(f"{place}.git/{name}" for name in _INDEX)
@@ -197,6 +197,7 @@ def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope) -> Iterator[Finding]:
+    spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text[:_LONGEST]) + " " for word in rest))
     arguments = list(parsed(spec, rest))
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
@@ -204,9 +205,18 @@ def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope)
     everything = spec.paths == "copy" and any(argument.kind == "write" for argument in arguments)
     free = [argument.word for argument in arguments if argument.kind == "free"][text:]
     yield from _free(words[0].text, spec, [*free, free[-1]] if everything and free else free, scope)
-    if scope.exposed and not free and searches_here(spec, words[0].text, arguments, piped=scope.stdin is not None):
-        yield from files.read(Word(".", words[0].source), scope)
+    if not free and _works_here(spec, words[0].text, arguments, scope):
+        yield from files.read(Word(".", words[0].source), scope, listing=spec.paths == "list")
     yield _effect(spec, words[0].source, scope)
+
+
+def _works_here(spec: Spec, name: str, arguments: list[Argument], scope: Scope) -> bool:
+    """Whether a command without a place reads the folder that it begins in, where that is to be judged."""
+    is_outside = scope.cwd is not None and not paths.inside(scope.cwd, scope.workspace)
+    if not (scope.exposed or is_outside):
+        return False
+    listing = is_outside and spec.paths == "list"
+    return listing or searches_here(spec, name, arguments, piped=scope.stdin is not None)
 
 
 def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -332,13 +342,14 @@ def _tar(words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _dd(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    counted = any(word.text.startswith("count=") for word in words)
     for word in words[1:]:
         key, _, value = word.text.partition("=")
         if key == "of":
             yield from files.write(Word(value, word.source), scope)
         elif key == "if":
-            yield from files.read(Word(value, word.source), scope)
-    ends = any(re.match(r"count=|if=(?!/dev/)", word.text) for word in words[1:])
+            yield from files.read(Word(value, word.source), replace(scope, bounded=scope.bounded or counted))
+    ends = counted or not any(word.text.startswith("if=/dev/") for word in words)
     into = [Word(word.text[3:], word.source) for word in words[1:] if word.text.startswith("of=")]
     if scope.undoable and ends and len(into) == 1 and not _is_outside(into[0], scope):
         yield from files.delete(into[0], scope, "replaces")

@@ -264,6 +264,8 @@ def _write_outside(word: Word, path: str) -> Iterator[Decision]:
 def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision]:
     """What objects to destroying a path, or that it can be undone; outside the workspace nobody may."""
     path = resolve(word.text, scope)
+    if not word.text:  # no file has an empty name
+        return
     if path is None:
         yield from _delete_unknown(word, what)
     elif paths.inside(path, scope.workspace):

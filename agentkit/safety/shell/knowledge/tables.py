@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -69,7 +69,8 @@ class Spec:
     a path (`pattern`), a text that is never in the next argument (`optional`), a path (`read`, `write`), the folder
     to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
     `flag` are those without a value, of which `active` make it run code or change files of the workspace; `ask` those
-    that are not judged; `strict` asks for flags in no field too.
+    that are not judged; `strict` asks for flags in no field too. With arguments that match `reading`, each followed by
+    a space, it changes nothing and only reads what it otherwise writes.
     """
 
     KINDS: ClassVar = (
@@ -93,6 +94,7 @@ class Spec:
     effect: str = "reads"
     text: int = 0
     strict: bool = False
+    reading: str = ""
     instead: frozenset[str] = frozenset()
     value: frozenset[str] = frozenset()
     pattern: frozenset[str] = frozenset()
@@ -111,6 +113,13 @@ class Spec:
     def __post_init__(self) -> None:
         """Gather all flags."""
         object.__setattr__(self, "known", frozenset().union(*(getattr(self, kind) for kind in self.KINDS)))
+
+    def for_arguments(self, text: str) -> Spec:
+        """How the command treats these arguments."""
+        if not self.reading or not re.fullmatch(self.reading, text):
+            return self
+        paths = "read" if self.paths in {"write", "copy"} else self.paths
+        return replace(self, effect="reads", paths=paths, read=self.read | self.write, write=frozenset(), reading="")
 
     @property
     def valued(self) -> frozenset[str]:
@@ -257,7 +266,7 @@ def _programs() -> tuple[ProgramRule, ...]:
 
 @cache
 def _fields(row: _Row) -> dict[str, Any]:
-    plain = {"paths", "effect", "text", "strict", "skip", "joined", "scripts", "assignments", "name"}
+    plain = {"paths", "effect", "text", "strict", "reading", "skip", "joined", "scripts", "assignments", "name"}
     return {key: value if key in plain else _split(value) for key, value in _parsed(row).items() if key != "names"}
 
 

@@ -14,6 +14,8 @@ from agentkit.safety.shell.launchers import origin, run_arguments, script
 from agentkit.safety.shell.programs import inline, python
 from agentkit.safety.shell.scope import Command, Finding, Scope, Word, ask, reads, runs
 
+_TOOLS = {"runs", "network"}
+"""The effects of commands that are Python tools too; a module with the name of another command is another program."""
 _VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
 _CODES = {"-c", "-Command", "-command", "--command"}
 _LETTERS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
@@ -134,7 +136,7 @@ def _module(interpreter: Word, module: Word, rest: list[Word], scope: Scope) -> 
             if not re.fullmatch(r"-[nrpvhsu]+|\d+|[num]?sec|--\w+(=\d+)?", word.text):
                 yield from inline.judge("python", Word(re.sub("^--?s(etup=)?", "", word.text), word.source), scope)
         yield runs(module.source, scope)
-    elif name != "http" and (name in known.specs or name in known.rules):
+    elif name in known.specs and (known.specs[name].effect in _TOOLS or known.specs[name].paths == "subcommand"):
         yield Command([Word(name, module.source), *rest])
     elif name in known.groups["python_modules"] or python.is_own_module(module.text):
         yield from run_arguments(rest, scope)

@@ -105,6 +105,7 @@ class Expander:
     def __init__(self, scope: Scope, substitute: Substitute, evaluate: Evaluate, assign: Assign) -> None:
         self._scope = scope
         self._substitute, self._evaluate, self._assign = substitute, evaluate, assign
+        self._splits = True
 
     def words(self, node: Node) -> list[Word]:
         """The words that one argument expands to; raises OverflowError."""
@@ -118,7 +119,11 @@ class Expander:
 
     def value(self, node: Node) -> Value:
         """The text of a node that is neither split nor globbed, such as what is assigned or a here-string."""
-        value = _bounded(self._raw(node, quoted=False))
+        self._splits = False
+        try:
+            value = _bounded(self._raw(node, quoted=False))
+        finally:
+            self._splits = True
         text = value.text.replace(_SPLIT, " ")
         return Value(_tilde(text, self._scope).replace(_QUOTED, ""), value.origins)
 
@@ -229,6 +234,8 @@ class Expander:
         """A value as its place takes it: marked as plain in quotes, broken at white space outside."""
         if quoted:
             return Value(_plain(value.text), value.origins)
+        if not self._splits:
+            return value
         splitting = self._scope.variables.get("IFS", _ENVIRONMENT["IFS"])
         if splitting.text == _ENVIRONMENT["IFS"].text:
             return Value(re.sub(r"[ \t\n]+", _SPLIT, value.text), value.origins)
