@@ -35,8 +35,17 @@ _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
 _OPEN_SUBSCRIPT = re.compile(rf"\w+\[[^]=]*{UNKNOWN}")
 _NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
-_INDEX = ("index", "*_HEAD", "MERGE_*", "AUTO_MERGE")
-"""What git keeps beside its files and commits of what is staged and under way."""
+_INDEX = (
+    "index",
+    "ORIG_HEAD",
+    "MERGE_HEAD",
+    "MERGE_MSG",
+    "MERGE_MODE",
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+)
+"""Where git keeps, beside its files and commits, what is staged and what is under way."""
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
