@@ -116,7 +116,7 @@ class _Shell:
         notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
         outcome = None
         try:
-            with self._observing(command, judgment.destroyed) if writable else nullcontext():
+            with self._observing(command, judgment) if writable else nullcontext():
                 outcome = run_command(command, folder, confinement, cancellation)
         except SandboxError as error:
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
@@ -139,9 +139,10 @@ class _Shell:
             self.restorable.discard(command)
         return decision
 
-    def _observing(self, command: str, destroyed: frozenset[str]) -> AbstractContextManager[None]:
+    def _observing(self, command: str, judgment: Judgment) -> AbstractContextManager[None]:
         """Record what the command changes. One that was allowed as undoable is not run if it no longer is."""
-        return self.workspace.observing("run_shell", destroyed, surely=command in self.restorable)
+        surely = judgment.destroyed if command in self.restorable else ()
+        return self.workspace.observing("run_shell", surely, judgment.destroyed | judgment.touched)
 
     def _judgment(self, command: str, *, contained: bool) -> Judgment:
         """What the judge says of a command; the same object for the decision on a call and for its run."""

@@ -1,7 +1,8 @@
 """Snapshots of exactly what a command is about to delete or overwrite.
 
 A pattern is the path of what is changed, relative to the workspace, with all that is below it. In a part of it `*` and
-`?` stand for any characters, `[*]` for a plain `*`, and the part `**` for any number of folders. Case is ignored.
+`?` stand for any characters, `[*]` for a plain `*`, and the part `**` for any number of folders. Case is ignored. A
+pattern that begins with `**` is about names that a command has read; it must have none that could be read otherwise.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from agentkit.config import state_folder
 from agentkit.errors import ToolError
+from agentkit.slotted import dataclass
 from agentkit.workspace.observing import MOST_BYTES, MOST_FILES, YOUNG_NANOSECONDS, Signature, Snapshot, signature
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import ABSENT, State
 
-MOST_PLACES = 50_000
+MOST_PLACES = 200_000
 """How many files and folders are looked at to find what the patterns name."""
 
 _ANY_DEPTH = "**"
@@ -99,13 +101,14 @@ def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
     """What a pattern names and all below it; what it names alone and does not exist is added to `missing`."""
     parts = pattern.split("/")
     count = next((index for index, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
-    plain = [_QUOTED.sub(r"\1", part) for part in parts[:count]]
-    if count == len(parts):
+    plain = [_QUOTED.sub(r"\1", part) for part in parts[:count] if part != "."]
+    if count == len(parts) and plain:
         yield from _literal(root, plain, missing)
         return
+    parts = parts if count < len(parts) else [*parts, "*"]  # the workspace itself is all that is in it
     base = _real(root, plain)
     if base is not None and (not base or _status(root, base) is not None):
-        yield from _matching(root, base, parts[count:])
+        yield from _matching(root, base, parts[count:], is_read=count == 0 and parts[0] == _ANY_DEPTH)
 
 
 def _literal(root: Root, parts: list[str], missing: set[str]) -> Found:
@@ -120,6 +123,7 @@ def _literal(root: Root, parts: list[str], missing: set[str]) -> Found:
         missing.update(_absent(root, place))
     else:
         yield from _with_below(root, place, status)
+        yield from _through(root, place) if stat.S_ISLNK(status.st_mode) else ()
 
 
 def _absent(root: Root, place: str) -> Iterator[str]:
@@ -130,34 +134,87 @@ def _absent(root: Root, place: str) -> Iterator[str]:
 
 
 def _with_below(root: Root, place: str, status: os.stat_result) -> Found:
-    """A place, all below a folder, and what a link leads to in the workspace."""
+    """A place, and all below a folder."""
     yield place, status
-    if stat.S_ISDIR(status.st_mode):
-        yield from _counted(root, place)
-    elif stat.S_ISLNK(status.st_mode):
-        target = _real(root, place.split("/"))
-        reached = _status(root, target) if target else None
-        if target and reached is not None and not stat.S_ISLNK(reached.st_mode):
-            yield from _with_below(root, target, reached)
+    waiting = [place] if stat.S_ISDIR(status.st_mode) else []
+    while waiting:
+        for inner, found in _entries(root, waiting.pop()):
+            yield inner, found
+            if stat.S_ISDIR(found.st_mode):
+                waiting.append(inner)
 
 
-def _matching(root: Root, base: str, parts: list[str]) -> Found:
-    names, through = _expression(parts), [_expression(parts[:count], whole=True) for count in range(1, len(parts))]
-    for place, status in _counted(root, base or "."):
-        below = place[len(base) :].lstrip("/")
-        if names.fullmatch(below):
-            if _ANY_DEPTH in parts and _ODD.search(below):
+def _through(root: Root, link: str, *, folders: bool = True) -> Found:
+    """What a link leads to in the workspace: a file, or all of one of the `folders`."""
+    place = _real(root, link.split("/"))
+    status = _status(root, place) if place else None
+    if place and status is not None and (folders or not stat.S_ISDIR(status.st_mode)):
+        yield from _with_below(root, place, status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """How places below a folder relate to the parts of a pattern.
+
+    `named` is for what the parts name, `meant` for that and all below it, `above` for folders that may hold some of it.
+    """
+
+    parts: tuple[str, ...]
+    named: re.Pattern[str]
+    meant: re.Pattern[str]
+    above: tuple[re.Pattern[str], ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[str]) -> _Match:
+        """The expressions for these parts."""
+        above = tuple(_expression(parts[:count]) for count in range(1, len(parts)))
+        return cls(tuple(parts), _expression(parts), _expression(parts, "(?:/.*)?"), above)
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether the pattern holds at any depth, as what `find` finds, which follows no link to a folder."""
+        return _ANY_DEPTH in self.parts
+
+    def is_above(self, place: str) -> bool:
+        """Whether something that is meant may be below the place."""
+        return self.is_deep or any(each.fullmatch(place) for each in self.above)
+
+
+def _matching(root: Root, base: str, parts: Sequence[str], *, is_read: bool) -> Found:
+    """What below a folder matches the parts, and all that is below it."""
+    match = _Match.of(parts)
+    for place, below, status in _walked(root, base, match):
+        is_link = stat.S_ISLNK(status.st_mode)
+        if match.meant.fullmatch(below):
+            if is_read and _ODD.search(below):
                 raise ToolError(f"{place!r} is an odd name, which a command may read otherwise")
-            yield from _with_below(root, place, status) if stat.S_ISLNK(status.st_mode) else iter([(place, status)])
-        elif stat.S_ISLNK(status.st_mode) and _ANY_DEPTH not in parts and any(e.fullmatch(below) for e in through):
+            yield place, status
+            if is_link and match.named.fullmatch(below):
+                yield from _through(root, place, folders=not match.is_deep)
+        elif is_link and not match.is_deep and match.is_above(below):
             raise ToolError(f"{place!r} is a link, and leads the pattern elsewhere")
 
 
-def _counted(root: Root, place: str) -> Found:
-    for count, found in enumerate(root.walk(place)):
-        if count >= MOST_PLACES:
-            raise ToolError(f"more than {MOST_PLACES:,} files would have to be looked at")
-        yield found
+def _walked(root: Root, base: str, match: _Match) -> Iterator[tuple[str, str, os.stat_result]]:
+    """Each place in the folders that may hold what matches: its path in the workspace and below `base`, and status."""
+    waiting, left = [base], MOST_PLACES
+    while waiting:
+        for place, status in _entries(root, waiting.pop()):
+            below = place[len(base) :].lstrip("/")
+            yield place, below, status
+            if stat.S_ISDIR(status.st_mode) and (match.meant.fullmatch(below) or match.is_above(below)):
+                waiting.append(place)
+            left -= 1
+            if left < 0:
+                raise ToolError(f"more than {MOST_PLACES:,} files would have to be looked at")
+
+
+def _entries(root: Root, place: str) -> list[tuple[str, os.stat_result]]:
+    try:
+        with os.scandir(f"{root.folder}/{place}") as scan:
+            return [(f"{place}/{each.name}".lstrip("/"), each.stat(follow_symlinks=False)) for each in scan]
+    except OSError:  # it has gone, or may not be listed, which is told when it is remembered
+        return []
 
 
 @functools.lru_cache(maxsize=256)
@@ -169,10 +226,9 @@ def _translated(part: str) -> str:
     return "".join(special.get(piece) or re.escape(_QUOTED.sub(r"\1", piece)) for piece in pieces)
 
 
-def _expression(parts: list[str], *, whole: bool = False) -> re.Pattern[str]:
-    """The expression for places that match the parts; unless `whole`, for all below them too."""
+def _expression(parts: Sequence[str], below: str = "") -> re.Pattern[str]:
     text = "".join(_translated(part) + ("" if part == _ANY_DEPTH else "/") for part in parts).rstrip("/")
-    return re.compile(text + ("" if whole else "(?:/.*)?"), re.IGNORECASE | re.DOTALL)
+    return re.compile(text + below, re.IGNORECASE | re.DOTALL)
 
 
 def _real(root: Root, parts: list[str]) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentkit.config import state_folder
 from agentkit.errors import AgentKitError, ConfigError, ToolError
-from agentkit.workspace.observing import Snapshot, differences, take
+from agentkit.workspace.observing import MOST_BYTES, MOST_FILES, NOTHING, Snapshot, differences, take
 from agentkit.workspace.opening import shown
 from agentkit.workspace.recording.history import History, history_in, kind_of
 from agentkit.workspace.recording.store import Contents, FileStore, MemoryStore, Note, Store, forget_oldest
@@ -79,14 +79,14 @@ class Record:
 
     @contextlib.contextmanager
     def observing(
-        self, root: Root, tool: str, patterns: Collection[str] = (), *, surely: bool = False
+        self, root: Root, tool: str, surely: Collection[str] = (), perhaps: Collection[str] = ()
     ) -> Iterator[None]:
         """Record whatever is changed below the root meanwhile, by whomever; what cannot be undone is noted.
 
-        What the patterns name (see `covering`) is remembered beside the rest. With `surely`, ToolError is raised
-        before anything happens when it could not be put back.
+        What the patterns in `surely` name (see `covering`) can be put back, or ToolError is raised before anything
+        happens. Of those in `perhaps` as much is remembered as can be.
         """
-        snapshot = self._before(root, patterns, tool, surely=surely)
+        snapshot = self._before(root, tool, surely, perhaps)
         if snapshot is None:
             yield
             return
@@ -97,28 +97,30 @@ class Record:
             with contextlib.suppress(ToolError):  # on a full disk, the snapshot stays to tell what was changed
                 self._observed(*differences(snapshot, root, tool), tool, kept)
 
-    def _before(self, root: Root, patterns: Collection[str], tool: str, *, surely: bool) -> Snapshot | None:
+    def _before(self, root: Root, tool: str, surely: Collection[str], perhaps: Collection[str]) -> Snapshot | None:
         """All that can be remembered; what that is not is noted."""
-        whole, covered = None, Snapshot({}, is_whole=False)
         try:
-            covered = self._covered(root, patterns) if patterns else covered
+            named = self._covered(root, surely).places if surely else {}
         except ToolError as error:
-            if surely:
-                raise ToolError(f"It was not run, as what it deletes could not be put back any more: {error}") from None
+            raise ToolError(f"It was not run, as what it deletes could not be put back any more: {error}") from None
+        for pattern in perhaps:
+            with contextlib.suppress(ToolError):
+                named |= self._covered(root, [pattern], Snapshot(named)).places
         try:
             whole = take(root)
         except ToolError as error:
-            known = f" beyond {', '.join(sorted(covered.places)[:_MOST_NAMED])}" if covered.places else ""
-            self.note(f"What {tool} changed{known} cannot be undone: {error}")
-        if whole is None:
-            return covered if covered.places else None
-        return Snapshot({**covered.places, **whole.places})
+            beyond = f" beyond {', '.join(sorted(named)[:_MOST_NAMED])}" if named else ""
+            self.note(f"What {tool} changed{beyond} cannot be undone: {error}")
+            return Snapshot(named, is_whole=False) if named else None
+        return Snapshot({**named, **whole.places})
 
-    def _covered(self, root: Root, patterns: Collection[str]) -> Snapshot:
+    def _covered(self, root: Root, patterns: Collection[str], beside: Snapshot = NOTHING) -> Snapshot:
+        """What the patterns name, beside what is remembered already."""
         from agentkit.workspace.covering import cover
 
-        snapshot = cover(root, patterns)
-        if snapshot.size > self._store.room:
+        left = MOST_BYTES - beside.size
+        snapshot = cover(root, patterns, most_files=MOST_FILES - len(beside.places), most_bytes=left)
+        if snapshot.size + beside.size > self._store.room:
             raise ToolError("the journal has no room left")
         return snapshot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from agentkit.config import state_folder
 from agentkit.errors import ToolError
@@ -51,7 +51,7 @@ class Snapshot:
     One that is not `is_whole` says nothing of other places: what is there later may have been there before.
     """
 
-    places: Mapping[str, tuple[Signature, State]]
+    places: dict[str, tuple[Signature, State]]
     is_whole: bool = True
 
     @property
@@ -78,6 +78,9 @@ class Snapshot:
             ):
                 places[path] = (tuple(signature), State.from_dict(state, contents[0]))
         return cls(places, is_whole)
+
+
+NOTHING = Snapshot({}, is_whole=False)
 
 
 def take(root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> Snapshot:

@@ -211,15 +211,15 @@ class Workspace:
         return search(self._root(), query)
 
     @contextlib.contextmanager
-    def observing(self, tool: str, patterns: Collection[str] = (), *, surely: bool = False) -> Iterator[None]:
+    def observing(self, tool: str, surely: Collection[str] = (), perhaps: Collection[str] = ()) -> Iterator[None]:
         """Record what is changed meanwhile by a tool that changes files by itself.
 
-        What the patterns name (see `covering`) is remembered in any case. With `surely`, ToolError is raised before
-        anything happens when it could not be put back.
+        What the patterns in `surely` name (see `covering`) can be put back, or ToolError is raised before anything
+        happens. Of those in `perhaps` as much is remembered as can be, also where the whole workspace is too large.
         """
         if self.dry_run:
             raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
-        with self.record.observing(self._root(), tool, patterns, surely=surely):
+        with self.record.observing(self._root(), tool, surely, perhaps):
             yield
 
     def unrestorable(self, patterns: Collection[str]) -> str:

@@ -277,6 +277,7 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
     """The values of a loop's variable that must be judged, each different kind once."""
     values: list[Value] = []
     names = frozenset(FOUND + name for word in items for name in _names(word))
+    names = names if len(names) == len(set(items)) else frozenset()  # of some of them the names are not known
     for word in items:
         odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or word.origins
         regular = word.glob or re.fullmatch(r"(\./)?[\w\x01][\w.\x01/+-]*", word.text)
@@ -295,10 +296,11 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
 
 
 def _names(word: Word) -> list[str]:
-    """The pattern for the last part of a path that a loop's word stands for, if it has one."""
-    last = word.text.rpartition("/")[2]
-    told = last and UNKNOWN not in last and TAME not in last
-    return [] if not told else [files.opened(last) if word.glob else glob.escape(last)]
+    """The pattern for a path that a loop's word stands for, wherever the loop's body is by then."""
+    parts = word.text.removeprefix("./").split("/")
+    if not all(parts) or re.search(rf"[{UNKNOWN}{TAME}]|\*\*", word.text):
+        return []
+    return ["/".join(files.opened(part) if word.glob else glob.escape(part) for part in parts)]
 
 
 def _forget(node: Node, scope: Scope) -> None:

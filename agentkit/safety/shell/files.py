@@ -244,6 +244,7 @@ def _write_within(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
     if reason:
         yield ask("protected", word.source, f"It changes a file that runs code or rules later: {reason}.")
     else:
+        scope.touched.update(changed(word, path, scope))
         yield writes(word.source)
 
 
@@ -312,7 +313,7 @@ def changed(word: Word, path: str, scope: Scope) -> list[str]:
 
 def _named_below(place: str, name: str) -> list[str]:
     """The patterns for what below a place has a name like this, and for the place itself when it has."""
-    patterns = [f"{glob.escape(place)}/**/{name}" if place != "." else f"**/{name}"]
+    patterns = [f"{glob.escape(place)}/**/{name}"]
     own = fnmatch.fnmatchcase(posixpath.basename(place).lower(), name.lower())
     return [*patterns, glob.escape(place)] if own and place != "." else patterns
 
@@ -324,7 +325,7 @@ def _tame(text: str, scope: Scope) -> list[str]:
         return []
     place, last = posixpath.relpath(posixpath.dirname(folder), scope.workspace), text.rpartition(TAME)[2]
     name = opened(last.rpartition("/")[2] if "/" in last else f"*{last}")
-    return [f"**/{name}" if place.startswith(".") else f"{glob.escape(place)}/**/{name}"]
+    return [f"**/{name}" if place == "." else f"{glob.escape(place)}/**/{name}"]
 
 
 def opened(part: str) -> str:

@@ -22,12 +22,13 @@ _STRICTNESS = ("allow", "ask", "deny")
 class Judgment:
     """The decision on a command, and patterns of what the workspace's journal must be able to restore for it to hold.
 
-    `agentkit.workspace.covering` describes the patterns. Where the journal cannot restore all of it, the decision is
-    `otherwise`.
+    Where it cannot restore all that is `destroyed`, the decision is `otherwise`. It should restore what is `touched`
+    too. `agentkit.workspace.covering` describes the patterns.
     """
 
     decision: Decision
     destroyed: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
 
     def otherwise(self, why: str) -> Decision:
         """The decision when the journal cannot restore what is deleted, and why it cannot."""
@@ -59,7 +60,8 @@ def examine_command(
     )
     decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
     destroyed = frozenset(scope.destroyed | scope.moved) if decision.allowed and scope.destroyed else frozenset()
-    return Judgment(decision, destroyed)
+    touched = frozenset(each for each in scope.destroyed | scope.moved | scope.touched if "**" not in each)
+    return Judgment(decision, destroyed, touched)
 
 
 def judge_command(
