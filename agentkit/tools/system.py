@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 NOT_RUN = "none: it was not run"
 """The boundary of what was not run."""
 _EVIDENCE_CHARS = 200
+_MOST_RESTORABLE = 1_000
 _MOST_SEARCHED, _MOST_HIDDEN = 5_000, 200
 _UNSEARCHED = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox"})
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
@@ -134,6 +135,8 @@ class _Shell:
         judgment = self._judgment(command, contained=contained)
         decision = settled(judgment, command, agrees=bash_agrees, unrestorable=self.workspace.unrestorable)
         if judgment.destroyed and decision.allowed:
+            if len(self.restorable) >= _MOST_RESTORABLE:
+                self.restorable.pop()
             self.restorable.add(command)
         else:
             self.restorable.discard(command)

@@ -1,6 +1,7 @@
 """Snapshots of exactly what a command is about to delete or overwrite.
 
-A pattern is the path of what is changed, relative to the workspace, with all that is below it. In a part of it `*` and
+A pattern is the path of what is changed, relative to the workspace, with all that is below it; one that ends in a slash
+is about what links in its place lead to as well. In a part of it `*` and
 `?` stand for any characters, `[*]` for a plain `*`, and the part `**` for any number of folders. Case is ignored. A
 pattern that begins with `**` is about names that a command has read; it must have none that could be read otherwise.
 """
@@ -30,7 +31,7 @@ _QUOTED = re.compile(r"\[([*?\[])\]")
 _ODD = re.compile(r"[\s'\"\\*?\[]|(^|/)-")
 _PERMISSIONS = 0o777
 _LISTABLE = 0o500
-_INDEX = "/.git/index"
+_REPOSITORY = ".git"
 _LOST_ATTRIBUTES = ("user.", "system.posix_acl_")
 
 Found = Iterator[tuple[str, os.stat_result]]
@@ -99,31 +100,32 @@ def _attributes(path: str) -> list[str]:
 
 def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
     """What a pattern names and all below it; what it names alone and does not exist is added to `missing`."""
-    parts = pattern.split("/")
+    parts, through = pattern.rstrip("/").split("/"), pattern.endswith("/")
     count = next((index for index, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     plain = [_QUOTED.sub(r"\1", part) for part in parts[:count] if part != "."]
     if count == len(parts) and plain:
-        yield from _literal(root, plain, missing)
+        yield from _literal(root, plain, missing, through=through)
         return
     parts = parts if count < len(parts) else [*parts, "*"]  # the workspace itself is all that is in it
     base = _real(root, plain)
     if base is not None and (not base or _status(root, base) is not None):
-        yield from _matching(root, base, parts[count:], is_read=count == 0 and parts[0] == _ANY_DEPTH)
+        match = _Match.of(parts[count:], through=through, is_read=count == 0 and parts[0] == _ANY_DEPTH)
+        yield from _matching(root, base, match)
 
 
-def _literal(root: Root, parts: list[str], missing: set[str]) -> Found:
+def _literal(root: Root, parts: list[str], missing: set[str], *, through: bool) -> Found:
     parent = _real(root, parts[:-1])
     if parent is None:
         return
     place = f"{parent}/{parts[-1]}".strip("/")
     status = _status(root, place)
-    if status is None and place.endswith(_INDEX.lstrip("/")):
+    if status is None and place.endswith(f"{_REPOSITORY}/index"):
         raise ToolError("the git repository is not a plain folder of the workspace")
     if status is None:
         missing.update(_absent(root, place))
     else:
         yield from _with_below(root, place, status)
-        yield from _through(root, place) if stat.S_ISLNK(status.st_mode) else ()
+        yield from _through(root, place) if through and stat.S_ISLNK(status.st_mode) else ()
 
 
 def _absent(root: Root, place: str) -> Iterator[str]:
@@ -157,18 +159,22 @@ class _Match:
     """How places below a folder relate to the parts of a pattern.
 
     `named` is for what the parts name, `meant` for that and all below it, `above` for folders that may hold some of it.
+    With `through`, what links lead to is meant as well; with `is_read`, a command has read the names.
     """
 
     parts: tuple[str, ...]
     named: re.Pattern[str]
     meant: re.Pattern[str]
     above: tuple[re.Pattern[str], ...]
+    through: bool
+    is_read: bool
 
     @classmethod
-    def of(cls, parts: Sequence[str]) -> _Match:
+    def of(cls, parts: Sequence[str], *, through: bool, is_read: bool) -> _Match:
         """The expressions for these parts."""
         above = tuple(_expression(parts[:count]) for count in range(1, len(parts)))
-        return cls(tuple(parts), _expression(parts), _expression(parts, "(?:/.*)?"), above)
+        meant = _expression(parts, "(?:/.*)?")
+        return cls(tuple(parts), _expression(parts), meant, above, through, is_read)
 
     @property
     def is_deep(self) -> bool:
@@ -180,19 +186,24 @@ class _Match:
         return self.is_deep or any(each.fullmatch(place) for each in self.above)
 
 
-def _matching(root: Root, base: str, parts: Sequence[str], *, is_read: bool) -> Found:
-    """What below a folder matches the parts, and all that is below it."""
-    match = _Match.of(parts)
+def _matching(root: Root, base: str, match: _Match) -> Found:
+    """What below a folder matches, and all that is below it."""
     for place, below, status in _walked(root, base, match):
         is_link = stat.S_ISLNK(status.st_mode)
         if match.meant.fullmatch(below):
-            if is_read and _ODD.search(below):
-                raise ToolError(f"{place!r} is an odd name, which a command may read otherwise")
+            _refuse_unsure(match, place, below)
             yield place, status
-            if is_link and match.named.fullmatch(below):
+            if is_link and match.through and match.named.fullmatch(below):
                 yield from _through(root, place, folders=not match.is_deep)
         elif is_link and not match.is_deep and match.is_above(below):
             raise ToolError(f"{place!r} is a link, and leads the pattern elsewhere")
+
+
+def _refuse_unsure(match: _Match, place: str, below: str) -> None:
+    if match.is_read and _ODD.search(below):
+        raise ToolError(f"{place!r} is an odd name, which a command may read otherwise")
+    if _REPOSITORY in place.split("/") and _REPOSITORY not in match.parts:
+        raise ToolError(f"{place!r} is a part of a git repository")
 
 
 def _walked(root: Root, base: str, match: _Match) -> Iterator[tuple[str, str, os.stat_result]]:

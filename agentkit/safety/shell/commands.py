@@ -108,7 +108,7 @@ def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
     if name in known.groups["carriers"]:
         yield from launchers.suspected(words)
     if two == "git mv":
-        scope.moved.add("**/*")
+        scope.touched.add("**/*")
     if name in _SPECIAL:
         yield from _SPECIAL[name](words, scope)
     elif name in known.languages:
@@ -370,11 +370,6 @@ def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     free += [word for kind, word, _ in arguments if kind == "write"]
-    for word in free[:-1]:  # what is moved could be deleted later in this command, by its new name
-        path = files.resolve(word.text, scope)
-        scope.moved.update(
-            files.changed(word, path, scope) or {"**/*"} if path and not _is_outside(word, scope) else ()
-        )
     lost = bool(free) and (free[-1].text.startswith("/dev/") or files.fleeting(free[-1], scope))
     for word in free[:-1]:
         away = not files.fleeting(word, scope) and (lost or _is_outside(word, scope))

@@ -298,7 +298,7 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
 def _names(word: Word) -> list[str]:
     """The pattern for a path that a loop's word stands for, wherever the loop's body is by then."""
     parts = word.text.removeprefix("./").split("/")
-    if not all(parts) or re.search(rf"[{UNKNOWN}{TAME}]|\*\*", word.text):
+    if not all(parts) or re.search(rf"[{UNKNOWN}{TAME}\[]|\*\*", word.text):
         return []
     return ["/".join(files.opened(part) if word.glob else glob.escape(part) for part in parts)]
 

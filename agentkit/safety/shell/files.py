@@ -244,7 +244,7 @@ def _write_within(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
     if reason:
         yield ask("protected", word.source, f"It changes a file that runs code or rules later: {reason}.")
     else:
-        scope.touched.update(changed(word, path, scope))
+        scope.touched.update(f"{each}/" for each in changed(word, path, scope) or ["**/*"])
         yield writes(word.source)
 
 
@@ -285,12 +285,13 @@ def _delete_within(word: Word, path: str, scope: Scope, what: str) -> Iterator[D
         yield deny("delete-tree", word.source, "it deletes the whole workspace.", "Name what is to be deleted.")
         return
     reason = next(filter(None, map(paths.protected, _perhaps(place))), None)
-    if not scope.undoable or not patterns or any(map(_is_all, patterns)) or scope.links:
+    is_lost = what == "moves away" or not patterns or any(map(is_all, patterns)) or scope.links
+    if is_lost or not scope.undoable:
         yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
     elif reason:
         yield ask("protected", word.source, f"It {what} what runs code or sets rules later: {reason}.")
     else:
-        scope.destroyed.update(patterns)
+        scope.destroyed.update(patterns if what == "deletes" else [f"{each}/" for each in patterns])
         yield undoes(word.source)
 
 
@@ -308,7 +309,8 @@ def changed(word: Word, path: str, scope: Scope) -> list[str]:
         return [f"**/{name}" for name in found] if found and word.text == TAME else _tame(word.text, scope)
     if not (word.glob or PATTERN in word.origins):
         return [glob.escape(place)]
-    return [] if "**" in place else ["/".join(map(opened, place.split("/")))]
+    literal = [glob.escape(place)] if "[" in place else []  # what bash does not match stays as it is
+    return [] if "**" in place else ["/".join(map(opened, place.split("/"))), *literal]
 
 
 def _named_below(place: str, name: str) -> list[str]:
@@ -329,13 +331,14 @@ def _tame(text: str, scope: Scope) -> list[str]:
 
 
 def opened(part: str) -> str:
-    """A part of a pattern in which only * and ? are special: brackets and extended patterns match more than they do."""
-    return "*" if re.search(r"[\[\](]", part) else part
+    """A part of a pattern in which only * and ? are special: it matches what brackets do, and more."""
+    plain = re.sub(r"\[[!^]?[^\[\]/]+\]", "?", part)
+    return "*" if re.search(r"[\[\](]", plain) else plain
 
 
-def _is_all(pattern: str) -> bool:
+def is_all(pattern: str) -> bool:
     """Whether a pattern stands for everything in the workspace, but perhaps for what begins with a dot."""
-    return all(not part.strip("*?.") for part in pattern.split("/"))
+    return all(not part.strip("*?.") for part in pattern.rstrip("/").split("/"))
 
 
 def _delete_unknown(word: Word, what: str) -> Iterator[Decision]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from agentkit.decisions import Decision, strictest
 from agentkit.levels import SafetyLevel
+from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.tables import Rule, tables
 from agentkit.safety.shell.scope import Scope, ask, reads
 from agentkit.safety.shell.syntax import parsing
@@ -59,9 +60,10 @@ def examine_command(
         workspace, workspace, contained, network, frozenset(exposed), undoable=undoable and contained and not exposed
     )
     decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
-    destroyed = frozenset(scope.destroyed | scope.moved) if decision.allowed and scope.destroyed else frozenset()
-    touched = frozenset(each for each in scope.destroyed | scope.moved | scope.touched if "**" not in each)
-    return Judgment(decision, destroyed, touched)
+    # What a command writes may hold what it has moved or packed before, and deletes afterwards.
+    touched = frozenset(scope.destroyed | scope.touched)
+    destroyed = touched if decision.allowed and scope.destroyed else frozenset()
+    return Judgment(decision, destroyed, frozenset(each for each in touched if not files.is_all(each)))
 
 
 def judge_command(

@@ -120,9 +120,9 @@ class Scope:
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
     `undoable` says that a journal restores what is deleted, as far as it can: `destroyed` are patterns of what it must
-    be able to restore (see `agentkit.workspace.covering`), `moved` what else it must if there are any, and `touched`
-    what it should. `written`, `integers` (variables declared as numbers), `links`, `later` (scripts that run at some
-    later moment), `destroyed`, `moved` and `touched` are one for all forks.
+    be able to restore (see `agentkit.workspace.covering`), `touched` those of all else that is written. `written`,
+    `integers` (variables declared as numbers), `links`, `later` (scripts that run at some later moment), `destroyed`
+    and `touched` are one for all forks.
     """
 
     workspace: str
@@ -145,7 +145,6 @@ class Scope:
     bounded: bool = False
     undoable: bool = False
     destroyed: set[str] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
 
     def fork(self) -> Scope:
