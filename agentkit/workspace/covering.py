@@ -1,9 +1,9 @@
 """Snapshots of exactly what a command is about to delete or overwrite.
 
-A pattern is the path of what is changed, relative to the workspace, with all that is below it; one that ends in a slash
-is about what links in its place lead to as well. In a part of it `*` and
+A pattern is the path of what is changed, relative to the workspace, with all that is below it. In a part of it `*` and
 `?` stand for any characters, `[*]` for a plain `*`, and the part `**` for any number of folders. Case is ignored. A
-pattern that begins with `**` is about names that a command has read; it must have none that could be read otherwise.
+pattern that ends in a slash is about what links in its place lead to as well. One that begins with a slash is about
+names that the command itself has read: there must be none among them that it could take for something else.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def _attributes(path: str) -> list[str]:
 
 def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
     """What a pattern names and all below it; what it names alone and does not exist is added to `missing`."""
-    parts, through = pattern.rstrip("/").split("/"), pattern.endswith("/")
+    parts = pattern.strip("/").split("/")
+    is_read, through = pattern.startswith("/"), pattern.endswith("/")
     count = next((index for index, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     plain = [_QUOTED.sub(r"\1", part) for part in parts[:count] if part != "."]
     if count == len(parts) and plain:
@@ -109,7 +110,7 @@ def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
     parts = parts if count < len(parts) else [*parts, "*"]  # the workspace itself is all that is in it
     base = _real(root, plain)
     if base is not None and (not base or _status(root, base) is not None):
-        match = _Match.of(parts[count:], through=through, is_read=count == 0 and parts[0] == _ANY_DEPTH)
+        match = _Match.of(parts[count:], through=through, is_read=is_read)
         yield from _matching(root, base, match)
 
 

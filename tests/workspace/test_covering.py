@@ -53,6 +53,7 @@ def root(tmp_path):
         ("f/", ["a/z.c", "f"]),
         ("f*/", ["a/z.c", "f"]),
         ("nowhere/*.o", []),
+        ("/a/*.c", ["a/z.c"]),
         ("out/outside", []),
         (".git/index", [".git/index"]),
         ("**/.git/index", [".git/index"]),
@@ -76,7 +77,7 @@ def test_the_whole_workspace_is_all_that_is_in_it(root):
     ("patterns", "why"),
     [
         (["./**/*.q"], "part of a git repository"),
-        (["**/*.o"], "odd name"),
+        (["/**/*.o"], "odd name"),
         (["*/x.o"], "leads the pattern elsewhere"),
         (["a", "node_modules", "q", "[[]1]"], "more than 7 files"),
         (["sub/.git/index"], "not a plain folder of the workspace"),

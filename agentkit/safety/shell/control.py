@@ -296,7 +296,7 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
 
 
 def _names(word: Word) -> list[str]:
-    """The pattern for a path that a loop's word stands for, wherever the loop's body is by then."""
+    """The pattern for the relative path that a loop's word stands for, if it is told."""
     parts = word.text.removeprefix("./").split("/")
     if not all(parts) or re.search(rf"[{UNKNOWN}{TAME}\[]|\*\*", word.text):
         return []

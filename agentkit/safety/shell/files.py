@@ -306,7 +306,9 @@ def changed(word: Word, path: str, scope: Scope) -> list[str]:
         return [pattern for name in below for pattern in _named_below(place, name)]
     if TAME in word.text:
         found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
-        return [f"**/{name}" for name in found] if found and word.text == TAME else _tame(word.text, scope)
+        here = glob.escape(posixpath.relpath(scope.cwd or "/", scope.workspace))
+        told = [f"/{name}" if name.startswith("**/") else f"/{here}/{name}" for name in found if word.text == TAME]
+        return told or _tame(word.text, scope)
     if not (word.glob or PATTERN in word.origins):
         return [glob.escape(place)]
     literal = [glob.escape(place)] if "[" in place else []  # what bash does not match stays as it is
@@ -327,7 +329,7 @@ def _tame(text: str, scope: Scope) -> list[str]:
         return []
     place, last = posixpath.relpath(posixpath.dirname(folder), scope.workspace), text.rpartition(TAME)[2]
     name = opened(last.rpartition("/")[2] if "/" in last else f"*{last}")
-    return [f"**/{name}" if place == "." else f"{glob.escape(place)}/**/{name}"]
+    return [f"/{glob.escape(place)}/**/{name}"]
 
 
 def opened(part: str) -> str:

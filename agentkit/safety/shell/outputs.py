@@ -77,7 +77,7 @@ def prints(words: list[Word], scope: Scope) -> Value:
         return Value(UNKNOWN, origins | {"decode"})
     if _is_named(name, words, scope):
         named = frozenset({A_FILE}) if name in _FILE_NAMERS else frozenset()
-        named |= {FOUND + pattern for pattern in (found_names(words) if name == "find" else ())}
+        named |= {f"{FOUND}**/{pattern}" for pattern in (found_names(words) if name == "find" else ())}
         return Value(TAME, named | (frozenset() if name in _ALWAYS else {PERHAPS_EMPTY}))
     if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):
         made = Value(f"{posixpath.sep}tmp/{TAME}")
