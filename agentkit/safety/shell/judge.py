@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Required, TypedDict, Unpack
 
 from agentkit.decisions import Decision, strictest
 from agentkit.levels import SafetyLevel
@@ -66,15 +67,21 @@ def examine_command(
     return Judgment(decision, destroyed, frozenset(each for each in touched if not files.is_all(each)))
 
 
+class Facts(TypedDict, total=False):
+    """Where a command would run, as `examine_command` takes it."""
+
+    workspace: Required[str]
+    contained: bool
+    network: bool
+    exposed: Iterable[str]
+
+
 def judge_command(
     command: str,
     *,
-    workspace: str,
-    contained: bool = True,
-    network: bool = False,
     agrees: Callable[[str], bool] | None = None,
-    exposed: Iterable[str] = (),
     unrestorable: Callable[[frozenset[str]], str] | None = None,
+    **facts: Unpack[Facts],
 ) -> Decision:
     """The decision on a bash command, as `examine_command` judges it.
 
@@ -82,14 +89,7 @@ def judge_command(
     the journal could not restore what the command deletes in the workspace, and answers "" when it could; without it
     nothing can be restored.
     """
-    judgment = examine_command(
-        command,
-        workspace=workspace,
-        contained=contained,
-        network=network,
-        exposed=exposed,
-        undoable=unrestorable is not None,
-    )
+    judgment = examine_command(command, undoable=unrestorable is not None, **facts)
     return settled(judgment, command, agrees=agrees, unrestorable=unrestorable)
 
 
