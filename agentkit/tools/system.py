@@ -37,7 +37,8 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
 
     Who grants it the network makes its results untrusted text.
     """
-    shell = _Shell(workspace if isinstance(workspace, Workspace) else Workspace(workspace), confinement)
+    given = workspace if isinstance(workspace, Workspace) else Workspace.for_direct_calls(workspace)
+    shell = _Shell(given, confinement)
     tool = Tool(
         shell.run_shell,
         asynchronous=shell.arun_shell,
@@ -108,8 +109,9 @@ class _Shell:
         notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
         outcome = None
         try:
-            with self.workspace.observing("run_shell") if writable else nullcontext():
+            with self.workspace.observing("run_shell") if writable else nullcontext() as remarks:
                 outcome = run_command(command, folder, confinement, cancellation)
+            notes += remarks or ()
         except SandboxError as error:
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
@@ -276,5 +278,5 @@ def _circumstances(outcome: ProcessOutcome | PythonOutcome) -> dict[str, Any]:
     }
 
 
-shell_tool = shell_tool_in(Workspace())
+shell_tool = shell_tool_in(Workspace.for_direct_calls())
 python_tool = python_tool_with()

@@ -22,6 +22,7 @@ from agentkit.safety.shell.scope import (
     ask,
     connects,
     deny,
+    destruction,
     reads,
     runs,
     writes,
@@ -45,7 +46,7 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
         return
     name = _SYSTEM_FOLDERS.sub("", first.text)
     if not first.known:
-        yield from _dynamic(words)
+        yield from _dynamic(words, scope)
         return
     if not name.isascii():
         yield ask("look-alike", first.source, "The command's name has letters that only look like others.")
@@ -60,10 +61,14 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from _by_kind(name, words, scope)
 
 
-def _dynamic(words: list[Word]) -> Iterator[Finding]:
+def _dynamic(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from launchers.origin(words[0], words[0].source)
     why = "Which program it runs cannot be told before it runs."
     yield ask("dynamic-command", words[0].source, why, "Write the name of the program.")
+    text = _line(words, scope)
+    if any(rule.destroys and rule.when.search(text) for rule in tables().rules["rm"]):
+        why = "Which program it runs cannot be told, and its arguments would have rm delete files by force."
+        yield destruction("dynamic-command", words[0].source, why)
     if any(word.text == "-c" for word in words):
         yield Command([Word("sh", words[0].source), *words[1:]])
 
@@ -135,7 +140,9 @@ def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope
         return deny(rule.id, source, rule.reason, rule.remedy)
     if rule.id == "network":
         return connects(source, scope)
-    return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress)
+    if rule.verdict is Verdict.ALLOW:
+        return destruction(rule.id, source, rule.reason)
+    return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress, destroys=rule.destroys)
 
 
 def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:

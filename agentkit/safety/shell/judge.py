@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from agentkit.decisions import Decision, strictest
+from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.levels import SafetyLevel
 from agentkit.safety.shell.knowledge.tables import Rule, tables
 from agentkit.safety.shell.scope import Scope, ask, reads
@@ -15,6 +15,9 @@ from agentkit.safety.shell.walk import Walk
 
 _COMMENT = re.compile(r"\s*(#[^\n]*(\n\s*|$))+")
 _STRICTNESS = ("allow", "ask", "deny")
+_WORD = re.compile(r"[\w.-]+")
+_UNREAD = frozenset(f"shell.{rule}" for rule in ("unreadable", "too-many", "too-deep", "too-long", "large-expansion"))
+"""The rules of findings after which a part of the command was not judged."""
 
 
 def judge_command(
@@ -34,7 +37,7 @@ def judge_command(
     """
     refused = parsing.refusal(command)
     if refused is not None:
-        return refused
+        return replace(refused, destroys=_destroyed([refused], command))
     scope = Scope(workspace, workspace, contained, network, frozenset(exposed))
     decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
     if decision.allowed and agrees is not None and not agrees(command):
@@ -47,16 +50,29 @@ def _concluded(findings: list[Decision], command: str, *, contained: bool) -> De
     if not findings:
         only_said = _COMMENT.fullmatch(command)
         return reads(command) if only_said else ask("empty", command, "There is no command.", "Name a command.")
-    decision = strictest(findings)
+    decision, destroys = strictest(findings), _destroyed(findings, command)
     if not decision.allowed:
-        return replace(decision, egress=any(found.egress for found in findings))
+        return replace(decision, egress=any(found.egress for found in findings), destroys=destroys)
     greatest = max(
         findings, key=lambda found: (found.egress, found.level or SafetyLevel.SAFE, found.rule == "shell.runs")
     )
     if not contained and greatest.level is SafetyLevel.SYSTEM:
         why = "It changes files or runs code, and no sandbox would confine it."
-        return ask("uncontained", greatest.evidence, why, egress=greatest.egress)
-    return greatest
+        greatest = ask("uncontained", greatest.evidence, why, egress=greatest.egress)
+    return greatest if greatest.destroys == destroys else replace(greatest, destroys=destroys)
+
+
+def _destroyed(findings: list[Decision], command: str) -> str:
+    """What the command destroys, as the rest of a sentence; empty if nothing.
+
+    A command that was not read to its end may destroy if it names a program that can.
+    """
+    told = next((found.destroys for found in findings if found.destroys), "")
+    if told or not any(found.rule in _UNREAD for found in findings):
+        return told
+    names = frozenset().union(*(rule.names for rule in tables().destroying))
+    named = next((word for word in _WORD.findall(command) if word in names), "")
+    return f"it cannot be read to its end, and names {named}, which can delete files." if named else ""
 
 
 def check_examples() -> list[str]:
@@ -67,7 +83,16 @@ def check_examples() -> list[str]:
     """
     known = tables()
     rules = {id(rule): rule for group in (*known.rules.values(), known.every) for rule in group}
-    return [line for rule in rules.values() for line in _mistakes(rule)]
+    return [line for rule in rules.values() for line in (*_mistakes(rule), *_undestroyed(rule))]
+
+
+def _undestroyed(rule: Rule) -> list[str]:
+    """Examples of a rule that destroys whose decisions do not say so, and the other way round."""
+    if not rule.destroys:
+        return []
+    wanted = [(command, True) for command in rule.match] + [(command, False) for command in rule.not_match]
+    judged = [(command, judge_command(command, workspace="/workspace"), is_one) for command, is_one in wanted]
+    return [f"{rule.id}: {c!r} destroys {d.destroys!r}" for c, d, is_one in judged if bool(d.destroys) is not is_one]
 
 
 def _mistakes(rule: Rule) -> list[str]:
@@ -78,6 +103,7 @@ def _mistakes(rule: Rule) -> list[str]:
     caught = [(c, d) for c, d in others if (d.rule, d.verdict) == (f"shell.{rule.id}", rule.verdict)]
     told = [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
     _, _, reason = rule.reason.partition(" ")  # whose first word may be the variable that it is about
-    if rule.match and not any(d.rule == f"shell.{rule.id}" and d.reason.endswith(reason) for _, d in matching):
+    decides = [d for _, d in matching if d.rule == f"shell.{rule.id}" and d.reason.endswith(reason)]
+    if rule.match and rule.verdict is not Verdict.ALLOW and not decides:
         told.append(f"{rule.id}: another table decides each of {rule.match}; put this one before it")
     return told

@@ -205,9 +205,22 @@ def ask(
     remedy: str = "Use a plainer command, or ask for approval.",
     *,
     egress: bool = False,
+    destroys: bool = False,
 ) -> Decision:
-    """A person must say yes; `why` is a sentence."""
-    return Decision(Verdict.ASK, f"shell.{rule}", why, evidence, remedy, SafetyLevel.SYSTEM, egress)
+    """A person must say yes; `why` is a sentence. If it `destroys`, code that calls the shell must confirm it."""
+    what = _continued(why) if destroys else ""
+    return Decision(Verdict.ASK, f"shell.{rule}", why, evidence, remedy, SafetyLevel.SYSTEM, egress, what)
+
+
+def destruction(rule: str, evidence: str, why: str) -> Decision:
+    """No objection in a run, where other findings decide; code that calls the shell must confirm it."""
+    what = _continued(why)
+    return Decision(Verdict.ALLOW, f"shell.{rule}", why, evidence, level=SafetyLevel.SYSTEM, destroys=what)
+
+
+def _continued(sentence: str) -> str:
+    """A sentence as the rest of "Command blocked for safety: "."""
+    return sentence[:1].lower() + sentence[1:]
 
 
 def reads(evidence: str) -> Decision:

@@ -22,6 +22,9 @@ class Rule:
 
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
     written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
+
+    What a rule matches that `destroys` must be confirmed by code that calls the shell directly. With the verdict allow
+    such a rule leaves the verdict to the others.
     """
 
     id: str
@@ -32,6 +35,7 @@ class Rule:
     unless: re.Pattern[str] | None
     remedy: str
     egress: bool
+    destroys: bool
     match: tuple[str, ...]
     not_match: tuple[str, ...]
 
@@ -120,12 +124,13 @@ class Language:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRule:
-    """A program on the command line in which both patterns are found is denied."""
+    """A program on the command line in which both patterns are found is denied; one that `destroys` is asked about."""
 
     id: str
     one: re.Pattern[str]
     other: re.Pattern[str]
     reason: str
+    destroys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,7 @@ class Tables:
 
     rules: dict[str, tuple[Rule, ...]]
     every: tuple[Rule, ...]
+    destroying: tuple[Rule, ...]
     specs: dict[str, Spec]
     launchers: dict[str, Launcher]
     languages: dict[str, Language]
@@ -160,13 +166,15 @@ def _rule(row: dict[str, Any]) -> Rule:
         unless=re.compile(row["unless"]) if "unless" in row else None,
         remedy=row.get("remedy", "Do it in the workspace, or leave it to a person."),
         egress=row.get("egress", False),
+        destroys=row.get("destroys", False),
         match=tuple(row["match"]),
         not_match=tuple(row.get("not_match", ())),
     )
 
 
-def _program_rule(row: dict[str, str]) -> ProgramRule:
-    return ProgramRule(row["id"], re.compile(row["one"]), re.compile(row["other"]), row["reason"])
+def _program_rule(row: dict[str, Any]) -> ProgramRule:
+    one, other = re.compile(row["one"]), re.compile(row.get("other", ""))
+    return ProgramRule(row["id"], one, other, row["reason"], row.get("destroys", False))
 
 
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
@@ -201,6 +209,7 @@ def tables() -> Tables:
     return Tables(
         rules={name: tuple(rule for rule in rules if rule.names & _groups_of(name, runners)) for name in names},
         every=tuple(rule for rule in rules if "*" in rule.names),
+        destroying=tuple(rule for rule in rules if rule.destroys),
         specs=specs,
         launchers={name: Launcher(**_with_options(fields)) for name, fields in _by_name(data["launchers"]).items()},
         languages={name: Language(**_with_options(fields)) for name, fields in _by_name(data["languages"]).items()},
