@@ -94,6 +94,7 @@ class Pause:
     folder: str = ""
     made: tuple[MadeCall, ...] = field(default=(), repr=False)
     inner_run: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @explained("OUTCOME")

@@ -279,6 +279,14 @@ class Tool(reflection.Portable, Generic[P, R]):
         spelled = getattr(self._judge, "canonical", None)
         return arguments if spelled is None else dict(spelled(arguments))
 
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]] | None:
+        """The paths that a call with checked arguments names, and the scripts among them; None if nobody can tell.
+
+        A judge that has `touched` tells it.
+        """
+        told = getattr(self._judge, "touched", None)
+        return None if told is None else told(arguments)
+
     def within(self, workspace: Any) -> Tool[..., Any]:
         """The same tool working in `workspace`; itself when it has nothing to do with files."""
         return self if self._within is None else functools.reduce(Tool.when, self.conditions, self._within(workspace))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache
@@ -44,7 +44,7 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
         asynchronous=shell.arun_shell,
         level=SafetyLevel.SYSTEM,
         timeout_seconds=None,
-        judge=shell.judge,
+        judge=_ShellJudge(shell),
         labels={Label.PRIVATE, Label.UNTRUSTED} if confinement.network else {Label.PRIVATE},
         within=lambda other: shell_tool_in(other, confinement),
         when_denied=told_with("command"),
@@ -145,6 +145,24 @@ def _secrets_below(folder: str) -> list[str]:
         if left < 0 or len(found) > _MOST_HIDDEN:
             break
     return found[:_MOST_HIDDEN]
+
+
+@dataclass(frozen=True, slots=True)
+class _ShellJudge:
+    """The judge of `run_shell`, which also tells what an approval is bound to."""
+
+    shell: _Shell
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Decision:
+        """The decision on a call."""
+        return self.shell.judge(arguments)
+
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]]:
+        """The paths that the command names, and the scripts among them."""
+        from agentkit.safety.shell.judge import touched
+
+        network = self.shell.confinement.network
+        return touched(arguments["command"], workspace=self.shell.workspace.folder, network=network)
 
 
 @lru_cache(maxsize=20_000)

@@ -163,7 +163,7 @@ def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
-    path = files.resolve(words[0].text, scope)
+    path = files.run(words[0], scope)
     name, known = words[0].text.rpartition("/")[2], tables()
     if name in known.languages or name in known.launchers or name in known.rules:
         yield Command([Word(name, words[0].source), *words[1:]])
@@ -178,6 +178,7 @@ def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope) -> Iterator[Finding]:
     arguments = list(parsed(spec, rest))
+    _note_scripts(spec, words[0], arguments, scope)
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
@@ -187,6 +188,16 @@ def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope)
     if scope.exposed and not free and searches_here(spec, words[0].text, arguments, piped=scope.stdin is not None):
         yield from files.read(Word(".", words[0].source), scope)
     yield _effect(spec, words[0].source, scope)
+
+
+def _note_scripts(spec: Spec, name: Word, arguments: list[Argument], scope: Scope) -> None:
+    """Note the files that a command runs which runs code of the workspace: those it names, and those it implies."""
+    if spec.effect == "runs":
+        for argument in arguments:
+            if argument.kind in {"free", "read"}:
+                files.run(argument.word, scope)
+        for implied in tables().implied.get(name.text, ()):
+            files.run(Word(implied, name.source), scope)
 
 
 def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> Iterator[Finding]:

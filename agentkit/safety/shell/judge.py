@@ -45,6 +45,20 @@ def judge_command(
     return decision
 
 
+def touched(
+    command: str, *, workspace: str, contained: bool = True, network: bool = False
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The absolute paths that a command names as files, and those of them whose content it runs.
+
+    The home folder is `/home/~` in them. Of a command that is too long to be read, nothing is told.
+    """
+    if parsing.refusal(command) is not None:
+        return frozenset(), frozenset()
+    scope = Scope(workspace, workspace, contained, network)
+    Walk(command, scope).findings()
+    return frozenset(scope.places), frozenset(scope.scripts)
+
+
 def _concluded(findings: list[Decision], command: str, *, contained: bool) -> Decision:
     """The strictest finding; of allowed ones, the one with the greatest harm, for all of them together."""
     if not findings:

@@ -114,7 +114,8 @@ class Scope:
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
     `written`, `integers` (variables declared as numbers), `links` and `later` (scripts that run at some later moment)
-    are one for all forks.
+    are one for all forks. So are `places`, the paths that the command reads, writes or deletes, and `scripts`, the
+    files whose content it runs.
     """
 
     workspace: str
@@ -132,6 +133,8 @@ class Scope:
     integers: set[str] = field(default_factory=lambda: {"RANDOM", "SRANDOM", "OPTIND", "HISTCMD"})
     links: set[str] = field(default_factory=set)
     later: list[Script] = field(default_factory=list)
+    places: set[str] = field(default_factory=set)
+    scripts: set[str] = field(default_factory=set)
     pipes: dict[str, Value] = field(default_factory=dict)
     stdin: Value | None = None
     bounded: bool = False

@@ -146,6 +146,7 @@ class Tables:
     runners: frozenset[str]
     groups: dict[str, frozenset[str]]
     programs: tuple[ProgramRule, ...]
+    implied: dict[str, frozenset[str]]
 
 
 def _split(text: str) -> frozenset[str]:
@@ -216,4 +217,5 @@ def tables() -> Tables:
         runners=frozenset(name.strip() for name in data["runners"].split(",")),
         groups={name: _split(text) for name, text in data["groups"].items()},
         programs=tuple(_program_rule(row) for row in data["programs"]),
+        implied={name.strip(): _split(text) for names, text in data["implied"].items() for name in names.split(",")},
     )

@@ -140,11 +140,13 @@ def _module(interpreter: Word, module: Word, rest: list[Word], scope: Scope) -> 
         yield from run_arguments(rest, scope)
         yield runs(module.source, scope)
     else:
+        for path in (f"{module.text.replace('.', '/')}.py", f"{module.text.replace('.', '/')}/__main__.py"):
+            files.run(Word(path, module.source), scope)
         yield ask("module", module.source, "It runs a Python module that is not one of the usual tools.")
 
 
 def _file(language: Language, rest: list[Word], scope: Scope) -> Iterator[Finding]:
-    path = files.resolve(rest[0].text, scope)
+    path = files.run(rest[0], scope)
     given = scope.pipes.get(rest[0].text)
     if given:
         yield from _stdin(language, rest[0], replace(scope, stdin=given))
@@ -163,6 +165,8 @@ def _file(language: Language, rest: list[Word], scope: Scope) -> Iterator[Findin
 
 
 def _stdin(language: Language, word: Word, scope: Scope) -> Iterator[Finding]:
+    if scope.stdin is not None and not scope.stdin.known:
+        scope.scripts |= scope.places  # the code is in one of the files that were read for it
     if scope.stdin is None:
         yield ask(
             "interactive", word.source, "It starts an interpreter that waits for input.", "Give it a file to run."
