@@ -20,13 +20,13 @@ from agentkit.workspace.observing import Snapshot, differences, take
 from agentkit.workspace.opening import shown
 from agentkit.workspace.recording.history import History, history_in, kind_of
 from agentkit.workspace.recording.store import (
+    NOT_DONE,
     CallStore,
     Contents,
     FileStore,
     MemoryStore,
     Note,
     Store,
-    Unwritable,
     forget_oldest,
 )
 from agentkit.workspace.root import Root
@@ -213,7 +213,7 @@ class Record:
         spool = FileStore(self._store.path.with_suffix(f".{secrets.token_hex(4)}{_SPOOL}"))
         try:
             snapshot.keep(spool)
-        except Unwritable:
+        except ToolError:
             if isinstance(self._store, CallStore):
                 return None
             raise
@@ -386,7 +386,7 @@ class Journal:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.chmod(0o700)
         except OSError as error:
-            raise Unwritable(f"The journal cannot be kept in {str(folder)!r} ({error.strerror})") from None
+            raise ToolError(f"The journal cannot be kept in {str(folder)!r} ({error.strerror}){NOT_DONE}") from None
         files = self._files() if makes_room else []
         calls = [path for path in files if f"~{_CALL}" in path.name]
         for each in (calls, [path for path in files if f"~{_CALL}" not in path.name]):

@@ -20,20 +20,15 @@ Note = dict[str, Any]
 
 Contents = tuple[bytes | None, ...]
 
+NOT_DONE = ", so nothing was done."
+"""How the error of a journal ends that cannot be written."""
+
 _MOST_NOTE_BYTES = 10_000_000
 _YOUNG_SECONDS = 3_600
 
 
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 """What says that there is no file: services have /dev/null for a home."""
-
-
-class Unwritable(ToolError):
-    """What was to be done cannot be written down, and so was not done. `reason` says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"{reason}, so nothing was done.")
-        self.reason = reason
 
 
 class Store(Protocol):
@@ -98,7 +93,7 @@ class FileStore:
                 self._prepare = None
             self._append(b"".join(pieces), durable=durable)
         except OSError as error:
-            raise Unwritable(f"The journal cannot be written ({error.strerror})") from None
+            raise ToolError(f"The journal cannot be written ({error.strerror}){NOT_DONE}") from None
 
     def _append(self, whole: bytes, *, durable: bool) -> None:
         file = os.open(self._place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
@@ -177,10 +172,10 @@ class CallStore(FileStore):
         if self._memory is None:
             try:
                 super().add(notes)
-            except Unwritable as error:
+            except ToolError as error:
                 if self._is_begun:
                     raise
-                self.problem, self._memory = error.reason, MemoryStore()
+                self.problem, self._memory = str(error).removesuffix(NOT_DONE), MemoryStore()
         if self._memory is not None:
             self._memory.add(notes)
         self._is_begun = True
