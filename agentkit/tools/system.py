@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from functools import lru_cache
@@ -41,13 +41,14 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
 
     Who grants it the network makes its results untrusted text.
     """
-    shell = _Shell(workspace if isinstance(workspace, Workspace) else Workspace(workspace), confinement)
+    given = workspace if isinstance(workspace, Workspace) else Workspace.for_direct_calls(workspace)
+    shell = _Shell(given, confinement)
     tool = Tool(
         shell.run_shell,
         asynchronous=shell.arun_shell,
         level=SafetyLevel.SYSTEM,
         timeout_seconds=None,
-        judge=shell.judge,
+        judge=_ShellJudge(shell),
         labels={Label.PRIVATE, Label.UNTRUSTED} if confinement.network else {Label.PRIVATE},
         within=lambda other: shell_tool_in(other, confinement),
         when_denied=told_with("command"),
@@ -109,7 +110,7 @@ class _Shell:
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         """Run a command; one that only reads cannot write, and one in a dry run neither."""
         folder, is_dry = self.workspace.folder, self.workspace.dry_run
-        judgment = self._judgment(command, contained=True)
+        judgment = self.judgment(command, contained=True)
         reads = _only_reads(judgment.decision)
         hidden = (*self.confinement.hidden, *_secrets_below(folder), str(state_folder()))
         writable = self.confinement.writable and not (reads or is_dry)
@@ -117,8 +118,9 @@ class _Shell:
         notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
         outcome = None
         try:
-            with self._observing(command, judgment) if writable else nullcontext():
+            with self._observing(command, judgment) if writable else nullcontext() as remarks:
                 outcome = run_command(command, folder, confinement, cancellation)
+            notes += remarks or ()
         except SandboxError as error:
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
@@ -132,7 +134,7 @@ class _Shell:
     def _decided(self, command: str, *, contained: bool) -> Decision:
         from agentkit.safety.shell import settled
 
-        judgment = self._judgment(command, contained=contained)
+        judgment = self.judgment(command, contained=contained)
         decision = settled(judgment, command, agrees=bash_agrees, unrestorable=self.workspace.unrestorable)
         if judgment.destroyed and decision.allowed:
             if len(self.restorable) >= _MOST_RESTORABLE:
@@ -142,12 +144,12 @@ class _Shell:
             self.restorable.discard(command)
         return decision
 
-    def _observing(self, command: str, judgment: Judgment) -> AbstractContextManager[None]:
+    def _observing(self, command: str, judgment: Judgment) -> AbstractContextManager[list[str]]:
         """Record what the command changes. One that was allowed as undoable is not run if it no longer is."""
         surely = judgment.destroyed if command in self.restorable else ()
         return self.workspace.observing("run_shell", surely, judgment.destroyed | judgment.touched)
 
-    def _judgment(self, command: str, *, contained: bool) -> Judgment:
+    def judgment(self, command: str, *, contained: bool) -> Judgment:
         """What the judge says of a command; the same object for the decision on a call and for its run."""
         folder = self.workspace.folder
         undoable = contained and self.confinement.writable and not self.workspace.dry_run
@@ -182,6 +184,22 @@ def _secrets_below(folder: str) -> list[str]:
         if left < 0 or len(found) > _MOST_HIDDEN:
             break
     return found[:_MOST_HIDDEN]
+
+
+@dataclass(frozen=True, slots=True)
+class _ShellJudge:
+    """The judge of `run_shell`, which also tells what an approval is bound to."""
+
+    shell: _Shell
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Decision:
+        """The decision on a call."""
+        return self.shell.judge(arguments)
+
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]]:
+        """The paths that the command names, and the scripts among them."""
+        judgment = self.shell.judgment(arguments["command"], contained=True)
+        return judgment.places, judgment.scripts
 
 
 @lru_cache(maxsize=20_000)
@@ -315,5 +333,5 @@ def _circumstances(outcome: ProcessOutcome | PythonOutcome) -> dict[str, Any]:
     }
 
 
-shell_tool = shell_tool_in(Workspace())
+shell_tool = shell_tool_in(Workspace.for_direct_calls())
 python_tool = python_tool_with()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ToolError
+from agentkit.reversal import Undone, written
 from agentkit.slotted import dataclass
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.opening import Opener, shown
@@ -19,7 +20,6 @@ from agentkit.workspace.recording.store import MemoryStore
 from agentkit.workspace.root import MOST_WRITTEN_BYTES, Check, Entry, Root
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, unified
 from agentkit.workspace.text import Lines, Text, decode, hidden, select
-from agentkit.workspace.undoing import Undone
 
 if TYPE_CHECKING:
     from agentkit.workspace.searching.search import Matches, Query
@@ -32,6 +32,8 @@ _MOST_LINE_CHARS = 200
 _MOST_ALIGNED = 50
 _NUMBERED = re.compile(r"\d{1,6} ?[\t:|→] ?")
 _WRITABLE = 0o222
+
+Remarks = list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file that was written: its new size in bytes, and what was changed by it."""
+    """A file that was written: its new size in bytes, what was changed by it, and why that cannot be undone later."""
 
     size: int
     change: Change
+    note: str = ""
 
     @property
     def path(self) -> str:
@@ -92,6 +95,18 @@ class Workspace:
         self._fixed = None if root is None else Root(root, opener=opener)
         self._roots: dict[str, Root] = {}
         self._run = run
+        self._records_calls = False
+
+    @classmethod
+    def for_direct_calls(cls, root: str | Path | None = None) -> Workspace:
+        """The same for tools that a program calls by itself: each change has a record of its own.
+
+        The records are kept on this machine, where `agentkit undo` finds them. A change that cannot be recorded there
+        is made all the same, and says so.
+        """
+        workspace = cls(root, journal=Journal.of_this_machine())
+        workspace._records_calls = True
+        return workspace
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock; a copy in another process works on the real files."""
@@ -211,20 +226,35 @@ class Workspace:
         return search(self._root(), query)
 
     @contextlib.contextmanager
-    def observing(self, tool: str, surely: Collection[str] = (), perhaps: Collection[str] = ()) -> Iterator[None]:
+    def observing(self, tool: str, surely: Collection[str] = (), perhaps: Collection[str] = ()) -> Iterator[Remarks]:
         """Record what is changed meanwhile by a tool that changes files by itself.
 
         What the patterns in `surely` name (see `covering`) can be put back, or ToolError is raised before anything
         happens. Of those in `perhaps` as much is remembered as can be, also where the whole workspace is too large.
+        Gives a list that says afterwards what of a direct call cannot be undone.
         """
         if self.dry_run:
             raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
-        with self.record.observing(self._root(), tool, surely, perhaps):
-            yield
+        remarks: Remarks = []
+        with self._recording(tool) as record, record.observing(self._root(), tool, surely, perhaps):
+            yield remarks
+        remarks += record.remarks if self._records_calls else ()
+
+    @contextlib.contextmanager
+    def _recording(self, tool: str) -> Iterator[Record]:
+        """The record of a change: that of the run, or one of its own for a direct call."""
+        if not self._records_calls:
+            yield self.record
+            return
+        with self.journal.one_call(tool) as record:
+            yield record
+        if record.is_begun:
+            written(record)
 
     def unrestorable(self, patterns: Collection[str]) -> str:
         """Why `undo` could not put back what the patterns name if it were deleted now; "" when it could."""
-        return self.record.unrestorable(self._root(), patterns)
+        with self._recording("undo") as record:  # which stays empty, and leaves nothing behind
+            return record.unrestorable(self._root(), patterns)
 
     def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> Written:
         if len(content) > MOST_WRITTEN_BYTES:
@@ -240,8 +270,9 @@ class Workspace:
             change = Change(root.folder, place, before, after, tool, time.time())
             if not after.is_like(before):
                 made = [Change(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
-                with self.record.making([*made, change]), _folders(root, folders):
+                with self._recording(tool) as record, record.making([*made, change]), _folders(root, folders):
                     root.write(place, content)
+                return Written(len(content), change, " ".join(record.remarks) if self._records_calls else "")
         return Written(len(content), change)
 
     def _root(self) -> Root:

@@ -25,6 +25,7 @@ from agentkit.safety.shell.scope import (
     connects,
     counts,
     deny,
+    destruction,
     reads,
     runs,
     undoes,
@@ -60,7 +61,7 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
         return
     name = _SYSTEM_FOLDERS.sub("", first.text)
     if not first.known:
-        yield from _dynamic(words)
+        yield from _dynamic(words, scope)
         return
     if not name.isascii():
         yield ask("look-alike", first.source, "The command's name has letters that only look like others.")
@@ -75,10 +76,14 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from _by_kind(name, words, scope)
 
 
-def _dynamic(words: list[Word]) -> Iterator[Finding]:
+def _dynamic(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from launchers.origin(words[0], words[0].source)
     why = "Which program it runs cannot be told before it runs."
     yield ask("dynamic-command", words[0].source, why, "Write the name of the program.")
+    text = _line(words, scope)
+    if any(rule.destroys and rule.when.search(text) for rule in tables().rules["rm"]):
+        why = "Which program it runs cannot be told, and its arguments would have rm delete files by force."
+        yield destruction("dynamic-command", words[0].source, why)
     if any(word.text == "-c" for word in words):
         yield Command([Word("sh", words[0].source), *words[1:]])
 
@@ -171,7 +176,9 @@ def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope
         return deny(rule.id, source, rule.reason, rule.remedy)
     if rule.id == "network":
         return connects(source, scope)
-    return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress)
+    if rule.verdict is Verdict.ALLOW:
+        return destruction(rule.id, source, rule.reason)
+    return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress, destroys=rule.destroys)
 
 
 def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -192,7 +199,7 @@ def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
-    path = files.resolve(words[0].text, scope)
+    path = files.run(words[0], scope)
     name, known = words[0].text.rpartition("/")[2], tables()
     if name in known.languages or name in known.launchers or name in known.rules:
         yield Command([Word(name, words[0].source), *words[1:]])
@@ -208,6 +215,7 @@ def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
 def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope) -> Iterator[Finding]:
     spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text[:_LONGEST]) + " " for word in rest))
     arguments = list(parsed(spec, rest))
+    _note_scripts(spec, words[0], arguments, scope)
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
@@ -226,6 +234,16 @@ def _works_here(spec: Spec, name: str, arguments: list[Argument], scope: Scope) 
         return False
     listing = is_outside and spec.paths == "list"
     return listing or searches_here(spec, name, arguments, piped=scope.stdin is not None)
+
+
+def _note_scripts(spec: Spec, name: Word, arguments: list[Argument], scope: Scope) -> None:
+    """Note the files that a command runs which runs code of the workspace: those it names, and those it implies."""
+    if spec.effect == "runs":
+        for argument in arguments:
+            if argument.kind in {"free", "read"}:
+                files.run(argument.word, scope)
+        for implied in tables().implied.get(name.text, ()):
+            files.run(Word(implied, name.source), scope)
 
 
 def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> Iterator[Finding]:

@@ -70,6 +70,22 @@ def resolve(text: str, scope: Scope) -> str | None:
     return paths.resolve(text.replace(TAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", HOME)
 
 
+def _noted(word: Word, scope: Scope) -> str | None:
+    """The absolute path that a word names, which is noted as a place of the command; None when it cannot be told."""
+    path = resolve(word.text, scope)
+    if path is not None:
+        scope.places.add(path)
+    return path
+
+
+def run(word: Word, scope: Scope) -> str | None:
+    """The absolute path of a file whose content is run; it is noted as a script of the command."""
+    path = _noted(word, scope)
+    if path is not None:
+        scope.scripts.add(path)
+    return path
+
+
 def secret(text: str, scope: Scope) -> str | None:
     """Why a path is secret; inside the workspace only the names below it count."""
     path = resolve(text, scope)
@@ -136,7 +152,7 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
     """What objects to reading a path."""
     if word.text == "-" or _SINKS.match(word.text):
         return
-    path = resolve(word.text, scope)
+    path = _noted(word, scope)
     if path is None:
         yield ask("unknown-path", word.source, "What it reads cannot be told before it runs.", "Name the files.")
     elif _CONNECTION.match(path):
@@ -214,7 +230,7 @@ def write(word: Word, scope: Scope) -> Iterator[Decision]:
     """What objects to writing a path, or that it is written; nothing for what only looks like a file."""
     if word.text == "-" or _SINKS.match(word.text):
         return
-    path = resolve(word.text, scope)
+    path = _noted(word, scope)
     if path is None:
         yield ask("unknown-path", word.source, "What it writes cannot be told before it runs.", "Name the file.")
         return
@@ -264,9 +280,9 @@ def _write_outside(word: Word, path: str) -> Iterator[Decision]:
 
 def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision]:
     """What objects to destroying a path, or that it can be undone; outside the workspace nobody may."""
-    path = resolve(word.text, scope)
     if not word.text:  # no file has an empty name
         return
+    path = _noted(word, scope)
     if path is None:
         yield from _delete_unknown(word, what)
     elif paths.inside(path, scope.workspace):

@@ -122,7 +122,8 @@ class Scope:
     `undoable` says that a journal restores what is deleted, as far as it can: `destroyed` are patterns of what it must
     be able to restore (see `agentkit.workspace.covering`), `touched` those of all else that is written. `written`,
     `integers` (variables declared as numbers), `links`, `later` (scripts that run at some later moment), `destroyed`
-    and `touched` are one for all forks.
+    and `touched` are one for all forks. So are `places`, the paths that the command reads, writes or deletes, and
+    `scripts`, the files whose content it runs.
     """
 
     workspace: str
@@ -140,6 +141,8 @@ class Scope:
     integers: set[str] = field(default_factory=lambda: {"RANDOM", "SRANDOM", "OPTIND", "HISTCMD"})
     links: set[str] = field(default_factory=set)
     later: list[Script] = field(default_factory=list)
+    places: set[str] = field(default_factory=set)
+    scripts: set[str] = field(default_factory=set)
     pipes: dict[str, Value] = field(default_factory=dict)
     stdin: Value | None = None
     bounded: bool = False
@@ -221,9 +224,22 @@ def ask(
     remedy: str = "Use a plainer command, or ask for approval.",
     *,
     egress: bool = False,
+    destroys: bool = False,
 ) -> Decision:
-    """A person must say yes; `why` is a sentence."""
-    return Decision(Verdict.ASK, f"shell.{rule}", why, evidence, remedy, SafetyLevel.SYSTEM, egress)
+    """A person must say yes; `why` is a sentence. If it `destroys`, code that calls the shell must confirm it."""
+    what = _continued(why) if destroys else ""
+    return Decision(Verdict.ASK, f"shell.{rule}", why, evidence, remedy, SafetyLevel.SYSTEM, egress, what)
+
+
+def destruction(rule: str, evidence: str, why: str) -> Decision:
+    """No objection in a run, where other findings decide; code that calls the shell must confirm it."""
+    what = _continued(why)
+    return Decision(Verdict.ALLOW, f"shell.{rule}", why, evidence, level=SafetyLevel.SYSTEM, destroys=what)
+
+
+def _continued(sentence: str) -> str:
+    """A sentence as the rest of "Command blocked for safety: "."""
+    return sentence[:1].lower() + sentence[1:]
 
 
 def reads(evidence: str) -> Decision:

@@ -196,6 +196,7 @@ def linked(judge: Judge, words: list[Word], scope: Scope) -> None:
 
 
 def _reads(word: Word, scope: Scope) -> Iterator[Decision]:
+    files.run(word, scope)  # what a program gets as its input may be its orders
     yield from files.secrets(word, scope)
     yield from files.read(word, scope)
 

@@ -20,6 +20,9 @@ Note = dict[str, Any]
 
 Contents = tuple[bytes | None, ...]
 
+NOT_DONE = ", so nothing was done."
+"""How the error of a journal ends that cannot be written."""
+
 _MOST_NOTE_BYTES = 10_000_000
 _YOUNG_SECONDS = 3_600
 
@@ -111,7 +114,7 @@ class FileStore:
                 self._prepare = None
             self._append(b"".join(pieces), durable=durable)
         except OSError as error:
-            raise ToolError(f"The journal cannot be written, so nothing was done ({error.strerror}).") from None
+            raise ToolError(f"The journal cannot be written ({error.strerror}){NOT_DONE}") from None
 
     def _append(self, whole: bytes, *, durable: bool) -> None:
         file = os.open(self._place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
@@ -168,7 +171,49 @@ class FileStore:
 
     def remove(self) -> None:
         """Forget everything."""
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what cannot be removed is forgotten later, with the oldest
+            self.path.unlink(missing_ok=True)
+
+
+class CallStore(FileStore):
+    """Keeps the notes of one direct call in a file if it can, and otherwise in memory: `problem` says then why.
+
+    The notes survive the end of the process; a loss of power may take them.
+    """
+
+    def __init__(self, path: str | Path, prepare: Callable[[], None]) -> None:
+        super().__init__(path, prepare)
+        self.problem = ""
+        self._memory: MemoryStore | None = None
+        self._is_begun = False
+
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept."""
+        return super().room if self._memory is None else self._memory.room
+
+    def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
+        """Add notes. What can be kept in no file is kept in memory, unless the file was begun already."""
+        del durable  # nobody waits for a disk to answer a plain call
+        if self._memory is None:
+            try:
+                super().add(notes)
+            except ToolError as error:
+                if self._is_begun:
+                    raise
+                self.problem, self._memory = str(error).removesuffix(NOT_DONE), MemoryStore()
+        if self._memory is not None:
+            self._memory.add(notes)
+        self._is_begun = True
+
+    def read(self) -> Iterator[tuple[Note, Contents]]:
+        """The notes in order."""
+        return super().read() if self._memory is None else self._memory.read()
+
+    def mend(self) -> None:
+        """Cut off a note that was not written to its end."""
+        if self._memory is None:
+            super().mend()
 
 
 def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> None:

@@ -21,6 +21,7 @@ T = TypeVar("T")
 _ROW = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
 _NAMES = re.compile(r"""^names = (["'])(.*)\1$""", re.MULTILINE)
 _RUNS = re.compile(r'^effect = "runs"$', re.MULTILINE)
+_DESTROYS = re.compile(r"^destroys = true$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class Rule:
 
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
     written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
+
+    What a rule matches that `destroys` must be confirmed by code that calls the shell directly. With the verdict allow
+    such a rule leaves the verdict to the others.
     """
 
     id: str
@@ -42,6 +46,7 @@ class Rule:
     unless: re.Pattern[str] | None
     remedy: str
     egress: bool
+    destroys: bool
     match: tuple[str, ...]
     not_match: tuple[str, ...]
 
@@ -152,12 +157,13 @@ class Language:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRule:
-    """A program on the command line in which both patterns are found is denied."""
+    """A program on the command line in which both patterns are found is denied; one that `destroys` is asked about."""
 
     id: str
     one: re.Pattern[str]
     other: re.Pattern[str]
     reason: str
+    destroys: bool = False
 
 
 class Lookup(Mapping[str, T]):
@@ -189,16 +195,21 @@ class Lookup(Mapping[str, T]):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Everything that is known, by command name. `every` are the rules about all commands."""
+    """Everything that is known, by command name.
+
+    `every` are the rules about all commands, and `destroying` the names of the commands that a rule says may destroy.
+    """
 
     rules: Lookup[tuple[Rule, ...]]
     every: tuple[Rule, ...]
     undo: Lookup[tuple[Undo, ...]]
+    destroying: frozenset[str]
     specs: Lookup[Spec]
     launchers: Lookup[Launcher]
     languages: Lookup[Language]
     runners: frozenset[str]
     groups: dict[str, frozenset[str]]
+    implied: dict[str, frozenset[str]]
 
     @property
     def programs(self) -> tuple[ProgramRule, ...]:
@@ -242,6 +253,7 @@ def _rule(row: _Row) -> Rule:
         unless=re.compile(fields["unless"]) if "unless" in fields else None,
         remedy=fields.get("remedy", "Do it in the workspace, or leave it to a person."),
         egress=fields.get("egress", False),
+        destroys=fields.get("destroys", False),
         match=tuple(fields["match"]),
         not_match=tuple(fields.get("not_match", ())),
     )
@@ -256,7 +268,8 @@ def _undo(row: _Row) -> Undo:
 
 def _program_rule(row: _Row) -> ProgramRule:
     fields = _parsed(row)
-    return ProgramRule(fields["id"], re.compile(fields["one"]), re.compile(fields["other"]), fields["reason"])
+    one, other = re.compile(fields["one"]), re.compile(fields.get("other", ""))
+    return ProgramRule(fields["id"], one, other, fields["reason"], fields.get("destroys", False))
 
 
 @cache
@@ -316,11 +329,13 @@ def tables() -> Tables:
         rules=Lookup(by_name, lambda rows: tuple(map(_rule, rows))),
         every=tuple(map(_rule, by_name["*"])),
         undo=Lookup(_by_name(objections, "undo"), lambda rows: tuple(map(_undo, rows))),
+        destroying=frozenset(name for row in rules if _DESTROYS.search(row.text) for name in row.names.split()),
         specs=Lookup(_by_name(rows, "commands"), _last(_spec)),
         launchers=Lookup(_by_name(rows, "launchers"), _last(lambda row: Launcher(**_with_options(row)))),
         languages=Lookup(_by_name(rows, "languages"), _last(lambda row: Language(**_with_options(row)))),
         runners=frozenset(name.strip() for name in header["runners"].split(",")),
         groups={name: _split(text) for name, text in header["groups"].items()},
+        implied={name.strip(): _split(text) for names, text in header["implied"].items() for name in names.split(",")},
     )
 
 

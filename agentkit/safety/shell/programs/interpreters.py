@@ -139,14 +139,23 @@ def _module(interpreter: Word, module: Word, rest: list[Word], scope: Scope) -> 
     elif name in known.specs and (known.specs[name].effect in _TOOLS or known.specs[name].paths == "subcommand"):
         yield Command([Word(name, module.source), *rest])
     elif name in known.groups["python_modules"] or python.is_own_module(module.text):
+        _note_module(module, scope)
         yield from run_arguments(rest, scope)
         yield runs(module.source, scope)
     else:
+        _note_module(module, scope)
         yield ask("module", module.source, "It runs a Python module that is not one of the usual tools.")
 
 
+def _note_module(module: Word, scope: Scope) -> None:
+    """Note the files of the workspace that hold a module which is run."""
+    path = module.text.replace(".", "/")
+    for place in (f"{path}.py", f"{path}/__main__.py"):
+        files.run(Word(place, module.source), scope)
+
+
 def _file(language: Language, rest: list[Word], scope: Scope) -> Iterator[Finding]:
-    path = files.resolve(rest[0].text, scope)
+    path = files.run(rest[0], scope)
     given = scope.pipes.get(rest[0].text)
     if given:
         yield from _stdin(language, rest[0], replace(scope, stdin=given))
@@ -165,6 +174,8 @@ def _file(language: Language, rest: list[Word], scope: Scope) -> Iterator[Findin
 
 
 def _stdin(language: Language, word: Word, scope: Scope) -> Iterator[Finding]:
+    if scope.stdin is not None and not scope.stdin.known:
+        scope.scripts |= scope.places  # the code is in one of the files that were read for it
     if scope.stdin is None:
         yield ask(
             "interactive", word.source, "It starts an interpreter that waits for input.", "Give it a file to run."
