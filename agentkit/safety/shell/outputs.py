@@ -10,7 +10,7 @@ from agentkit.safety import paths
 from agentkit.safety.shell.files import perhaps_secret, resolve
 from agentkit.safety.shell.knowledge.tables import tables
 from agentkit.safety.shell.launchers import sought_names
-from agentkit.safety.shell.scope import A_FILE, NOTHING, PERHAPS_EMPTY, TAME, UNKNOWN, Scope, Value, Word
+from agentkit.safety.shell.scope import A_FILE, A_WORD, NOTHING, PERHAPS_EMPTY, TAME, UNKNOWN, Scope, Value, Word
 from agentkit.safety.shell.syntax.words import ansi
 
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
@@ -34,6 +34,16 @@ _NAMERS = {
     r"|describe ((--tags|--always|--dirty|--abbrev=\d+|--long) )*|rev-list --count HEAD "
     r"|ls-files ((-[cdmo]|--cached|--modified|--others|--deleted|--exclude-standard|[\w./*]+) )*"
     r"|diff --name-only ((--cached|--staged|--diff-filter=\w+|HEAD[~^\d]*|[\w./]+) )*)",
+}
+# Of these, what prints nothing but numbers, by its arguments.
+_COUNTERS = {
+    "nproc": r"(?!.*--(help|version)).*",
+    "wc": r"-[lwcmL]+ |--(lines|words|bytes|chars) ",
+    "seq": r"(-w )?([-+\d]+ )+",
+    "date": r"(-u )?\+([-_]?%[-_0]?[sNYmdHMSjuwIyVGklCU]|[-:./])+ ",
+    "stat": r"(-c|-f|--format) ?=?%[aBbghisuWXYZ] (\S+ )+",
+    "grep": r"-[EFPaisvwxz]*c[EFPaisvwxz]* (-e )?\S+ (\S+ )?",
+    "git": r"rev-list --count HEAD ",
 }
 _FILE_NAMERS = {"find", "ls", "grep", "rg", "fd", "git"}
 _ALWAYS = {"nproc"}
@@ -65,8 +75,9 @@ def prints(words: list[Word], scope: Scope) -> Value:
     if name in groups["decoders"]:
         return Value(UNKNOWN, origins | {"decode"})
     if _is_named(name, words, scope):
-        named = frozenset({A_FILE}) if name in _FILE_NAMERS else frozenset()
-        return Value(TAME, named | (frozenset() if name in _ALWAYS else {PERHAPS_EMPTY}))
+        counts = name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
+        named = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
+        return Value(TAME, frozenset(named if name in _ALWAYS else {*named, PERHAPS_EMPTY}))
     if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):
         made = Value(f"{posixpath.sep}tmp/{TAME}")
         scope.written |= {resolve(made.text, scope) or made.text}
@@ -74,6 +85,8 @@ def prints(words: list[Word], scope: Scope) -> Value:
     if name == "find":
         root = next((word.text for word in words[1:] if not re.match(r"-[HLP]$", word.text)), "")
         return Value(root + "/" + UNKNOWN, origins)
+    if name == "printf" and re.search(r"%[^%]*[xXeEgGfF]", _arguments(words[1:2])):
+        origins |= {A_WORD}  # such as ff or inf
     text = _text(name, words[1:], scope)
     return Value(text.rstrip("\n") if text else UNKNOWN, origins)
 

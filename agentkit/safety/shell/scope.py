@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,18 @@ HOME = "/home/~"
 """Stands for the home folder, whoever's it is."""
 PERHAPS_EMPTY = "perhaps-empty"
 """The origin of a text that may also be empty."""
-KEYS = "keys"
-"""The origin of an array's keys: numbers, or texts that were judged when they became keys."""
+A_WORD = "word"
+"""The origin of a TAME text that may be a word, which arithmetic takes for a variable's name, and not a number."""
 PATTERN = "pattern"
 """The origin of a text that stands for each of the files that it matches, as in a loop over them."""
 A_FILE = "file"
 """The origin of a text that is the name of a file, which may be odd."""
 _MAX_FOLDERS = 4
+_INTEGERS = ("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "EPOCHSECONDS")
+_SET_BY_BASH = re.compile(
+    r"_|REPLY|OPTARG|COPROC|COMP\w+|READLINE_\w+|FUNCNAME|DIRSTACK|GROUPS|HISTCMD"
+    r"|BASH_(REMATCH|ARG\w*|COMMAND|LINENO|SOURCE|CMDS|ALIASES)"
+)
 _NUMBER = re.compile(rf"\d+|{TAME}")
 _CODE = re.compile(
     r"(?i).*\.(py|pyi|sh|bash|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|rs|go|c|h|cc|cpp|hpp|java|kt|cs|mk|cmake|gradle"
@@ -39,15 +44,25 @@ _CODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A text as far as it is known, and what kind of commands it came from: "fetch", "decode"."""
+    """A text as far as it is known, and what kind of commands it came from: "fetch", "decode".
+
+    `items` are the elements of an array, when each of them is known apart; `text` is then the first.
+    """
 
     text: str
     origins: frozenset[str] = frozenset()
+    items: tuple[Value, ...] | None = None
 
     @property
     def known(self) -> bool:
         """Whether nothing of the text is left open."""
         return UNKNOWN not in self.text and TAME not in self.text
+
+    @classmethod
+    def array(cls, items: Iterable[Value]) -> Value:
+        """An array of these elements."""
+        elements = tuple(items)
+        return cls(elements[0].text if elements else "", cls.joined(list(elements)).origins, elements)
 
     @classmethod
     def joined(cls, values: list[Value]) -> Value:
@@ -57,7 +72,10 @@ class Value:
 
 NOTHING = Value("")
 ANYTHING = Value(UNKNOWN)
-A_NAME = Value(TAME)
+A_NUMBER = Value(TAME)
+A_NAME = Value(TAME, frozenset({A_WORD}))
+PARAMETERS = (*"123456789@*",)
+"""The names under which the positional parameters are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +95,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A text that a command hands to a shell; judged as if typed."""
+    """A text that a command hands to a shell, judged as if typed, and its positional parameters, if they are known."""
 
     text: str
     source: str
+    arguments: tuple[Word, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +130,12 @@ class Scope:
     """One shell at one moment; `fork` is what a subshell gets.
 
     `exposed` are the files with keys in the workspace that nothing would hide from a command.
+    `keyed` are the variables that are surely associative arrays, and `ever_keyed` all that may be; `foreign` says that
+    it is a child shell, whose environment another command has made.
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
-    `written`, `integers` (variables declared as numbers), `links` and `later` (scripts that run at some later moment)
-    are one for all forks.
+    `written`, `integers` (variables declared as numbers), `ever_keyed`, `links` and `later` (scripts that run at some
+    later moment) are one for all forks.
     """
 
     workspace: str
@@ -127,9 +148,12 @@ class Scope:
     elsewhere: frozenset[str | None] = frozenset()
     failed: frozenset[str | None] = frozenset()
     made: frozenset[str] = frozenset()
+    keyed: frozenset[str] = frozenset({"BASH_ALIASES", "BASH_CMDS"})
+    ever_keyed: set[str] = field(default_factory=lambda: {"BASH_ALIASES", "BASH_CMDS"})
+    foreign: bool = False
     defining: bool = False
     written: Written = field(default_factory=Written)
-    integers: set[str] = field(default_factory=lambda: {"RANDOM", "SRANDOM", "OPTIND", "HISTCMD"})
+    integers: set[str] = field(default_factory=lambda: set(_INTEGERS))
     links: set[str] = field(default_factory=set)
     later: list[Script] = field(default_factory=list)
     pipes: dict[str, Value] = field(default_factory=dict)
@@ -145,6 +169,20 @@ class Scope:
         """Every folder that it may be in; None is one that cannot be told."""
         return frozenset({self.cwd}) | self.elsewhere | self.failed
 
+    def value(self, name: str) -> Value | None:
+        """The value that a command has given to a variable; unknown if bash itself may have given it another."""
+        return ANYTHING if _SET_BY_BASH.fullmatch(name) else self.variables.get(name)
+
+    def set_parameters(self, values: Sequence[Value] | None) -> None:
+        """Give the shell these positional parameters; None if they are not known."""
+        for index in range(1, 10):
+            given = (values or ())[:index]
+            is_split = any(UNKNOWN in value.text or A_FILE in value.origins for value in given[:-1])
+            is_known = values is not None and not is_split
+            self.variables[str(index)] = (given[-1] if len(given) == index else NOTHING) if is_known else ANYTHING
+        everything = ANYTHING if values is None else Value.array(values)
+        self.variables |= {"@": everything, "*": everything}
+
     def may_be_in(self, folders: frozenset[str | None]) -> None:
         """Add folders that it may be in; too many are not told apart."""
         others = (self.elsewhere | folders) - {self.cwd}
@@ -158,17 +196,20 @@ class Scope:
     def adopt(self, other: Scope) -> None:
         """Take over what another command of the same shell has changed."""
         self.cwd, self.elsewhere, self.failed = other.cwd, other.elsewhere, other.failed
-        self.variables, self.functions, self.made = other.variables, other.functions, other.made
+        self.variables, self.functions = other.variables, other.functions
+        self.made, self.keyed = other.made, other.keyed
 
     def merge(self, other: Scope) -> None:
         """Keep only what is the same in both; a folder of either may be the one."""
         for name in self.variables.keys() | other.variables.keys():
             one, two = self.variables.get(name), other.variables.get(name)
             if one != two:
-                numbers = one and two and are_numbers(one, two)
-                text = TAME if numbers else UNKNOWN
-                self.variables[name] = Value(text, Value.joined([v for v in (one, two) if v]).origins)
+                values = [value for value in (one, two) if value]
+                is_number = are_numbers(*values) and (len(values) == 2 or name.islower())
+                origins = Value.joined(values).origins | (frozenset() if len(values) == 2 else {PERHAPS_EMPTY})
+                self.variables[name] = Value(TAME if is_number else UNKNOWN, origins)
         self.made &= other.made
+        self.keyed &= other.keyed
         both = self.functions.keys() & other.functions.keys()
         self.functions = {name: tuple(dict.fromkeys(self.functions[name] + other.functions[name])) for name in both}
         self.settle()
@@ -178,6 +219,7 @@ class Scope:
         """No variable is known any more."""
         for name, value in self.variables.items():
             self.variables[name] = Value(UNKNOWN, value.origins)
+        self.keyed = frozenset()
 
     def possible(self) -> Iterator[Scope]:
         """This scope in each folder that it may be in."""
@@ -188,7 +230,7 @@ class Scope:
 
 def are_numbers(*values: Value) -> bool:
     """Whether all are numbers or names, so that what is one of them is such, too."""
-    return all(_NUMBER.fullmatch(value.text) for value in values)
+    return all(_NUMBER.fullmatch(item.text) for value in values for item in value.items or (value,))
 
 
 def deny(

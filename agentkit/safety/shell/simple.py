@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentkit.decisions import Decision
-from agentkit.safety.shell import files, launchers
-from agentkit.safety.shell.control import WORDS, Judge, last_of, piped, substituted
+from agentkit.safety.shell import files, launchers, outputs
+from agentkit.safety.shell.control import WORDS, Judge, last_of, piped
 from agentkit.safety.shell.scope import (
-    A_NAME,
+    A_NUMBER,
+    A_WORD,
     ANYTHING,
     NOTHING,
     PERHAPS_EMPTY,
@@ -25,13 +26,14 @@ from agentkit.safety.shell.scope import (
     reads,
 )
 from agentkit.safety.shell.syntax import arithmetic
-from agentkit.safety.shell.syntax.words import is_translation_mark, source
+from agentkit.safety.shell.syntax.words import is_translation_mark, source, word_value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
 _DECLARES = {"declare", "typeset", "local", "export", "readonly"}
+_DECLARED = "1"  # in the place of what is declared: a word that is no name
 _INTO = {"printf": "-v", "wait": "-p"}
 _FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
 _SETTINGS = {
@@ -53,9 +55,10 @@ def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word], *, led: 
     inner = replace(scope, variables=scope.variables)
     words: list[Word] = []
     following: list[Node] = []
+    variables: dict[str, Value] = {}
     for child in node.children:
         if child.type == "variable_assignment":
-            _assign(judge, child, scope, lasting=False)
+            variables |= _given_to_command(judge, child, scope)
         elif child.type in _REDIRECTS:
             more, after = ([], []) if led else _redirect(judge, child, inner)
             words += more
@@ -64,9 +67,22 @@ def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word], *, led: 
             parts = child.children if child.type == "command_name" else [child]
             expander = judge.expander(inner)
             words += [word for part in parts if not is_translation_mark(part) for word in expander.words(part)]
-    printed = judge.words([*words, *extra], inner)
+    printed = _with_variables(judge, [*words, *extra], inner, variables)
     scope.adopt(inner)
+    if any(word.text == "exec" for word in words):
+        scope.stdin = ANYTHING  # exec <file gives the shell itself another input
     return _followed(judge, following, scope, printed)
+
+
+def _with_variables(judge: Judge, words: list[Word], scope: Scope, given: dict[str, Value]) -> Value:
+    """Judge a command that has these variables, which bash sets after the expansion of the words."""
+    before = {name: scope.variables.get(name) for name in given}
+    for name, value in given.items():
+        set_variable(judge, scope, (name, value), name, passing=True)
+    printed = judge.words(words, scope)
+    for name, value in given.items():
+        scope.variables[name] = value if value == before[name] else ANYTHING
+    return printed
 
 
 def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -132,7 +148,8 @@ def _redirect(judge: Judge, node: Node, scope: Scope) -> tuple[list[Word], list[
     """Judge one redirection; returns the words and the statements that the parser has hung on it."""
     expander = judge.expander(scope)
     if node.type == "herestring_redirect":
-        _given(judge, Value.joined([expander.value(child) for child in node.children if child.is_named]), node, scope)
+        values = [expander.value(child) for child in node.children if child.is_named]
+        _given(judge, values[-1] if values else ANYTHING, node, scope)
         return [], []
     if node.type == "heredoc_redirect":
         return _heredoc(judge, node, scope)
@@ -140,8 +157,15 @@ def _redirect(judge: Judge, node: Node, scope: Scope) -> tuple[list[Word], list[
     targets = [child for child in node.children if child.is_named and child.type not in {"file_descriptor", "ERROR"}]
     words = [word for target in targets for word in expander.words(target)]
     if words:
+        stdin = scope.stdin
         _target(judge, operator, words[0], scope)
+        scope.stdin = scope.stdin if _is_input(node) else stdin
     return words[1:], []
+
+
+def _is_input(node: Node) -> bool:
+    """Whether a redirection is of the standard input, and not of another descriptor."""
+    return all(source(child).strip() == "0" for child in node.children if child.type == "file_descriptor")
 
 
 def _heredoc(judge: Judge, node: Node, scope: Scope) -> tuple[list[Word], list[Node]]:
@@ -162,9 +186,7 @@ def _heredoc(judge: Judge, node: Node, scope: Scope) -> tuple[list[Word], list[N
 
 def _given(judge: Judge, value: Value, node: Node, scope: Scope) -> None:
     """What a command reads as its input from the command line itself."""
-    scope.stdin = value
-    if arithmetic.is_code(value.text):
-        judge.add(ask("hidden-code", source(node), "Arithmetic would run what stands in this text."))
+    scope.stdin = value if _is_input(node) else scope.stdin
     if "environment" in value.origins:
         why = "It would use a variable that could be a key."
         judge.add(ask("shows-environment", source(node), why, "Name the value."))
@@ -173,6 +195,7 @@ def _given(judge: Judge, value: Value, node: Node, scope: Scope) -> None:
 def _target(judge: Judge, operator: str, word: Word, scope: Scope) -> None:
     """The file that a redirection reads or writes."""
     if operator in {">&", "<&"} and re.fullmatch(r"\d*-?", word.text):
+        scope.stdin = ANYTHING if operator == "<&" else scope.stdin
         return
     if operator in {">&", "<&"} and re.search(r"[$`~{]", word.text):
         judge.add(ask("hidden-code", word.source, "bash expands this name twice, and runs what stands in it."))
@@ -201,35 +224,52 @@ def _reads(word: Word, scope: Scope) -> Iterator[Decision]:
 
 def assignment(judge: Judge, node: Node, scope: Scope) -> Value:
     """An assignment that stands alone."""
-    _assign(judge, node, scope, lasting=True)
+    _assign(judge, node, scope)
     judge.add(reads(source(node)))
     return NOTHING
 
 
-def _assign(judge: Judge, node: Node, scope: Scope, *, lasting: bool) -> None:
-    """A variable gets a value, for good or for one command; delicate names are judged."""
+def _assigned(judge: Judge, node: Node, scope: Scope) -> tuple[str, Value]:
+    """The name and the value of an assignment, with everything judged that bash expands in them."""
     target, *rest = [child for child in node.children if child.is_named]
-    substituted(judge, target, scope)
-    value = Value("")
+    expander, name = judge.expander(scope), source(target)
+    expander.visit(target)
     if rest and rest[0].type == "array":
-        substituted(judge, rest[0], scope)
-        value = ANYTHING
-    elif rest:
-        value = judge.expander(scope).value(rest[0])
-    name, text = source(target), source(node)
-    for part in arithmetic.subscripts(node):
-        judge.evaluate(part, substituted(judge, part, scope), scope)
-    if not lasting:
-        if name not in {"IFS", "LC_ALL", "LANG"}:
-            _environment(judge, scope, (name, value), text)
-        return
+        judge.reached(rest[0])
+        return name, expander.array(rest[0], name)
+    return name, expander.value(rest[0]) if rest else NOTHING
+
+
+def _given_to_command(judge: Judge, node: Node, scope: Scope) -> dict[str, Value]:
+    """The variable that an assignment before a command sets for it alone; delicate names are judged."""
+    name, value = _assigned(judge, node, scope)
+    if name in {"IFS", "LC_ALL", "LANG"}:
+        return {}
+    _environment(judge, scope, (name, value), source(node))
+    return {name: value} if name.isidentifier() else {}
+
+
+def _assign(judge: Judge, node: Node, scope: Scope) -> None:
+    """A variable gets a value for good."""
+    name, value = _assigned(judge, node, scope)
+    text = source(node)
     if text.startswith(name + "+="):
-        value = Value.joined([scope.variables.get(name, ANYTHING), value])
+        before = scope.value(name) or (NOTHING if name.islower() else ANYTHING)
+        if name in scope.integers:
+            value = Value.array([before, value])  # each is evaluated by itself
+        elif value.items is not None:
+            first = before.items or (() if before == NOTHING else (before,))
+            value = Value.array([*first, *value.items])
+        else:
+            value = value if before == NOTHING else Value.joined([before, value])
     set_variable(judge, scope, (name, value), text)
 
 
-def set_variable(judge: Judge, scope: Scope, given: tuple[str, Value], text: str) -> None:
-    """A variable gets a value for good, however that is written: the one place where variables change."""
+def set_variable(judge: Judge, scope: Scope, given: tuple[str, Value], text: str, *, passing: bool = False) -> None:
+    """A variable gets a value, however that is written: the one place where variables change.
+
+    `passing` says that only a command gets it, whose environment is judged already.
+    """
     target, value = given
     match = re.match(r"([A-Za-z_]\w*)(\[.*\])?$", target, re.DOTALL)
     if not match:
@@ -238,14 +278,22 @@ def set_variable(judge: Judge, scope: Scope, given: tuple[str, Value], text: str
         scope.forget()
         return
     name = match[1]
-    _environment(judge, scope, (name, value), text)
-    unsure = name in scope.integers and not arithmetic.is_number(value) and not scope.defining
-    if unsure or arithmetic.is_code(value.text) or arithmetic.is_code(match[2] or ""):
-        judge.add(ask("hidden-code", text, "Arithmetic would run what stands in this text."))
+    if not passing:
+        _environment(judge, scope, (name, value), text)
+    if name in scope.integers:
+        for objection in arithmetic.objections(value, text, scope):
+            judge.add(objection)
+        value = A_NUMBER if value.items is None else value
     if match[2]:
-        numbers = name in scope.variables and are_numbers(scope.variables[name], value)
-        value = Value(TAME, value.origins | {PERHAPS_EMPTY}) if numbers else Value(UNKNOWN, value.origins)
+        value = _with_element(scope.variables.get(name), value)
     scope.variables[name] = value
+
+
+def _with_element(before: Value | None, value: Value) -> Value:
+    """An array of which one element has got a value."""
+    values = [value] if before is None else [before, value]
+    origins = Value.joined(values).origins
+    return Value(TAME, origins | {PERHAPS_EMPTY}) if are_numbers(*values) else Value(UNKNOWN, origins)
 
 
 def _environment(judge: Judge, scope: Scope, given: tuple[str, Value], text: str) -> None:
@@ -263,14 +311,12 @@ def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
     words, options = [Word(source(first), source(first))], set[str]()
     for child in others:
         if child.type == "variable_assignment":
-            if "i" in options:
-                scope.integers.add(source(child.children[0]))
-            _assign(judge, child, scope, lasting=True)
-            words.append(Word("name", source(child)))
+            _attributes(scope, source(child.children[0]), options)
+            _assign(judge, child, scope)
+            words.append(Word(_DECLARED, source(child)))
         elif child.type == "variable_name":
-            words.append(Word("name", source(child)))
-            if "i" in options:
-                scope.integers.add(source(child))
+            words.append(Word(_DECLARED, source(child)))
+            _attributes(scope, source(child), options)
             if {"a", "A"} & options:  # an array without elements
                 scope.variables.setdefault(source(child), Value(TAME, frozenset({PERHAPS_EMPTY})))
         else:
@@ -280,21 +326,35 @@ def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
     return NOTHING
 
 
+def _attributes(scope: Scope, target: str, options: set[str]) -> None:
+    """A variable is declared: -i has bash evaluate all that is assigned to it, and -A makes its keys plain text."""
+    name = target.partition("[")[0]
+    if "i" in options:
+        scope.integers.add(name)
+    if "A" in options:
+        scope.keyed |= {name}
+        scope.ever_keyed.add(name)
+    else:
+        scope.keyed -= {name}
+
+
 def unset(judge: Judge, node: Node, scope: Scope) -> Value:
     """unset: the variable is not known any more."""
     first, *others = node.children
+    words = [Word(source(first), source(first))]
     for child in others:
-        name = source(child)
-        scope.variables[name] = ANYTHING
-        scope.functions.pop(name, None)
-        if "[" in name:
-            judge.evaluate(child, substituted(judge, child, scope), scope)
-        else:
-            substituted(judge, child, scope)
-        if name in {"IFS", "PATH"}:
-            _environment(judge, scope, (name, ANYTHING), name)
-    judge.words([Word(source(child), source(child)) for child in (first, *others)], scope)
+        words += judge.expander(scope).words(child)
+    judge.words(words, scope)
     return NOTHING
+
+
+def _unset(judge: Judge, words: list[Word], scope: Scope) -> None:
+    for word in words[1:] if words[0].text == "unset" else ():
+        scope.variables[word.text] = ANYTHING
+        scope.functions.pop(word.text, None)
+        scope.keyed = scope.keyed - {word.text} if word.known else frozenset()
+        if word.text in {"IFS", "PATH"}:
+            _environment(judge, scope, (word.text, ANYTHING), word.source)
 
 
 def take_effect(judge: Judge, words: list[Word], scope: Scope) -> None:
@@ -304,12 +364,13 @@ def take_effect(judge: Judge, words: list[Word], scope: Scope) -> None:
         _move(words, scope)
     elif name in {"eval", "source", "."}:
         scope.forget()
-    elif name in {"set", "shift"}:
-        scope.variables |= dict.fromkeys("123456789", ANYTHING)
     elif name == "let":
-        _let(judge, words, scope)
+        for word in words[1:]:
+            arithmetic.change(Value(word.text), scope)
     elif name in {*_MAKERS, "mkdir"}:
         _made(words, scope)
+    _set_parameters(words, scope)
+    _unset(judge, words, scope)
     _settings(judge, words)
     for word, target, value in _set(words, scope):
         set_variable(judge, scope, (target, value), word.source)
@@ -334,50 +395,75 @@ def _settings(judge: Judge, words: list[Word]) -> None:
             judge.add(ask("meaning", word.source, why, "Write out the names."))
 
 
-def _let(judge: Judge, words: list[Word], scope: Scope) -> None:
-    for word in words[1:]:
-        named = re.findall(r"[A-Za-z_]\w*", word.text)
-        values = [scope.variables.get(name, NOTHING) for name in named]
-        if not all(arithmetic.is_number(value) for value in (*values, Value(word.text))) and not scope.defining:
-            judge.add(ask("hidden-code", word.source, "Arithmetic would run what stands in this text."))
-        for name in named:
-            set_variable(judge, scope, (name, A_NAME), word.source)
+def _set_parameters(words: list[Word], scope: Scope) -> None:
+    """The positional parameters after set and shift."""
+    if words[0].text not in {"set", "shift"}:
+        return
+    texts = [word.text for word in words]
+    known = scope.variables.get("@", ANYTHING).items
+    if texts[0] == "set" and "--" in texts:
+        scope.set_parameters([word_value(word) for word in words[texts.index("--") + 1 :]])
+    elif texts[0] == "shift" and known is not None and re.fullmatch(r"\d{0,3}", "".join(texts[1:])):
+        scope.set_parameters(known[int("".join(texts[1:]) or 1) :])
+    elif texts[0] == "shift" or not all(re.match(r"[-+]", text) for text in texts[1:]):
+        scope.set_parameters(None)
 
 
 def _set(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
     """The variables that a builtin sets, with the word that says so."""
     name, rest = words[0].text, words[1:]
     if name in _DECLARES:
+        options = {letter for word in rest if word.text.startswith("-") for letter in word.text[1:]}
         for word in rest:
             target, equals, value = word.text.partition("=")
+            if word.text != _DECLARED and not word.text.startswith("-"):
+                _attributes(scope, target.removesuffix("+"), options)
             if equals or UNKNOWN in word.text:
-                yield word, target.removesuffix("+"), Value(value, word.origins)
+                yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
     elif name in _INTO:
-        yield from _into(_INTO[name], rest)
+        yield from _into(words, scope)
     elif name in {"read", "mapfile", "readarray"}:
         yield from _read_names(words, scope)
     elif name == "getopts":
         yield from ((word, word.text, ANYTHING) for word in rest[1:2])
 
 
-def _into(flag: str, rest: list[Word]) -> Iterator[tuple[Word, str, Value]]:
+def _into(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
     """The variable of printf -v or wait -p."""
-    if rest and rest[0].text.startswith(flag):
-        target = rest[0].text[2:] or "".join(word.text for word in rest[1:2])
-        yield rest[0], target, ANYTHING
+    first, rest = words[0], words[1:]
+    if rest and rest[0].text.startswith(_INTO[first.text]):
+        glued, count = rest[0].text[2:], 1 if rest[0].text[2:] else 2
+        target = glued or "".join(word.text for word in rest[1:2])
+        printed = outputs.prints([first, *rest[count:]], scope) if first.text == "printf" else A_NUMBER
+        yield rest[0], target, printed
 
 
 def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
-    """The variables that read and mapfile fill; a word after a flag may be its value or a name."""
-    stdin = scope.stdin or ANYTHING
-    simple_words = words[0].text == "read" and re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", stdin.text)
-    value = Value(TAME, stdin.origins) if simple_words else Value(UNKNOWN, stdin.origins - {"environment"})
-    after = ""
+    """The variables that read and mapfile fill: any word that may be a name, also one behind the letters of a flag."""
+    value = _read(words, scope)
     for word in words[1:]:
-        flag = re.match(r"-\w*", word.text)
-        if not flag and (word.text.isidentifier() or not re.search(r"-\w*[pdntNuisOcC]$", after)):
-            yield word, word.text, value
-        after = word.text if flag else ""
+        flags = word.text.startswith("-")
+        names = [word.text[start:] for start in range(2, len(word.text))] if flags else [word.text]
+        yield from ((word, name, value) for name in names if name.isidentifier() or "[" in name)
+    told = [word.text for word in words[1:] if word.text != "-t"]
+    if words[0].text != "read" and not (len(told) == 1 and told[0].isidentifier()):
+        yield words[0], "MAPFILE", ANYTHING if told else value
+
+
+def _read(words: list[Word], scope: Scope) -> Value:
+    """What each of these variables holds afterwards."""
+    stdin = scope.stdin or ANYTHING
+    text, name, rest = stdin.text.removesuffix("\n"), words[0].text, [word.text for word in words[1:]]
+    if name != "read":
+        told = stdin.known and [word for word in rest if not word.isidentifier()] in ([], ["-t"])
+        ends = "" if "-t" in rest else "\n"
+        return Value.array(Value(line + ends, stdin.origins) for line in text.split("\n")) if told else ANYTHING
+    if stdin.known and len([word for word in rest if word != "-r"]) == 1 and re.fullmatch(r"[\w./ ~-]*", text):
+        return Value(text.strip(" "), stdin.origins | {PERHAPS_EMPTY})
+    if re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", text):
+        is_number = re.fullmatch(rf"[\s\d{TAME}]+", text)
+        return Value(TAME, stdin.origins | (frozenset() if is_number else {A_WORD}))
+    return Value(UNKNOWN, stdin.origins - {"environment"})
 
 
 def _move(words: list[Word], scope: Scope) -> None:

@@ -12,7 +12,7 @@ from agentkit.safety.shell.knowledge.arguments import Argument, leading
 from agentkit.safety.shell.knowledge.tables import Language, tables
 from agentkit.safety.shell.launchers import origin, run_arguments, script
 from agentkit.safety.shell.programs import inline
-from agentkit.safety.shell.scope import Command, Finding, Scope, Word, ask, reads, runs
+from agentkit.safety.shell.scope import Command, Finding, Scope, Script, Word, ask, reads, runs
 
 _VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
 _CODES = {"-c", "-Command", "-command", "--command"}
@@ -118,7 +118,8 @@ def _shell(language: Language, words: list[Word], scope: Scope) -> Iterator[Find
         if not _LETTERS.issuperset(letters) or not all(_MODES.fullmatch(mode.text) for mode in modes):
             yield ask("option", word.source, "What this option does is not known here.")
     if code and rest:
-        yield from script(rest[0], rest[0].source)
+        for finding in script(rest[0], rest[0].source):
+            yield replace(finding, arguments=tuple(rest[2:])) if isinstance(finding, Script) else finding
     elif rest and not stdin and rest[0].text not in {"-", "/dev/stdin"}:
         yield from _file(language, rest, scope)
     else:

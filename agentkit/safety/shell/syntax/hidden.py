@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_LIVE = re.compile(r"`|\$\(")
+_LIVE = re.compile(r"`|\$[(\[{]")
 _PROCESS = re.compile(r"[<>]\(")
 _UNQUOTED = {"regex", "expansion", "word", "concatenation"}
 _EXPANDING = {"string", "heredoc_body", "translated_string", "subscript", "arithmetic_expansion"}
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CODE = re.compile(r"`([^`]*)`|\$\((.*)\)", re.DOTALL)
-_OPENING = {"`", "$(", "$((", "<(", ">(", '"', "${"}
+_OPENING = {"`", "$(", "$((", "$[", "<(", ">(", '"', "${"}
 
 
 def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
