@@ -33,7 +33,9 @@ _NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
-_EVALUATING = "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete"
+_EVALUATING = (
+    "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete wait getopts"
+)
 
 
 def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -330,10 +332,11 @@ def _evaluating(words: list[Word], scope: Scope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
     names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
     for word in words[1:]:
-        value = Value(word.text, word.origins)
+        value = Value(word.text.lstrip("-"), word.origins)
         evaluated = value if words[0].text == "let" else arithmetic.subscript(value, scope) if names else None
         yield from arithmetic.objections(evaluated, word.source, scope) if evaluated else ()
-        if _HIDDEN_SUBSTITUTION.search(word.text):
+        expands = "$" in word.text and words[0].text in {"compgen", "complete"}
+        if expands or _HIDDEN_SUBSTITUTION.search(word.text):
             yield ask("hidden-code", word.source, "bash would run what stands in this text.")
             yield from (Script(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
     spec = tables().specs.get(words[0].text, Spec())

@@ -131,7 +131,8 @@ class Scope:
 
     `exposed` are the files with keys in the workspace that nothing would hide from a command.
     `keyed` are the variables that are surely associative arrays, and `ever_keyed` all that may be; `foreign` says that
-    it is a child shell, whose environment another command has made.
+    it is a child shell, whose environment another command has made. `reopened` says that `exec` may have given the
+    shell another standard input.
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
     `written`, `integers` (variables declared as numbers), `ever_keyed`, `links` and `later` (scripts that run at some
@@ -158,6 +159,7 @@ class Scope:
     later: list[Script] = field(default_factory=list)
     pipes: dict[str, Value] = field(default_factory=dict)
     stdin: Value | None = None
+    reopened: bool = False
     bounded: bool = False
 
     def fork(self) -> Scope:
@@ -198,6 +200,8 @@ class Scope:
         self.cwd, self.elsewhere, self.failed = other.cwd, other.elsewhere, other.failed
         self.variables, self.functions = other.variables, other.functions
         self.made, self.keyed = other.made, other.keyed
+        if other.reopened:
+            self.reopened, self.stdin = True, ANYTHING
 
     def merge(self, other: Scope) -> None:
         """Keep only what is the same in both; a folder of either may be the one."""

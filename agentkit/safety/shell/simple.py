@@ -69,8 +69,6 @@ def _command(judge: Judge, node: Node, scope: Scope, extra: list[Word], *, led: 
             words += [word for part in parts if not is_translation_mark(part) for word in expander.words(part)]
     printed = _with_variables(judge, [*words, *extra], inner, variables)
     scope.adopt(inner)
-    if any(word.text == "exec" for word in words):
-        scope.stdin = ANYTHING  # exec <file gives the shell itself another input
     return _followed(judge, following, scope, printed)
 
 
@@ -340,10 +338,15 @@ def _attributes(scope: Scope, target: str, options: set[str]) -> None:
 
 def unset(judge: Judge, node: Node, scope: Scope) -> Value:
     """unset: the variable is not known any more."""
-    first, *others = node.children
-    words = [Word(source(first), source(first))]
-    for child in others:
-        words += judge.expander(scope).words(child)
+    words: list[Word] = []
+    end = -1
+    for child in node.children:
+        found = judge.expander(scope).words(child) if words else [Word(source(child), source(child))]
+        if child.start_byte == end and found:  # the parser has made two words of a[i]
+            last = words.pop()
+            found[0] = replace(found[0], text=last.text + found[0].text, source=last.source + found[0].source)
+        words += found
+        end = child.end_byte
     judge.words(words, scope)
     return NOTHING
 
@@ -369,6 +372,7 @@ def take_effect(judge: Judge, words: list[Word], scope: Scope) -> None:
             arithmetic.change(Value(word.text), scope)
     elif name in {*_MAKERS, "mkdir"}:
         _made(words, scope)
+    scope.reopened |= name == "exec"
     _set_parameters(words, scope)
     _unset(judge, words, scope)
     _settings(judge, words)
@@ -430,12 +434,13 @@ def _set(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
 
 def _into(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
     """The variable of printf -v or wait -p."""
-    first, rest = words[0], words[1:]
-    if rest and rest[0].text.startswith(_INTO[first.text]):
-        glued, count = rest[0].text[2:], 1 if rest[0].text[2:] else 2
-        target = glued or "".join(word.text for word in rest[1:2])
-        printed = outputs.prints([first, *rest[count:]], scope) if first.text == "printf" else A_NUMBER
-        yield rest[0], target, printed
+    flag = _INTO[words[0].text]
+    for index, word in enumerate(words[1:], 1):
+        if word.text.startswith(flag) and (index == 1 or words[0].text == "wait"):
+            glued = word.text.removeprefix(flag)
+            rest = words[index + 1 :] if glued else words[index + 2 :]
+            target = glued or "".join(following.text for following in words[index + 1 : index + 2])
+            yield word, target, A_NUMBER if words[0].text == "wait" else outputs.prints([words[0], *rest], scope)
 
 
 def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
@@ -452,7 +457,8 @@ def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Va
 
 def _read(words: list[Word], scope: Scope) -> Value:
     """What each of these variables holds afterwards."""
-    stdin = scope.stdin or ANYTHING
+    elsewhere = any(re.match(r"-\w*u", word.text) for word in words[1:])
+    stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
     text, name, rest = stdin.text.removesuffix("\n"), words[0].text, [word.text for word in words[1:]]
     if name != "read":
         told = stdin.known and [word for word in rest if not word.isidentifier()] in ([], ["-t"])

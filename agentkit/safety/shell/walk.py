@@ -256,7 +256,7 @@ def _inner(name: str, script: Script, scope: Scope) -> Scope:
     """The shell that runs a script: a later moment of this one, or a child with an environment of its own."""
     inner = scope.fork()
     if name not in {"trap", "alias"}:
-        inner.foreign = True
+        inner.foreign, inner.keyed = True, frozenset()
         inner.set_parameters(None if script.arguments is None else [word_value(word) for word in script.arguments])
     return inner
 
