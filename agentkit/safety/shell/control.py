@@ -99,7 +99,9 @@ def sequence(judge: Judge, node: Node, scope: Scope) -> Value:
         if child.type in WORDS:
             judge.expander(scope).visit(child)
         elif child.is_named:
-            printed.append(judge.visit(child, scope))
+            following = child.next_sibling
+            apart = following is not None and following.type == "&"  # then it runs in a shell of its own
+            printed.append(judge.visit(child, scope.fork() if apart else scope))
     return printed[0] if len(printed) == 1 else Value(UNKNOWN, Value.joined(printed).origins)
 
 
@@ -270,9 +272,9 @@ def loop_over_words(judge: Judge, node: Node, scope: Scope) -> Value:
 
     def body() -> Value:
         for child in bodies:
-            _forget(child, scope)
             for value in values:
                 judge.assign(name, value, source(node)[:60], scope)
+                _forget(child, scope)
                 judge.visit(child, scope)
         return ANYTHING
 
@@ -357,7 +359,7 @@ def function(judge: Judge, node: Node, scope: Scope) -> Value:
         why = "It gives the name of a known command another meaning."
         judge.add(ask("shadowed-command", source(node)[:60], why, "Choose a name of its own."))
     unknown = dict.fromkeys(scope.variables, ANYTHING)
-    judge.visit(body, replace(scope.fork(), variables=unknown, defining=True))
+    judge.visit(body, replace(scope.fork(), variables=unknown, defining=True, in_function=True))
     scope.functions[name] = (body,)
     return NOTHING
 

@@ -75,7 +75,8 @@ def prints(words: list[Word], scope: Scope) -> Value:
     if name in groups["decoders"]:
         return Value(UNKNOWN, origins | {"decode"})
     if _is_named(name, words, scope):
-        counts = name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
+        told = name != "grep" or all(word.known for word in words[1:])  # of several files, it prints the names
+        counts = told and name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
         named = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
         return Value(TAME, frozenset(named if name in _ALWAYS else {*named, PERHAPS_EMPTY}))
     if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):

@@ -25,6 +25,8 @@ PERHAPS_EMPTY = "perhaps-empty"
 """The origin of a text that may also be empty."""
 A_WORD = "word"
 """The origin of a TAME text that may be a word, which arithmetic takes for a variable's name, and not a number."""
+UNTRUSTED = "untrusted"
+"""The origin of a text from a variable that has held a text of somebody else: an assignment since may have failed."""
 PATTERN = "pattern"
 """The origin of a text that stands for each of the files that it matches, as in a loop over them."""
 A_FILE = "file"
@@ -62,7 +64,9 @@ class Value:
     def array(cls, items: Iterable[Value]) -> Value:
         """An array of these elements."""
         elements = tuple(items)
-        return cls(elements[0].text if elements else "", cls.joined(list(elements)).origins, elements)
+        first = next(iter(elements), cls(""))
+        shaky = PERHAPS_EMPTY in first.origins and len(elements) > 1
+        return cls(UNKNOWN if shaky else first.text, cls.joined(list(elements)).origins, elements)
 
     @classmethod
     def joined(cls, values: list[Value]) -> Value:
@@ -135,8 +139,9 @@ class Scope:
     shell another standard input.
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
-    `written`, `integers` (variables declared as numbers), `ever_keyed`, `links` and `later` (scripts that run at some
-    later moment) are one for all forks.
+    `written`, `integers` (variables declared as numbers), `ever_keyed`, `indexed` (arrays that are not associative),
+    `readonly`, `untrusted` (variables that have held a text of somebody else), `links` and `later` (scripts that run at
+    some later moment) are one for all forks.
     """
 
     workspace: str
@@ -151,7 +156,11 @@ class Scope:
     made: frozenset[str] = frozenset()
     keyed: frozenset[str] = frozenset({"BASH_ALIASES", "BASH_CMDS"})
     ever_keyed: set[str] = field(default_factory=lambda: {"BASH_ALIASES", "BASH_CMDS"})
+    indexed: set[str] = field(default_factory=set)
+    readonly: set[str] = field(default_factory=set)
+    untrusted: set[str] = field(default_factory=set)
     foreign: bool = False
+    in_function: bool = False
     defining: bool = False
     written: Written = field(default_factory=Written)
     integers: set[str] = field(default_factory=lambda: set(_INTEGERS))
@@ -173,14 +182,16 @@ class Scope:
 
     def value(self, name: str) -> Value | None:
         """The value that a command has given to a variable; unknown if bash itself may have given it another."""
-        return ANYTHING if _SET_BY_BASH.fullmatch(name) else self.variables.get(name)
+        value = ANYTHING if _SET_BY_BASH.fullmatch(name) else self.variables.get(name)
+        return replace(value, origins=value.origins | {UNTRUSTED}) if value and name in self.untrusted else value
 
     def set_parameters(self, values: Sequence[Value] | None) -> None:
         """Give the shell these positional parameters; None if they are not known."""
         for index in range(1, 10):
             given = (values or ())[:index]
             is_split = any(UNKNOWN in value.text or A_FILE in value.origins for value in given[:-1])
-            is_known = values is not None and not is_split
+            may_vanish = len(values or ()) > index and any(PERHAPS_EMPTY in value.origins for value in given)
+            is_known = values is not None and not is_split and not may_vanish
             self.variables[str(index)] = (given[-1] if len(given) == index else NOTHING) if is_known else ANYTHING
         everything = ANYTHING if values is None else Value.array(values)
         self.variables |= {"@": everything, "*": everything}
@@ -205,6 +216,16 @@ class Scope:
 
     def merge(self, other: Scope) -> None:
         """Keep only what is the same in both; a folder of either may be the one."""
+        self.merge_variables(other)
+        self.made &= other.made
+        both = self.functions.keys() & other.functions.keys()
+        self.functions = {name: tuple(dict.fromkeys(self.functions[name] + other.functions[name])) for name in both}
+        self.settle()
+        self.may_be_in(other.folders)
+
+    def merge_variables(self, other: Scope) -> None:
+        """Keep only the values that are the same in both."""
+        self.keyed &= other.keyed
         for name in self.variables.keys() | other.variables.keys():
             one, two = self.variables.get(name), other.variables.get(name)
             if one != two:
@@ -212,12 +233,6 @@ class Scope:
                 is_number = are_numbers(*values) and (len(values) == 2 or name.islower())
                 origins = Value.joined(values).origins | (frozenset() if len(values) == 2 else {PERHAPS_EMPTY})
                 self.variables[name] = Value(TAME if is_number else UNKNOWN, origins)
-        self.made &= other.made
-        self.keyed &= other.keyed
-        both = self.functions.keys() & other.functions.keys()
-        self.functions = {name: tuple(dict.fromkeys(self.functions[name] + other.functions[name])) for name in both}
-        self.settle()
-        self.may_be_in(other.folders)
 
     def forget(self) -> None:
         """No variable is known any more."""

@@ -35,10 +35,12 @@ _REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
 _DECLARES = {"declare", "typeset", "local", "export", "readonly"}
 _DECLARED = "1"  # in the place of what is declared: a word that is no name
 _INTO = {"printf": "-v", "wait": "-p"}
+_OPTIONS = {"": set("aAfFgiIlnrtuxp"), "export": set("fnp"), "readonly": set("aAfp")}
+"""The options of the builtins that declare variables; with any other they change nothing."""
 _FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
 _SETTINGS = {
     "hash": r"-\w*p.*",
-    "shopt": r"autocd|cdable_vars|dotglob|expand_aliases|assoc_expand_once",
+    "shopt": r"lastpipe|autocd|cdable_vars|dotglob|expand_aliases|assoc_expand_once",
     "enable": r"-.*",
     "set": r"[-+][a-zA-Z]*[kH][a-zA-Z]*|keyword|history|histexpand",
 }
@@ -100,7 +102,10 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
             extra += words
             following += after
     printed = _body(judge, body, inner, extra)
+    before = scope.fork()
     scope.adopt(inner)
+    if any(child.type == "file_redirect" and "/dev/null" not in source(child) for child in node.children):
+        scope.merge_variables(before)  # where the file cannot be opened, nothing is run
     is_part = judge.meant(body).id == node.id  # then it is no shell of its own that goes on after it
     return printed if is_part else _followed(judge, following, scope, printed)
 
@@ -275,16 +280,26 @@ def set_variable(judge: Judge, scope: Scope, given: tuple[str, Value], text: str
             judge.add(ask("hidden-variable", text, "Which variable it sets cannot be told.", "Write out its name."))
         scope.forget()
         return
-    name = match[1]
+    name, element = match[1], bool(match[2])
     if not passing:
         _environment(judge, scope, (name, value), text)
+    if name in scope.readonly:
+        judge.add(ask("hidden-variable", text, f"It assigns to {name}, which cannot be changed."))
     if name in scope.integers:
         for objection in arithmetic.objections(value, text, scope):
             judge.add(objection)
         value = A_NUMBER if value.items is None else value
-    if match[2]:
-        value = _with_element(scope.variables.get(name), value)
-    scope.variables[name] = value
+    _remember(scope, name, value, element=element)
+    scope.variables[name] = _with_element(scope.variables.get(name), value) if element else value
+
+
+def _remember(scope: Scope, name: str, value: Value, *, element: bool) -> None:
+    """Keep in mind what stays true of a variable, even if a later assignment fails."""
+    trusted = replace(value, origins=value.origins - {A_WORD})  # the words of a loop are the command's own
+    if not scope.defining and not arithmetic.is_harmless(trusted, scope):
+        scope.untrusted.add(name)
+    if name not in scope.keyed and (element or value.items is not None):
+        scope.indexed.add(name)
 
 
 def _with_element(before: Value | None, value: Value) -> Value:
@@ -309,12 +324,14 @@ def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
     words, options = [Word(source(first), source(first))], set[str]()
     for child in others:
         if child.type == "variable_assignment":
-            _attributes(scope, source(child.children[0]), options)
+            _attributes(judge, scope, (source(first), source(child.children[0])), options)
             _assign(judge, child, scope)
+            _freeze(scope, (source(first), source(child.children[0])), options)
             words.append(Word(_DECLARED, source(child)))
         elif child.type == "variable_name":
             words.append(Word(_DECLARED, source(child)))
-            _attributes(scope, source(child), options)
+            _attributes(judge, scope, (source(first), source(child)), options)
+            _freeze(scope, (source(first), source(child)), options)
             if {"a", "A"} & options:  # an array without elements
                 scope.variables.setdefault(source(child), Value(TAME, frozenset({PERHAPS_EMPTY})))
         else:
@@ -324,16 +341,29 @@ def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
     return NOTHING
 
 
-def _attributes(scope: Scope, target: str, options: set[str]) -> None:
+def _attributes(judge: Judge, scope: Scope, given: tuple[str, str], options: set[str]) -> None:
     """A variable is declared: -i has bash evaluate all that is assigned to it, and -A makes its keys plain text."""
+    builtin, target = given
     name = target.partition("[")[0]
+    if options - _OPTIONS.get(builtin, _OPTIONS[""]) or (builtin == "local" and not scope.in_function):
+        judge.add(ask("hidden-variable", target, f"{builtin} would fail here, and leave the variable as it is."))
     if "i" in options:
         scope.integers.add(name)
+    if options & {"u", "l", "c"}:  # bash changes what is assigned, perhaps into the name of another variable
+        scope.untrusted.add(name)
     if "A" in options:
-        scope.keyed |= {name}
         scope.ever_keyed.add(name)
-    else:
+    if "A" in options and not options & {"a", "f", "F", "p"} and name not in scope.indexed | scope.readonly:
+        scope.keyed |= {name}
+    elif "A" not in options:
         scope.keyed -= {name}
+        scope.indexed |= {name} if "a" in options else set()
+
+
+def _freeze(scope: Scope, given: tuple[str, str], options: set[str]) -> None:
+    builtin, target = given
+    if builtin == "readonly" or "r" in options:
+        scope.readonly.add(target.partition("[")[0])
 
 
 def unset(judge: Judge, node: Node, scope: Scope) -> Value:
@@ -376,7 +406,7 @@ def take_effect(judge: Judge, words: list[Word], scope: Scope) -> None:
     _set_parameters(words, scope)
     _unset(judge, words, scope)
     _settings(judge, words)
-    for word, target, value in _set(words, scope):
+    for word, target, value in _set(judge, words, scope):
         set_variable(judge, scope, (target, value), word.source)
 
 
@@ -405,24 +435,25 @@ def _set_parameters(words: list[Word], scope: Scope) -> None:
         return
     texts = [word.text for word in words]
     known = scope.variables.get("@", ANYTHING).items
-    if texts[0] == "set" and "--" in texts:
-        scope.set_parameters([word_value(word) for word in words[texts.index("--") + 1 :]])
-    elif texts[0] == "shift" and known is not None and re.fullmatch(r"\d{0,3}", "".join(texts[1:])):
-        scope.set_parameters(known[int("".join(texts[1:]) or 1) :])
+    count = int(texts[1]) if re.fullmatch(r"\d{1,3}", "".join(texts[1:])) else 1
+    if texts[:2] == ["set", "--"]:
+        scope.set_parameters([word_value(word) for word in words[2:]])
+    elif texts[0] == "shift" and known and len(texts) < 3 and all(item.known or item == A_NUMBER for item in known):
+        scope.set_parameters(known[count:] if count <= len(known) else known)
     elif texts[0] == "shift" or not all(re.match(r"[-+]", text) for text in texts[1:]):
         scope.set_parameters(None)
 
 
-def _set(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
+def _set(judge: Judge, words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
     """The variables that a builtin sets, with the word that says so."""
     name, rest = words[0].text, words[1:]
     if name in _DECLARES:
         options = {letter for word in rest if word.text.startswith("-") for letter in word.text[1:]}
         for word in rest:
             target, equals, value = word.text.partition("=")
-            if word.text != _DECLARED and not word.text.startswith("-"):
-                _attributes(scope, target.removesuffix("+"), options)
-            if equals or UNKNOWN in word.text:
+            if word.text != _DECLARED and not word.text.startswith(("-", "+")):
+                _attributes(judge, scope, (name, target.removesuffix("+")), options)
+            if equals or UNKNOWN in word.text or TAME in target:
                 yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
     elif name in _INTO:
         yield from _into(words, scope)
@@ -445,9 +476,12 @@ def _into(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
 
 def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
     """The variables that read and mapfile fill: any word that may be a name, also one behind the letters of a flag."""
-    value = _read(words, scope)
+    value, before = _read(words, scope), ""
     for word in words[1:]:
         flags = word.text.startswith("-")
+        if not (flags or word.text.isidentifier() or word.known or re.search(r"-\w*[pdntNuisOcC]$", before)):
+            yield word, word.text, value  # a name that cannot be told
+        before = word.text
         names = [word.text[start:] for start in range(2, len(word.text))] if flags else [word.text]
         yield from ((word, name, value) for name in names if name.isidentifier() or "[" in name)
     told = [word.text for word in words[1:] if word.text != "-t"]
@@ -457,7 +491,7 @@ def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Va
 
 def _read(words: list[Word], scope: Scope) -> Value:
     """What each of these variables holds afterwards."""
-    elsewhere = any(re.match(r"-\w*u", word.text) for word in words[1:])
+    elsewhere = any(re.match(r"-\w*[ut]", word.text) for word in words[1:] if words[0].text == "read")
     stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
     text, name, rest = stdin.text.removesuffix("\n"), words[0].text, [word.text for word in words[1:]]
     if name != "read":

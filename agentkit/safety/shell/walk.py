@@ -155,10 +155,12 @@ class Walk:
             return
         before = scope.fork()
         scope.set_parameters([word_value(word) for word in words[1:]])
+        scope.in_function = True
         self._calls.append(name)
         self.visit(body, scope)
         self._calls.pop()
         scope.merge(before)
+        scope.in_function = before.in_function
         for name in PARAMETERS:
             scope.variables.pop(name, None)
         scope.variables |= {name: before.variables[name] for name in PARAMETERS if name in before.variables}

@@ -20,7 +20,7 @@ _LETTERS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
 _LONG = {"--norc", "--noprofile", "--posix", "--login", "--restricted", "--verbose", "-NoProfile", "-noprofile"}
 _MODES = re.compile(
     r"allexport|err(exit|trace|return)|functrace|ignoreeof|no(clobber|exec|glob|unset|tify)|physical|pipefail|posix|verbose"
-    r"|xtrace|extglob|globstar|nullglob|failglob|lastpipe|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
+    r"|xtrace|extglob|globstar|nullglob|failglob|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
 )
 _LOADED = re.compile(r"[a-z]\w*(/[\w-]+)*|@[a-z]\w*/[\w/-]+|\./(?!.*\.\.)[\w./-]+")
 _NAMED = re.compile(

@@ -11,7 +11,19 @@ import re
 from collections.abc import Iterator
 
 from agentkit.decisions import Decision
-from agentkit.safety.shell.scope import A_FILE, A_NUMBER, A_WORD, ANYTHING, NOTHING, TAME, UNKNOWN, Scope, Value, ask
+from agentkit.safety.shell.scope import (
+    A_FILE,
+    A_NUMBER,
+    A_WORD,
+    ANYTHING,
+    NOTHING,
+    TAME,
+    UNKNOWN,
+    UNTRUSTED,
+    Scope,
+    Value,
+    ask,
+)
 
 _LIVE = re.compile(r"[$`\\]")
 _NAME = re.compile(r"(?<!\w)(?<!\d#)[A-Za-z_]\w*")
@@ -39,7 +51,7 @@ def is_harmless(value: Value, scope: Scope) -> bool:
             waiting.extend(value.items)
             continue
         text = value.text
-        if UNKNOWN in text or _LIVE.search(text) or A_FILE in value.origins:
+        if UNKNOWN in text or _LIVE.search(text) or value.origins & {A_FILE, UNTRUSTED}:
             return False
         text = _KEY.sub(lambda match: match[1] if match[1] in scope.keyed else match[0], text)
         if TAME in text and (A_WORD in value.origins or _PARTLY_NAMED.search(text)):
@@ -53,7 +65,7 @@ def is_harmless(value: Value, scope: Scope) -> bool:
 def is_number(value: Value) -> bool:
     """Whether a value is surely a number, or empty, and no name that arithmetic would follow."""
     sure = value.text == "" or re.fullmatch(rf"-?[\d{TAME}]+", value.text)
-    return bool(sure) and value.items is None and not value.origins & {A_FILE, A_WORD}
+    return bool(sure) and value.items is None and not value.origins & {A_FILE, A_WORD, UNTRUSTED}
 
 
 def held(name: str, scope: Scope) -> Value:

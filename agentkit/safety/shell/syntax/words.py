@@ -331,7 +331,8 @@ class Expander:
         index += count if index < 0 else 0
         others = value.items if key < "0" else value.items[:index]
         sure = all(item.known or item == A_NUMBER for item in others)  # no other is perhaps several, or none
-        return (value.items[index] if 0 <= index < count else NOTHING) if sure else _any_of(value)
+        item = value.items[index] if 0 <= index < count else NOTHING
+        return item if sure and (PERHAPS_EMPTY not in item.origins or index == count - 1) else _any_of(value)
 
     def _indirect(self, name: str, key: str, operator: str, node: Node, *, quoted: bool) -> Value:
         """`${!name}`, the names or the keys of variables, and `${name@P}`."""
