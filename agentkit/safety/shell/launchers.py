@@ -135,6 +135,7 @@ def launched(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Fi
             yield from environment(match[1], Value(match[2]), rest[0].source, scope)
             if scope.variables.get(match[1]) != Value(match[2], rest[0].origins):
                 scope.variables[match[1]] = ANYTHING
+                scope.untrusted.add(match[1])
         elif rest and skip > 0 and rest[0].text != "--":
             skip -= 1
             yield from files.write(rest[0], scope) if "/" in rest[0].text else ()

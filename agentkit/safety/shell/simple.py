@@ -37,6 +37,7 @@ _DECLARED = "1"  # in the place of what is declared: a word that is no name
 _INTO = {"printf": "-v", "wait": "-p"}
 _OPTIONS = {"": set("aAfFgiIlnrtuxp"), "export": set("fnp"), "readonly": set("aAfp")}
 """The options of the builtins that declare variables; with any other they change nothing."""
+_SHOWING = {"f", "F", "p"}
 _FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
 _SETTINGS = {
     "hash": r"-\w*p.*",
@@ -304,9 +305,10 @@ def _remember(scope: Scope, name: str, value: Value, *, element: bool) -> None:
 
 def _with_element(before: Value | None, value: Value) -> Value:
     """An array of which one element has got a value."""
-    values = [value] if before is None else [before, value]
-    origins = Value.joined(values).origins
-    return Value(TAME, origins | {PERHAPS_EMPTY}) if are_numbers(*values) else Value(UNKNOWN, origins)
+    values = [*([] if before is None else before.items or [before]), value]
+    if are_numbers(*values):
+        return Value(TAME, Value.joined(values).origins | {PERHAPS_EMPTY})
+    return Value.array([ANYTHING, *[each for each in values if each != ANYTHING]])  # whose places are not told apart
 
 
 def _environment(judge: Judge, scope: Scope, given: tuple[str, Value], text: str) -> None:
@@ -326,6 +328,8 @@ def declaration(judge: Judge, node: Node, scope: Scope) -> Value:
         if child.type == "variable_assignment":
             _attributes(judge, scope, (source(first), source(child.children[0])), options)
             _assign(judge, child, scope)
+            if options & _SHOWING:
+                judge.add(ask("hidden-variable", source(child), "It shows a variable, and does not assign to it."))
             _freeze(scope, (source(first), source(child.children[0])), options)
             words.append(Word(_DECLARED, source(child)))
         elif child.type == "variable_name":
@@ -448,19 +452,25 @@ def _set(judge: Judge, words: list[Word], scope: Scope) -> Iterator[tuple[Word, 
     """The variables that a builtin sets, with the word that says so."""
     name, rest = words[0].text, words[1:]
     if name in _DECLARES:
-        options = {letter for word in rest if word.text.startswith("-") for letter in word.text[1:]}
-        for word in rest:
-            target, equals, value = word.text.partition("=")
-            if word.text != _DECLARED and not word.text.startswith(("-", "+")):
-                _attributes(judge, scope, (name, target.removesuffix("+")), options)
-            if equals or UNKNOWN in word.text or TAME in target:
-                yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
+        yield from _set_by_declaration(judge, words, scope)
     elif name in _INTO:
         yield from _into(words, scope)
     elif name in {"read", "mapfile", "readarray"}:
         yield from _read_names(words, scope)
     elif name == "getopts":
         yield from ((word, word.text, ANYTHING) for word in rest[1:2])
+
+
+def _set_by_declaration(judge: Judge, words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
+    options = {letter for word in words[1:] if word.text.startswith("-") for letter in word.text[1:]}
+    for word in words[1:]:
+        target, equals, value = word.text.partition("=")
+        if word.text != _DECLARED and not word.text.startswith(("-", "+")):
+            _attributes(judge, scope, (words[0].text, target.removesuffix("+")), options)
+        if equals and options & _SHOWING:
+            judge.add(ask("hidden-variable", word.source, "It shows a variable, and does not assign to it."))
+        if equals or UNKNOWN in word.text or TAME in target:
+            yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
 
 
 def _into(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Value]]:
@@ -484,6 +494,8 @@ def _read_names(words: list[Word], scope: Scope) -> Iterator[tuple[Word, str, Va
         before = word.text
         names = [word.text[start:] for start in range(2, len(word.text))] if flags else [word.text]
         yield from ((word, name, value) for name in names if name.isidentifier() or "[" in name)
+        if words[0].text != "read" or any(re.match(r"-\w*a", other.text) for other in words):
+            scope.indexed |= set(names)
     told = [word.text for word in words[1:] if word.text != "-t"]
     if words[0].text != "read" and not (len(told) == 1 and told[0].isidentifier()):
         yield words[0], "MAPFILE", ANYTHING if told else value

@@ -9,6 +9,7 @@ and many of those that were not allowed must, or else the test would prove nothi
 """
 
 import random
+import re
 import shlex
 import sys
 import tempfile
@@ -19,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.sandbox.process import Confinement, ProcessLimits, command_boundary, run_command
 from agentkit.safety.shell import judge_command
+from agentkit.sandbox.process import Confinement, ProcessLimits, command_boundary, run_command
 
 GRAMMAR = tomllib.loads(Path(__file__).with_name("arithmetic_grammar.toml").read_text("utf-8"))
 CONFINEMENT = Confinement(
@@ -32,7 +33,6 @@ ulimit -t 1
 number=0
 while IFS= read -r -d '' folder && IFS= read -r -d '' command; do
   ( cd "$HERE/$folder"; export MARK="../marks/$number"; set --; eval "$command" ) </dev/null >/dev/null 2>&1
-  [ $? = 137 ] && echo "$number"
   number=$((number + 1))
 done < "$HERE/commands"
 """
@@ -49,54 +49,33 @@ class Figures:
     contexts: set[str]
 
 
-def _substituted(text: str, name: str, dollar: str) -> str:
-    """The text with the variable's name for each N and what expands to it for each D that stands alone."""
-    out = []
-    for index, letter in enumerate(text):
-        around = text[index - 1 : index] + text[index + 1 : index + 2]
-        alone = letter in "ND" and not any(c.isalnum() or c == "_" for c in around)
-        out.append((name if letter == "N" else dollar) if alone else letter)
-    return "".join(out)
+def _put(text: str, **names: str) -> str:
+    """The text with other names for these, where they stand alone."""
+    return re.sub(rf"(?<!\w)({'|'.join(names)})(?!\w)", lambda match: names[match[1]], text)
 
 
 def _wrapped(outer: str, inner: str) -> str:
-    quoted = '"@"' in outer
-    if quoted:
-        return outer.replace('"@"', shlex.quote(inner))
-    return outer.replace("@", inner)
+    """The inner text in the place of @; where that is quoted, as one quoted word."""
+    return outer.replace('"@"', shlex.quote(inner)) if '"@"' in outer else outer.replace("@", inner)
 
 
 def generated(count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Contexts with the commands made of them; each context comes with every source before any comes twice."""
+    """Contexts, each as often as the others, with the commands made of them."""
     choose = random.Random(seed)
     for number in range(count):
         context = GRAMMAR["contexts"][number % len(GRAMMAR["contexts"])]
         source = choose.choice(GRAMMAR["sources"] if choose.random() < 0.8 else GRAMMAR["harmless"])
-        *named, setting = source.split("|", 2) if source[:1] in "MROB01_" and "|" in source[:14] else [source]
-        name = named[0] if named else "v"
-        dollar = named[1] if len(named) > 1 else f"${name}"
-        name = name if name.isidentifier() else dollar
-        links = []
-        for _ in range(choose.choice((0, 0, 0, 1, 1, 2))):
-            target, _, link = choose.choice(GRAMMAR["links"]).partition("|")
-            links.append(_substituted(link, name, dollar))
-            target, new = target + str(len(links)), len(links)
-            links[-1] = _renamed(links[-1], new)
-            name, dollar = target, f"${target}"
-        evaluated = _wrapped(choose.choice(GRAMMAR["wrappers"]), _substituted(context, name, dollar))
-        before = choose.choice(GRAMMAR["befores"])
-        body = "; ".join([*links, evaluated])
-        yield context, before.replace("@", ":") + _wrapped(setting, body)
-
-
-def _renamed(link: str, number: int) -> str:
-    """A link whose variable w is told apart from those of other links."""
-    out = []
-    for index, letter in enumerate(link):
-        around = link[index - 1 : index] + link[index + 1 : index + 2]
-        alone = letter == "w" and not any(c.isalnum() or c == "_" for c in around)
-        out.append(f"w{number}" if alone else letter)
-    return "".join(out)
+        match = re.match(r"(?:(\w+)\|)?(?:(\$[^|]+)\|)?(.*)", source, re.DOTALL)
+        assert match
+        name, dollar, setting = match[1] or "v", match[2] or f"${match[1] or 'v'}", match[3]
+        names = {"N": name if name.isidentifier() else dollar, "D": dollar}
+        parts = [_put(choose.choice(GRAMMAR["resets"]), **names)] if choose.random() < 0.25 else []
+        for link in range(choose.choice((0, 0, 0, 1, 1, 2))):
+            parts.append(_put(choose.choice(GRAMMAR["links"]), w=f"w{link}", **names))
+            names = {"N": f"w{link}", "D": f"$w{link}"}
+        parts.append(_wrapped(choose.choice(GRAMMAR["wrappers"]), _put(context, **names)))
+        before = choose.choice(GRAMMAR["befores"]).replace("@", ":")
+        yield context, before + _wrapped(setting, "; ".join(parts))
 
 
 def _prepare(folder: Path, commands: list[str], choose: random.Random) -> None:
@@ -108,8 +87,7 @@ def _prepare(folder: Path, commands: list[str], choose: random.Random) -> None:
         (here / "idx.txt").write_text(shape + "\n")
         (here / "y.txt").write_text("1\n")
         (here / "z.txt").write_text("1\n2\n3\n")
-        name = shape.replace("../", "")
-        (here / name).touch()
+        (here / shape).touch()
     rows = "".join(f"{choose.randrange(len(shapes))}\0{command}\0" for command in commands)
     (folder / "commands").write_text(rows)
     (folder / "runner.sh").write_text(RUNNER)
@@ -125,8 +103,6 @@ def fuzz(count: int, seed: int, folder: Path) -> Figures:
         _prepare(place, [command for _, command in batch], choose)
         outcome = run_command('HERE="$PWD" bash runner.sh', str(place), CONFINEMENT)
         assert outcome.status == "ok", outcome
-        if "-v" in sys.argv:
-            print([batch[int(n)][1] for n in outcome.stdout.split() if n.isdigit()], outcome.seconds)
         ran = {int(mark.name) for mark in (place / "marks").iterdir()}
         for number, (context, command) in enumerate(batch):
             allowed = judge_command(command, workspace="/workspace").allowed
@@ -150,12 +126,12 @@ def test_no_allowed_command_runs_code_from_a_file(tmp_path):
 
 
 if __name__ == "__main__":
-    arguments = [int(text) for text in sys.argv[1:] if text != "-v"] or [100_000]
+    arguments = [int(text) for text in sys.argv[1:]] or [100_000]
     with tempfile.TemporaryDirectory() as scratch:
         result = fuzz(arguments[0], arguments[1] if len(arguments) > 1 else 22, Path(scratch))
-    print(*result.escaped, sep="\n")
-    print(
-        f"{result.commands:,} commands, {result.allowed:,} allowed, {result.ran:,} ran planted code, "
-        f"in {len(result.contexts)} of {len(GRAMMAR['contexts'])} contexts; allowed and ran: {len(result.escaped)}"
+    sys.stdout.write("".join(command + "\n" for command in result.escaped))
+    sys.stdout.write(
+        f"{result.commands:,} commands, {result.allowed:,} allowed, {result.ran:,} ran planted code, in "
+        f"{len(result.contexts)} of {len(GRAMMAR['contexts'])} contexts; allowed and ran: {len(result.escaped)}\n"
     )
     sys.exit(bool(result.escaped))

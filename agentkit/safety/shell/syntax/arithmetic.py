@@ -33,6 +33,7 @@ _ASSIGNED = re.compile(
     r"(?<!\w)([A-Za-z_]\w*)\s*(?P<element>\[[^\]]*\])?\s*((?P<plain>=)(?!=)|([-+*/%&|^]|<<|>>)=|\+\+|--)"
     r"|(\+\+|--)\s*([A-Za-z_]\w*)"
 )
+_SIMPLE = re.compile(rf"\s*[A-Za-z_]\w*\s*=\s*(0|[1-9]\d{{0,17}}|{TAME})\s*")
 _ELEMENT = re.compile(r"\{?([A-Za-z_]\w*)\[(.*)", re.DOTALL)
 NUMBERS = (
     *("RANDOM", "SRANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS", "SHLVL", "OPTIND"),
@@ -90,10 +91,11 @@ def objections(value: Value, source: str, scope: Scope) -> Iterator[Decision]:
 
 
 def change(value: Value, scope: Scope) -> None:
-    """Keep what an arithmetic text assigns: numbers."""
+    """Keep what an arithmetic text assigns: numbers, if it comes so far; an error or && before it may prevent it."""
+    surely = _SIMPLE.fullmatch(value.text) is not None
     for match in _ASSIGNED.finditer(value.text):
         name = match[1] or match[7]
-        if not match["element"] or is_harmless(held(name, scope), scope):
+        if surely or is_harmless(held(name, scope), scope):
             scope.variables[name] = A_NUMBER
 
 

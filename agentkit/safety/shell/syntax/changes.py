@@ -66,6 +66,10 @@ def _replaced(text: str, operator: str, operands: Sequence[str]) -> str | None:
     old, new = operands[0] if operands else "", "".join(operands[2:])
     if not old or not _PLAIN.fullmatch(old + new) or operands[1:2] not in ([], ["/"]):
         return None
+    if operator == "/#":
+        return new + text.removeprefix(old) if text.startswith(old) else text
+    if operator == "/%":
+        return text.removesuffix(old) + new if text.endswith(old) else text
     return text.replace(old, new, -1 if operator == "//" else 1)
 
 
@@ -78,7 +82,7 @@ def _cased(text: str, operator: str, operands: Sequence[str]) -> str | None:
 _KEEPING = {"%", "%%", "#", "##", "^^", ",,"}
 _CHANGES = {
     **dict.fromkeys(("%", "%%", "#", "##"), _shortened),
-    **dict.fromkeys(("/", "//"), _replaced),
+    **dict.fromkeys(("/", "//", "/#", "/%"), _replaced),
     **dict.fromkeys(("^", "^^", ",", ",,"), _cased),
     ":": _sliced,
 }

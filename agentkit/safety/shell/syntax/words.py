@@ -332,6 +332,7 @@ class Expander:
         others = value.items if key < "0" else value.items[:index]
         sure = all(item.known or item == A_NUMBER for item in others)  # no other is perhaps several, or none
         item = value.items[index] if 0 <= index < count else NOTHING
+        sure = sure and item.text != UNKNOWN
         return item if sure and (PERHAPS_EMPTY not in item.origins or index == count - 1) else _any_of(value)
 
     def _indirect(self, name: str, key: str, operator: str, node: Node, *, quoted: bool) -> Value:
