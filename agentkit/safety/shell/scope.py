@@ -32,6 +32,7 @@ PATTERN = "pattern"
 A_FILE = "file"
 """The origin of a text that is the name of a file, which may be odd."""
 _MAX_FOLDERS = 4
+_MAX_ITEMS = 64
 _INTEGERS = ("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "EPOCHSECONDS")
 _SET_BY_BASH = re.compile(
     r"_|REPLY|OPTARG|COPROC|COMP\w+|READLINE_\w+|FUNCNAME|DIRSTACK|GROUPS|HISTCMD"
@@ -64,6 +65,9 @@ class Value:
     def array(cls, items: Iterable[Value]) -> Value:
         """An array of these elements."""
         elements = tuple(items)
+        if len(elements) > _MAX_ITEMS:
+            origins = cls.joined(list(elements)).origins | {PERHAPS_EMPTY}
+            return cls(TAME, origins) if are_numbers(*elements) else one_of(elements, origins)
         first = next(iter(elements), cls(""))
         shaky = PERHAPS_EMPTY in first.origins and len(elements) > 1
         return cls(UNKNOWN if shaky else first.text, cls.joined(list(elements)).origins, elements)
@@ -72,6 +76,12 @@ class Value:
     def joined(cls, values: list[Value]) -> Value:
         """One text after the other."""
         return cls("".join(v.text for v in values), frozenset().union(*(v.origins for v in values)))
+
+
+def one_of(elements: Iterable[Value], origins: frozenset[str]) -> Value:
+    """One of several texts, which is not told: it begins like one that leads out of the workspace, if any does."""
+    begin = next((value.text for value in elements if re.match(r"[/~]|\.\.", value.text)), "")
+    return Value(begin + UNKNOWN, origins)
 
 
 NOTHING = Value("")

@@ -23,6 +23,7 @@ from agentkit.safety.shell.scope import (
     Word,
     are_numbers,
     ask,
+    one_of,
 )
 from agentkit.safety.shell.syntax import arithmetic
 from agentkit.safety.shell.syntax.changes import changed
@@ -326,14 +327,18 @@ class Expander:
         if key == "" or (value.items is None and (is_first or value.text == TAME)):
             return Value(value.text, value.origins)
         if value.items is None or not re.fullmatch(r"-?\d{1,3}", key):
-            return _any_of(value)
+            return one_of(value.items or (), value.origins)
         index, count = int(key), len(value.items)
         index += count if index < 0 else 0
         others = value.items if key < "0" else value.items[:index]
         sure = all(item.known or item == A_NUMBER for item in others)  # no other is perhaps several, or none
         item = value.items[index] if 0 <= index < count else NOTHING
         sure = sure and item.text != UNKNOWN
-        return item if sure and (PERHAPS_EMPTY not in item.origins or index == count - 1) else _any_of(value)
+        return (
+            item
+            if sure and (PERHAPS_EMPTY not in item.origins or index == count - 1)
+            else one_of(value.items or (), value.origins)
+        )
 
     def _indirect(self, name: str, key: str, operator: str, node: Node, *, quoted: bool) -> Value:
         """`${!name}`, the names or the keys of variables, and `${name@P}`."""
@@ -414,12 +419,6 @@ def _unmarked(value: Value, scope: Scope | None = None) -> Value:
 def word_value(word: Word) -> Value:
     """What a word is as a value; which files a pattern matches is not known."""
     return Value(UNKNOWN if word.glob else word.text, word.origins)
-
-
-def _any_of(array: Value) -> Value:
-    """One element of an array, which is not told: it begins like one that leads out of the workspace."""
-    texts = (item.text for item in array.items or ())
-    return Value(next((text for text in texts if re.match(r"[/~]|\.\.", text)), "") + UNKNOWN, array.origins)
 
 
 def _either(one: Value, other: Value) -> Value:
