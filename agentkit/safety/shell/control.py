@@ -19,6 +19,7 @@ from agentkit.safety.shell.scope import (
     PERHAPS_EMPTY,
     TAME,
     UNKNOWN,
+    UNTRUSTED,
     Finding,
     Scope,
     Value,
@@ -293,12 +294,13 @@ def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
 
 def _loop_value(word: Word, scope: Scope) -> Value:
     """A value of a loop's variable; plain names and numbers are not told apart from others of their kind."""
-    odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or word.origins
+    origins = word.origins - {UNTRUSTED}
+    odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or origins
     regular = word.glob or re.fullmatch(rf"(\./)?[\w{TAME}][\w.{TAME}/+-]*", word.text)
     hidden = files.perhaps_secret(word, scope) if word.glob else files.secret(word.text, scope)
     if regular and not odd and not hidden:
         is_number = re.fullmatch(rf"[\d{TAME}]+", word.text)
-        return A_NUMBER if is_number else Value(TAME, frozenset({A_FILE if word.glob else A_WORD}))
+        return Value(TAME, word.origins | (set() if is_number else {A_FILE if word.glob else A_WORD}))
     if word.glob and not (odd or hidden):
         return Value(UNKNOWN, word.origins)
     return Value(word.text, word.origins | {PATTERN} if word.glob else word.origins)
