@@ -34,10 +34,11 @@ A_FILE = "file"
 _MAX_FOLDERS = 4
 _MAX_ITEMS = 64
 _INTEGERS = ("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "EPOCHSECONDS")
-_SET_BY_BASH = re.compile(
+SET_BY_BASH = re.compile(
     r"_|REPLY|OPTARG|COPROC|COMP\w+|READLINE_\w+|FUNCNAME|DIRSTACK|GROUPS|HISTCMD"
     r"|BASH_(REMATCH|ARG\w*|COMMAND|LINENO|SOURCE|CMDS|ALIASES)"
 )
+"""The names of the variables to which bash itself assigns texts."""
 _NUMBER = re.compile(rf"\d+|{TAME}")
 _CODE = re.compile(
     r"(?i).*\.(py|pyi|sh|bash|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|rs|go|c|h|cc|cpp|hpp|java|kt|cs|mk|cmake|gradle"
@@ -192,7 +193,7 @@ class Scope:
 
     def value(self, name: str) -> Value | None:
         """The value that a command has given to a variable; unknown if bash itself may have given it another."""
-        value = ANYTHING if _SET_BY_BASH.fullmatch(name) else self.variables.get(name)
+        value = ANYTHING if SET_BY_BASH.fullmatch(name) else self.variables.get(name)
         return replace(value, origins=value.origins | {UNTRUSTED}) if value and name in self.untrusted else value
 
     def set_parameters(self, values: Sequence[Value] | None) -> None:

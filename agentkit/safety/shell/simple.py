@@ -16,6 +16,7 @@ from agentkit.safety.shell.scope import (
     ANYTHING,
     NOTHING,
     PERHAPS_EMPTY,
+    SET_BY_BASH,
     TAME,
     UNKNOWN,
     Scope,
@@ -353,6 +354,8 @@ def _attributes(judge: Judge, scope: Scope, given: tuple[str, str], options: set
         judge.add(ask("hidden-variable", target, f"{builtin} would fail here, and leave the variable as it is."))
     if "i" in options:
         scope.integers.add(name)
+        if SET_BY_BASH.fullmatch(name):
+            judge.add(ask("hidden-code", target, f"Arithmetic would run what bash assigns to {name}."))
     if options & {"u", "l", "c"}:  # bash changes what is assigned, perhaps into the name of another variable
         scope.untrusted.add(name)
     if "A" in options:
