@@ -1,9 +1,9 @@
 """Commands made from a grammar: what is allowed never runs code that stands in a file or in a file's name.
 
 Bash evaluates the value of a variable as code in arithmetic, in subscripts and in several builtins. The grammar pairs
-the ways by which a text comes into a variable with the places where bash evaluates it. All commands are run in the
-sandbox, each with a mark of its own that the planted code makes: a command that was allowed must not leave its mark,
-and many of those that were not allowed must, or else the test would prove nothing.
+the ways by which a text comes into a variable with the places where bash evaluates it. Every allowed command and a part
+of the others are run in the sandbox, each with a mark of its own that the planted code makes. An allowed command must
+not leave its mark. Many of the others must, or else the test would prove nothing.
 
 `python tests/safety/shell/test_arithmetic_fuzz.py COMMANDS [SEED]` runs it with more commands.
 """
@@ -93,42 +93,48 @@ def _prepare(folder: Path, commands: list[str], choose: random.Random) -> None:
     (folder / "runner.sh").write_text(RUNNER)
 
 
-def fuzz(count: int, seed: int, folder: Path) -> Figures:
-    """Judge and run this many commands, below a folder."""
+def fuzz(count: int, seed: int, folder: Path, *, every: int) -> Figures:
+    """Judge this many commands; below a folder, run all that are allowed, and for comparison some of the others."""
     choose, figures = random.Random(seed), Figures(0, 0, 0, [], set())
-    made = list(generated(count, seed))
-    for start in range(0, count, BATCH):
-        batch = made[start : start + BATCH]
-        place = folder / str(start)
-        _prepare(place, [command for _, command in batch], choose)
-        outcome = run_command('HERE="$PWD" bash runner.sh', str(place), CONFINEMENT)
-        assert outcome.status == "ok", outcome
-        ran = {int(mark.name) for mark in (place / "marks").iterdir()}
-        for number, (context, command) in enumerate(batch):
-            allowed = judge_command(command, workspace="/workspace").allowed
-            figures.commands += 1
-            figures.allowed += allowed
-            if number in ran:
-                figures.ran += 1
-                figures.contexts.add(context)
-                figures.escaped += [command] if allowed else []
+    batch: list[tuple[str, str, bool]] = []
+    for number, (context, command) in enumerate(generated(count, seed), 1):
+        allowed = judge_command(command, workspace="/workspace").allowed
+        figures.commands += 1
+        figures.allowed += allowed
+        if allowed or number % every == 0:
+            batch.append((context, command, allowed))
+        if len(batch) == BATCH or number == count:
+            _run(batch, folder / str(number), choose, figures)
+            batch = []
     return figures
+
+
+def _run(batch: list[tuple[str, str, bool]], place: Path, choose: random.Random, figures: Figures) -> None:
+    """Run commands in the sandbox, and see which of them left their mark."""
+    _prepare(place, [command for _, command, _ in batch], choose)
+    outcome = run_command('HERE="$PWD" bash runner.sh', str(place), CONFINEMENT)
+    assert outcome.status == "ok", outcome
+    for mark in (place / "marks").iterdir():
+        context, command, allowed = batch[int(mark.name)]
+        figures.ran += 1
+        figures.contexts.add(context)
+        figures.escaped += [command] if allowed else []
 
 
 @pytest.mark.skipif(not command_boundary(CONFINEMENT).is_strong, reason="this machine has no strong boundary")
 def test_no_allowed_command_runs_code_from_a_file(tmp_path):
     """Of two thousand commands, no allowed one runs the planted code, and hundreds of the others do."""
-    figures = fuzz(2_000, 22, tmp_path)
+    figures = fuzz(2_000, 22, tmp_path, every=2)
     assert figures.escaped == []
     assert figures.allowed > 150
-    assert figures.ran > 600
-    assert len(figures.contexts) > 200
+    assert figures.ran > 300
+    assert len(figures.contexts) > 150
 
 
 if __name__ == "__main__":
     arguments = [int(text) for text in sys.argv[1:]] or [100_000]
     with tempfile.TemporaryDirectory() as scratch:
-        result = fuzz(arguments[0], arguments[1] if len(arguments) > 1 else 22, Path(scratch))
+        result = fuzz(arguments[0], arguments[1] if len(arguments) > 1 else 22, Path(scratch), every=10)
     sys.stdout.write("".join(command + "\n" for command in result.escaped))
     sys.stdout.write(
         f"{result.commands:,} commands, {result.allowed:,} allowed, {result.ran:,} ran planted code, in "
