@@ -212,8 +212,9 @@ def loop(judge: Judge, node: Node, scope: Scope) -> Value:
         judge.add(ask("endless", text[:60], "It loops without end.", "Loop a number of times."))
     elif beside and not re.match(r"while\s+(IFS=\S*\s+)?read\b", text):
         judge.add(ask("endless", text[:60], "It may start processes without end.", "Loop over a list."))
+    repeated = _header(node, start=";")
     for part in _header(node):
-        judge.expander(scope).evaluate(part)
+        judge.expander(scope.fork() if part in repeated else scope).evaluate(part)
     _forget(node, scope)
     return _again(scope, lambda: _rounds(judge, node, scope))
 

@@ -38,6 +38,7 @@ _DECLARED = "1"  # in the place of what is declared: a word that is no name
 _INTO = {"printf": "-v", "wait": "-p"}
 _OPTIONS = {"": set("aAfFgiIlnrtuxp"), "export": set("fnp"), "readonly": set("aAfp")}
 """The options of the builtins that declare variables; with any other they change nothing."""
+_OPENS = re.compile(r"/dev/null$|[<>]\(")  # what can be opened at any time
 _SHOWING = {"f", "F", "p"}
 _FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
 _SETTINGS = {
@@ -94,7 +95,7 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
     if part.id != body.id:
         printed = judge.around(node, body, part, scope)
         return _followed(judge, _following(node), scope, printed)
-    inner = replace(scope, variables=scope.variables)
+    before, inner = scope.fork(), replace(scope, variables=scope.variables)
     extra: list[Word] = []
     following: list[Node] = []
     own = body.children if body.type == "command" else []  # bash takes the last of several, as they are written
@@ -104,9 +105,8 @@ def redirected(judge: Judge, node: Node, scope: Scope) -> Value:
             extra += words
             following += after
     printed = _body(judge, body, inner, extra)
-    before = scope.fork()
     scope.adopt(inner)
-    if any(child.type == "file_redirect" and "/dev/null" not in source(child) for child in node.children):
+    if any(child.type == "file_redirect" and not _OPENS.search(source(child)) for child in node.children):
         scope.merge_variables(before)  # where the file cannot be opened, nothing is run
     is_part = judge.meant(body).id == node.id  # then it is no shell of its own that goes on after it
     return printed if is_part else _followed(judge, following, scope, printed)

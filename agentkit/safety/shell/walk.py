@@ -25,7 +25,7 @@ from agentkit.safety.shell.scope import (
     ask,
 )
 from agentkit.safety.shell.syntax import parsing
-from agentkit.safety.shell.syntax.hidden import hidden, unescaped
+from agentkit.safety.shell.syntax.hidden import UNREAD, hidden, own_text, unescaped
 from agentkit.safety.shell.syntax.words import EXPANSIONS, Expander, source, word_value
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class Walk:
     def _hidden(self, root: Node, scope: Scope) -> None:
         """Judge what runs in texts that the parser takes for plain."""
         for node, scripts in hidden(root):
-            if node.type != "heredoc_body" or "$(" in source(node):
+            if node.type != "heredoc_body" or "$(" in source(node) or UNREAD.search(own_text(node)):
                 self.add(
                     ask("unreadable", source(node), "A command hides in a text.", "Write it as $(...) on its own.")
                 )

@@ -105,5 +105,5 @@ def subscript(value: Value, scope: Scope) -> Value | None:
     if match is None:
         return None
     name, key = match[1], match[2].rpartition("]")[0] or match[2]
-    is_plain_key = name in scope.keyed and UNKNOWN not in key and not _LIVE.search(key)
-    return None if is_plain_key or key in {"@", "*"} else Value(key, value.origins)
+    is_told = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
+    return None if (name in scope.keyed and is_told) or key in {"@", "*"} else Value(key, value.origins)
