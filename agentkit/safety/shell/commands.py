@@ -14,7 +14,6 @@ from agentkit.safety.shell.knowledge.tables import Rule, Spec, Undo, tables
 from agentkit.safety.shell.programs import inline, interpreters
 from agentkit.safety.shell.scope import (
     LISTED,
-    UNKNOWN,
     Command,
     Finding,
     Scope,
@@ -31,10 +30,10 @@ from agentkit.safety.shell.scope import (
     undoes,
     writes,
 )
+from agentkit.safety.shell.syntax import arithmetic
 
 _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
-_OPEN_SUBSCRIPT = re.compile(rf"\w+\[[^]=]*{UNKNOWN}")
 _NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
 _INDEX = (
     "index",
@@ -50,7 +49,9 @@ _INDEX = (
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
-_EVALUATING = "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete"
+_EVALUATING = (
+    "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete wait getopts"
+)
 
 
 def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -94,8 +95,6 @@ def _told(name: str, words: list[Word]) -> Iterator[Finding]:
         if name in tables().groups["fetchers"] and word.origins & {"environment", "output", "setting"}:
             why = "it sends what this machine holds to another."
             yield deny("exfiltration", word.source, why, "Send a text that is written out.")
-        elif "evaluated" in word.origins:
-            yield ask("hidden-code", word.source, "bash would expand a variable's text once more.")
         elif "environment" in word.origins:
             yield ask(
                 "shows-environment", word.source, "It would use a variable that could be a key.", "Name the value."
@@ -406,8 +405,11 @@ def _evaluating(words: list[Word], scope: Scope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
     names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
     for word in words[1:]:
-        open_subscript = names and _OPEN_SUBSCRIPT.match(word.text)
-        if open_subscript or _HIDDEN_SUBSTITUTION.search(word.text):
+        value = Value(word.text.lstrip("-"), word.origins)
+        evaluated = value if words[0].text == "let" else arithmetic.subscript(value, scope) if names else None
+        yield from arithmetic.objections(evaluated, word.source, scope) if evaluated else ()
+        expands = "$" in word.text and words[0].text in {"compgen", "complete"}
+        if expands or _HIDDEN_SUBSTITUTION.search(word.text):
             yield ask("hidden-code", word.source, "bash would run what stands in this text.")
             yield from (Script(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
     spec = tables().specs.get(words[0].text, Spec())

@@ -139,6 +139,9 @@ def launched(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Fi
         match = ASSIGNMENT.fullmatch(rest[0].text) if rest and launcher.assignments else None
         if match:
             yield from environment(match[1], Value(match[2]), rest[0].source, scope)
+            if scope.variables.get(match[1]) != Value(match[2], rest[0].origins):
+                scope.variables[match[1]] = ANYTHING
+                scope.untrusted.add(match[1])
         elif rest and skip > 0 and rest[0].text != "--":
             skip -= 1
             yield from files.write(rest[0], scope) if "/" in rest[0].text else ()
@@ -262,6 +265,8 @@ def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:
     """The words with the item in the marker's place."""
     return [
         Word(word.text.replace(marker, item.text), word.source, word.glob, word.origins | item.origins)
+        if marker in word.text
+        else word
         for word in words
     ]
 

@@ -12,7 +12,7 @@ from agentkit.safety.shell.knowledge.arguments import Argument, leading
 from agentkit.safety.shell.knowledge.tables import Language, tables
 from agentkit.safety.shell.launchers import origin, run_arguments, script
 from agentkit.safety.shell.programs import inline, python
-from agentkit.safety.shell.scope import Command, Finding, Scope, Word, ask, reads, runs
+from agentkit.safety.shell.scope import Command, Finding, Scope, Script, Word, ask, reads, runs
 
 _TOOLS = {"runs", "network"}
 """The effects of commands that are Python tools too; a module with the name of another command is another program."""
@@ -22,7 +22,7 @@ _LETTERS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
 _LONG = {"--norc", "--noprofile", "--posix", "--login", "--restricted", "--verbose", "-NoProfile", "-noprofile"}
 _MODES = re.compile(
     r"allexport|err(exit|trace|return)|functrace|ignoreeof|no(clobber|exec|glob|unset|tify)|physical|pipefail|posix|verbose"
-    r"|xtrace|extglob|globstar|nullglob|failglob|lastpipe|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
+    r"|xtrace|extglob|globstar|nullglob|failglob|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
 )
 _LOADED = re.compile(r"[a-z]\w*(/[\w-]+)*|@[a-z]\w*/[\w/-]+|\./(?!.*\.\.)[\w./-]+")
 _NAMED = re.compile(
@@ -120,7 +120,8 @@ def _shell(language: Language, words: list[Word], scope: Scope) -> Iterator[Find
         if not _LETTERS.issuperset(letters) or not all(_MODES.fullmatch(mode.text) for mode in modes):
             yield ask("option", word.source, "What this option does is not known here.")
     if code and rest:
-        yield from script(rest[0], rest[0].source)
+        for finding in script(rest[0], rest[0].source):
+            yield replace(finding, arguments=tuple(rest[2:])) if isinstance(finding, Script) else finding
     elif rest and not stdin and rest[0].text not in {"-", "/dev/stdin"}:
         yield from _file(language, rest, scope)
     else:
