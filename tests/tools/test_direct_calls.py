@@ -12,9 +12,12 @@ import pytest
 from agentkit import Decision, Tool, Verdict
 from agentkit.errors import Blocked, ToolError
 from agentkit.safety.shell.judge import judge_command
+from agentkit.sandbox.process import command_boundary
 from agentkit.tools.files import edit_file_tool, read_file_tool, write_file_tool
-from agentkit.tools.system import shell_tool
+from agentkit.tools.system import shell_tool, shell_tool_in
 from agentkit.workspace.journal import Journal
+from agentkit.workspace.observing import MOST_FILES
+from agentkit.workspace.workspace import Workspace
 
 COMMANDS = json.loads((Path(__file__).parent / "direct_commands.json").read_text())
 
@@ -47,6 +50,10 @@ def test_commands_that_destroy_must_be_confirmed(text):
     """Whatever its spelling, a command that deletes recursively or by force says so in its decision."""
     decision = judge_command(text, workspace="/workspace")
     assert decision.destroys or decision.denied
+    undoable = judge_command(text, workspace="/workspace", unrestorable=lambda _: "")
+    assert (undoable.destroys, undoable.denied) == (decision.destroys, decision.denied)
+    lost = judge_command(text, workspace="/workspace", unrestorable=lambda _: "it is too large")
+    assert (lost.destroys, lost.denied) == (decision.destroys, decision.denied)
 
 
 @pytest.mark.parametrize("text", COMMANDS["run"])
@@ -68,6 +75,34 @@ def test_unconfirmed_destruction_is_blocked_and_told_how_to_confirm(folder):
     assert asyncio.run(shell_tool.ainvoke({"command": "rm -rf build"})).status == "denied"
     assert (folder / "build" / "app.o").exists()
     assert not records()
+
+
+@pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
+def test_undoable_destruction_runs_unasked_in_a_run_alone(folder):
+    """The decision that lets a run delete what its journal can restore does not confirm a direct call."""
+    command = {"command": "rm -rf build"}
+    in_run = shell_tool_in(Workspace(folder).for_run("r"))
+    assert in_run.decide(command)[1].allowed
+    decision = shell_tool.decide(command)[1]
+    assert decision.allowed
+    assert decision.rule == "shell.undoable"
+    assert shell_tool.invoke(command).status == "denied"
+    assert (folder / "build" / "app.o").exists()
+    assert not records(), "asking what can be restored leaves no record"
+    assert in_run.run(*in_run.decide(command)).ok
+    assert not (folder / "build").exists()
+
+
+@pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
+def test_confirmed_destruction_runs_though_it_cannot_be_restored(folder):
+    """A confirmed call deletes more than the journal can keep, and says that it cannot be undone."""
+    for number in range(MOST_FILES + 1):
+        (folder / "build" / f"{number}.o").touch()
+    assert not shell_tool.decide({"command": "rm -rf build"})[1].allowed
+    assert shell_tool.invoke({"command": "rm -rf build"}).status == "denied"
+    told = shell_tool.confirmed(command="rm -rf build")
+    assert not (folder / "build").exists()
+    assert "cannot be undone" in told["note"]
 
 
 def test_confirmed_destruction_can_be_undone(folder):
