@@ -7,7 +7,7 @@ RUNS = --ignore-glob='*/test_examples.py' --ignore-glob='*/test_benchmarks.py' -
 	--deselect tests/project/test_docs.py::test_block_replays \
 	--deselect tests/project/test_architecture.py::test_check_passes
 
-.PHONY: setup check pages test coverage docs reference bench clean
+.PHONY: setup check pages test fuzz coverage docs reference bench clean
 
 setup:
 	python3 -m venv .venv
@@ -26,6 +26,9 @@ pages:
 
 test:
 	$(BIN)/pytest -q
+
+fuzz: # make fuzz FUZZ="1000000 7": so many generated shell commands, and the seed
+	$(BIN)/python tests/safety/shell/test_arithmetic_fuzz.py $(or $(FUZZ),100000)
 
 coverage:
 	$(BIN)/coverage erase

@@ -38,7 +38,9 @@ class Decision:
 
     `evidence` is the very span of the argument that decided, `remedy` a way that would be allowed;
     both may be empty. `level` is the harm of this very call when it is not its tool's, and `egress` says whether the
-    call could carry data out. Raises ValueError for a verdict that is none.
+    call could carry data out. `destroys` says, as the rest of a sentence, what the call deletes or overwrites for good;
+    it is empty for every other call. Code that calls a tool directly must confirm a call that destroys, whatever its
+    verdict. Raises ValueError for a verdict that is none.
     """
 
     verdict: Verdict
@@ -48,6 +50,7 @@ class Decision:
     remedy: str = ""
     level: SafetyLevel | None = None
     egress: bool = False
+    destroys: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", Verdict(self.verdict))

@@ -123,13 +123,15 @@ class Approved(Milestone):
     """A person has answered what was asked about a tool call: `answer` is the Approval's word.
 
     `text` are words of theirs: why not, or the result of a call that waited for one. `arguments` is JSON text when the
-    person changed the call's arguments.
+    person changed the call's arguments. `bound` is what the person was asked about: by path, where it really led, and
+    the digest of a script.
     """
 
     call_id: str
     answer: str
     text: str = ""
     arguments: str | None = None
+    bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ class ToolCallPostponed(Milestone):
     folder that it was asked for; one that has run and waits for an answer to give as its result has neither. Where the
     call sets off others, as programs and agents do, all this is about `inner`, the one of them that waits; `made` are
     those of a program before it, since it was postponed last; `inner_run` is an agent's run, as `RunResult.to_json` has
-    it, in which `inner` has another id. `usage` is what the call has spent so far.
+    it, in which `inner` has another id. `usage` is what the call has spent so far. `bound` is what an approval of the
+    call is bound to.
     """
 
     call: ToolCall
@@ -173,6 +176,7 @@ class ToolCallPostponed(Milestone):
     made: tuple[MadeCall, ...] = field(default=(), repr=False)
     usage: Usage = field(default_factory=Usage, repr=False)
     inner_run: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def asked(self) -> ToolCall:

@@ -8,8 +8,10 @@ from dataclasses import field, fields, replace
 from typing import Any, ClassVar, Literal
 
 from agentkit.decisions import Decision, Label
+from agentkit.errors import ToolError
 from agentkit.naming.explaining import explained
 from agentkit.parts import File, Image
+from agentkit.reversal import Reversible, Undone
 from agentkit.slotted import dataclass
 from agentkit.usage import NO_USAGE, Tariff, Usage
 
@@ -92,6 +94,7 @@ class Pause:
     folder: str = ""
     made: tuple[MadeCall, ...] = field(default=(), repr=False)
     inner_run: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @explained("OUTCOME")
@@ -103,7 +106,8 @@ class ToolResult:
     `files` what it is shown besides, `error` one sentence or None, `decision` the judgment it passed, `seconds` the
     time it took, `labels` what it may hold, `whole` the whole text when `content` is only its head and tail, `usage`
     what the call spent on models, `lead` the name of the agent that the conversation is passed to, `pause` where a
-    call that makes calls itself stands still while a person is asked about one of these.
+    call that makes calls itself stands still while a person is asked about one of these. `records` are what was
+    written down of the changes of a call that was made by `Tool.invoke` or `Tool.ainvoke`.
     """
 
     tool: str
@@ -120,6 +124,21 @@ class ToolResult:
     images: tuple[Image, ...] = field(default=(), repr=False)
     files: tuple[File, ...] = field(default=(), repr=False)
     pause: Pause | None = field(default=None, repr=False)
+    records: tuple[Reversible, ...] = field(default=(), repr=False, compare=False)
+
+    def undo(self) -> Undone:
+        """Put back the files that this direct call changed.
+
+        Raises ToolError naming what was changed since, and when nothing is recorded that the call changed: what a call
+        of a run changed is undone with its run.
+        """
+        if not self.records:
+            raise ToolError(
+                f"Nothing is recorded that this call of {self.tool} changed, so there is nothing to undo. "
+                "What a run changed is undone with that run."
+            )
+        done = [record.undo() for record in reversed(self.records)]
+        return done[0] if len(done) == 1 else Undone.joined(done)
 
     @property
     def beside(self) -> tuple[Image | File, ...]:

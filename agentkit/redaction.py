@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import UserDict, UserList, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from enum import Enum
 from functools import cache, lru_cache, partial
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from agentkit.config import secret_values
@@ -31,55 +35,161 @@ _NO_TEXT = re.compile(
 """The data of what is no text: base64 in which only chance has what looks like a key."""
 
 
-def _mixed(characters: str) -> str:
+def _mixed(characters: str, least: int = 20, most: int = 4_096) -> str:
     """Characters among which a letter stands by a digit, as keys have it and words joined by hyphens have not."""
-    return rf"(?=[{characters}]{{0,200}}?(?:[A-Za-z]\d|\d[A-Za-z]))[{characters}]{{20,4096}}+"
+    near = min(most - 2, 200)
+    return rf"(?=[{characters}]{{0,{near}}}?(?:[A-Za-z]\d|\d[A-Za-z]))[{characters}]{{{least},{most}}}+"
 
 
-def _begun(start: str, rest: str) -> str:
-    """A shape that begins with these characters, and not within a word: the engine skips to where they are.
+_KEYS: tuple[tuple[str, str, str], ...] = (
+    ("sk-", "sk-" + _mixed("A-Za-z0-9_-"), "API key"),
+    ("sk_", "sk_[a-f0-9]{40,64}", "API key"),
+    ("k_live_", "[srp]k_live_[A-Za-z0-9]{10,}", "payment key"),
+    ("k_test_", "[srp]k_test_[A-Za-z0-9]{10,}", "payment key"),
+    ("gh", "gh[pousr]_[A-Za-z0-9]{20,}", "GitHub token"),
+    ("github_pat_", "github_pat_[A-Za-z0-9_]{20,}", "GitHub token"),
+    ("glpat-", "glpat-[A-Za-z0-9_.-]{16,}", "GitLab token"),
+    ("gl", "gl(?:dt|rt|rtr|ptt|ft|imt|agent|soat|cbt|ffct|oas)-" + _mixed("A-Za-z0-9_.-"), "GitLab token"),
+    ("GR1348941", "GR1348941[A-Za-z0-9_-]{20,}", "GitLab token"),
+    ("ATBB", "ATBB" + _mixed("A-Za-z0-9", 24), "Bitbucket token"),
+    ("xox", "xox[abeoprs]-[A-Za-z0-9-]{10,}", "Slack token"),
+    ("xapp-", r"xapp-\d-[A-Za-z0-9-]{20,}", "Slack token"),
+    ("hooks.slack.com", "hooks[.]slack[.]com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}", "Slack webhook"),
+    ("/api/webhooks/", r"discord(?:app)?[.]com/api/webhooks/\d{10,30}/[A-Za-z0-9_-]{40,}", "Discord webhook"),
+    (
+        ".",
+        "[MNO]"
+        + _mixed("A-Za-z0-9_-", 22, 27)
+        + "[.][A-Za-z0-9_-]{6}[.]"
+        + _mixed("A-Za-z0-9_-", 27, 40)
+        + r"(?![\w.-])",
+        "Discord token",
+    ),
+    ("AKIA", r"AKIA[A-Z0-9]{16}\b", "AWS key"),
+    ("ASIA", r"ASIA[A-Z0-9]{16}\b", "AWS key"),
+    ("ABSK", "ABSK[A-Za-z0-9+/=]{100,}", "AWS key"),
+    ("LTAI", "LTAI[A-Za-z0-9]{16,24}(?![A-Za-z0-9])", "Alibaba key"),
+    ("AIza", "AIza[A-Za-z0-9_-]{30,}", "Google key"),
+    ("ya29.", "ya29[.][A-Za-z0-9_-]{20,}", "Google token"),
+    ("GOCSPX-", "GOCSPX-[A-Za-z0-9_-]{20,}", "Google secret"),
+    ("1//0", "1//0" + _mixed("A-Za-z0-9_-", 40), "Google token"),
+    ("Q~", r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~.-])", "Azure secret"),
+    ("AZDO", "[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])", "Azure token"),
+    ("AccountKey=", "AccountKey=[A-Za-z0-9+/=]{40,}", "Azure storage key"),
+    ("SharedAccessKey=", "SharedAccessKey=[A-Za-z0-9+/=]{40,}", "Azure key"),
+    ("hf_", "hf_[A-Za-z0-9]{20,}", "Hugging Face token"),
+    ("api_org_", "api_org_[A-Za-z]{34}(?![A-Za-z0-9])", "Hugging Face token"),
+    ("gsk_", "gsk_[A-Za-z0-9]{20,}", "Groq key"),
+    ("csk-", "csk-" + _mixed("A-Za-z0-9", 40), "API key"),
+    ("xai-", "xai-" + _mixed("A-Za-z0-9"), "API key"),
+    ("pplx-", "pplx-" + _mixed("A-Za-z0-9"), "API key"),
+    ("nvapi-", "nvapi-" + _mixed("A-Za-z0-9_-"), "API key"),
+    ("tvly-", "tvly-" + _mixed("A-Za-z0-9_-"), "API key"),
+    ("r8_", "r8_" + _mixed("A-Za-z0-9"), "API key"),
+    ("fw_", "fw_" + _mixed("A-Za-z0-9"), "API key"),
+    ("fc-", "fc-[a-f0-9]{32}(?![A-Za-z0-9-])", "API key"),
+    ("pcsk_", "pcsk_" + _mixed("A-Za-z0-9_", 40), "API key"),
+    ("lsv2_", "lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}", "API key"),
+    ("tgp_v1_", "tgp_v1_" + _mixed("A-Za-z0-9_-"), "API key"),
+    ("e2b_", "e2b_[a-f0-9]{40}", "API key"),
+    ("jina_", "jina_" + _mixed("A-Za-z0-9_-", 40), "API key"),
+    ("apify_api_", "apify_api_[A-Za-z0-9]{30,}", "API key"),
+    ("wandb_v1_", "wandb_v1_[A-Za-z0-9_]{40,}", "API key"),
+    ("npm_", "npm_[A-Za-z0-9]{30,}", "npm token"),
+    ("pypi-", "pypi-[A-Za-z0-9_-]{40,}", "PyPI token"),
+    ("rubygems_", "rubygems_[a-f0-9]{48}", "RubyGems token"),
+    ("cio", "cio" + _mixed("A-Za-z0-9", 32, 32) + "(?![A-Za-z0-9])", "crates.io token"),
+    ("oy2", "oy2[a-z0-9]{43}(?![A-Za-z0-9])", "NuGet key"),
+    ("CLOJARS_", "CLOJARS_[a-z0-9]{60}", "Clojars token"),
+    ("AKCp", "AKCp[A-Za-z0-9]{60,}", "Artifactory key"),
+    ("dckr_", "dckr_[po]at_[A-Za-z0-9_-]{20,}", "Docker token"),
+    ("SK", "SK[a-f0-9]{32}(?![A-Za-z0-9])", "Twilio key"),
+    ("SG.", "SG[.][A-Za-z0-9_-]{16,200}+[.][A-Za-z0-9_-]{16,200}", "SendGrid key"),
+    ("key-", "key-[a-f0-9]{32}(?![A-Za-z0-9-])", "Mailgun key"),
+    ("-us", r"[a-f0-9]{32}-us\d{1,2}(?![A-Za-z0-9-])", "Mailchimp key"),
+    ("re_", "re_" + _mixed("A-Za-z0-9", 8, 8) + "_[A-Za-z0-9]{24}(?![A-Za-z0-9])", "Resend key"),
+    ("xkeysib-", "xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}", "Brevo key"),
+    ("_v1_", "do[opr]_v1_[a-f0-9]{40,}", "DigitalOcean token"),
+    ("v1.0-", "v1[.]0-[a-f0-9]{24}-[a-f0-9]{100,}", "Cloudflare key"),
+    ("vc", "vc[pciark]_" + _mixed("A-Za-z0-9", 24), "Vercel token"),
+    ("vercel_blob_rw_", "vercel_blob_rw_[A-Za-z0-9_]{20,}", "Vercel token"),
+    ("nf", "nf[pcou]_" + _mixed("A-Za-z0-9", 36), "Netlify token"),
+    ("sbp_", "sbp_(?:v0_)?[a-f0-9]{40}", "Supabase token"),
+    ("sb_secret_", "sb_secret_[A-Za-z0-9_-]{20,}", "Supabase key"),
+    ("HRKU-", "HRKU-[A-Za-z0-9_-]{30,}", "Heroku key"),
+    ("FlyV1", "FlyV1 fm[12][ar]?_[A-Za-z0-9+/=,_]{40,}", "Fly.io token"),
+    ("rnd_", "rnd_" + _mixed("A-Za-z0-9", 24), "Render key"),
+    ("pscale_", "pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}", "PlanetScale token"),
+    ("napi_", "napi_" + _mixed("A-Za-z0-9", 40), "Neon key"),
+    ("dapi", r"dapi[a-f0-9]{32}(?:-\d)?(?![A-Za-z0-9])", "Databricks token"),
+    ("AT", "AT(?:ATT|CTT)3[A-Za-z0-9_=+/-]{40,}", "Atlassian token"),
+    ("glsa_", "glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}", "Grafana token"),
+    ("glc_", "glc_[A-Za-z0-9+/=]{32,}", "Grafana token"),
+    ("lin_", "lin_(?:api|oauth)_[A-Za-z0-9]{32,}", "Linear key"),
+    ("ntn_", "ntn_" + _mixed("A-Za-z0-9", 40), "Notion token"),
+    ("secret_", "secret_" + _mixed("A-Za-z0-9", 43, 43) + "(?![A-Za-z0-9_])", "Notion token"),
+    ("AGE-SECRET-KEY-", "AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{50,}", "age key"),
+    ("shp", "shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}", "Shopify token"),
+    ("sq0", "sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}", "Square token"),
+    ("EAAA", "EAAA" + _mixed("A-Za-z0-9_-", 60, 60) + "(?![A-Za-z0-9_+/=-])", "Square token"),
+    ("EAA", "EAA[A-Za-z0-9]{100,}", "Facebook token"),
+    ("access_token$", "access_token[$]production[$][a-z0-9]{16}[$][a-f0-9]{32}", "PayPal token"),
+    ("FLWSECK", "FLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?", "payment key"),
+    ("NR", "NR(?:AK|AL|II|IQ|RA|BR|SP|AA)-[A-Za-z0-9_-]{20,}", "New Relic key"),
+    ("NRAL", "[a-f0-9]{36}NRAL(?![A-Za-z0-9])", "New Relic key"),
+    ("sntr", "sntr(?:ys_[A-Za-z0-9_=+/-]{40,}|yu_[a-f0-9]{64})", "Sentry token"),
+    ("dp.", "dp[.](?:pt|st|ct|sa|scim|audit)[.](?:[a-z0-9_-]{1,40}[.])?[A-Za-z0-9]{40,44}", "Doppler token"),
+    ("pul-", "pul-[a-f0-9]{40}", "Pulumi token"),
+    (".atlasv1.", "[A-Za-z0-9]{14}[.]atlasv1[.][A-Za-z0-9_-]{60,}", "Terraform token"),
+    ("hv", "hv[sbr][.][A-Za-z0-9_-]{20,}", "Vault token"),
+    ("fig", "fig[do][a-z]?_[A-Za-z0-9_-]{30,}", "Figma token"),
+    ("pat", "pat[A-Za-z0-9]{14}[.][a-f0-9]{64}", "Airtable token"),
+    ("pat-", r"pat-(?:na|eu|ap)\d-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}", "HubSpot token"),
+    ("PMAK-", "PMAK-[a-f0-9]{24}-[a-f0-9]{34}", "Postman key"),
+    ("sl.", "sl[.](?:u[.])?[A-Za-z0-9_-]{100,}", "Dropbox token"),
+    ("CFPAT-", "CFPAT-[A-Za-z0-9_-]{40,}", "Contentful token"),
+    ("sq", "sq[upa]_[a-f0-9]{40}", "SonarQube token"),
+    ("CCIPAT_", "CCIPAT_[A-Za-z0-9]{20,}_[a-f0-9]{40}", "CircleCI token"),
+    ("bkua_", "bkua_[a-f0-9]{40}", "Buildkite token"),
+    ("dt0", r"dt0[a-z]\d\d[.][A-Z0-9]{8,24}[.][A-Z0-9]{64}", "Dynatrace token"),
+    ("tskey-", "tskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9-]{20,}", "Tailscale key"),
+    ("sha256~", "sha256~[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])", "OpenShift token"),
+    ("phx_", "phx_[A-Za-z0-9]{40,}", "PostHog key"),
+    ("ops_eyJ", "ops_eyJ[A-Za-z0-9+/=_-]{100,}", "1Password token"),
+    ("sk.eyJ", "sk[.]eyJ[A-Za-z0-9_-]{20,}[.][A-Za-z0-9_-]{20,}", "Mapbox token"),
+    ("whsec_", "whsec_[A-Za-z0-9+/=]{20,}", "webhook secret"),
+    ("eyJ", r"eyJ[A-Za-z0-9_-]{8,4096}+[.]eyJ[A-Za-z0-9_-]{8,4096}+[.][A-Za-z0-9_-]{8,4096}", "JSON web token"),
+)
+"""Keys by what they hold, how they look, and what they are. Behind a word a key must look more like one."""
 
-    The n of a line break that is written as an escape is no word.
-    """
-    return rf"{start}(?:(?<![\w-]{start})|(?<=\\[nrt]{start})){rest}"
+_NEVER_GLUED = frozenset(
+    {"sk_", "SK", "key-", "fc-", "fw_", "cio", "oy2", "re_", "rnd_", "pat", "secret_", "-us", "1//0", "AZDO", "Q~"}
+    | {"NRAL", ".", ".atlasv1.", "SG.", "sl.", "dp.", "EAA", "EAAA", "LTAI", "api_org_", "sha256~", "v1.0-", "eyJ"}
+)
+"""What begins like parts of ordinary names, such as `task_`, `cache-key-` and `MSG.`: a key only by itself."""
 
+_SURELY_KEY = re.compile(
+    r"sk-(?:ant|proj|or-v1|svcacct|admin|lf|kimi|cp)-|"
+    r"sk-(?=[a-z0-9]{0,100}[A-Z])(?=[A-Z0-9]{0,100}[a-z])(?=[A-Za-z]{0,100}\d)[A-Za-z0-9]{32}"
+)
+"""What may follow a word directly although words end like it: `task-…` and `risk-…`."""
+
+_MOST_GLUED, _FEWEST_GLUED = 24, 20
+"""How many characters of a word may stand before a key, and how long that key then is at least."""
+
+_LONG_WORD = re.compile(r"(?<![\w~.+/=$,-])[\w~.+/=$,-]{15}")
+"""What every key has; prose seldom does, and then need not be searched for each of them."""
+
+_IN_WORD = re.compile(r"[\w-]+")
+_DIGIT_BY_LETTER = re.compile(r"[A-Za-z]\d|\d[A-Za-z]")
 
 _SHAPES: tuple[tuple[str, str, str], ...] = (
-    ("sk-", _begun("sk-", _mixed("A-Za-z0-9_-")), "API key"),
-    ("k_live_", _begun("[srp]k_live_", "[A-Za-z0-9]{10,}"), "payment key"),
-    ("k_test_", _begun("[srp]k_test_", "[A-Za-z0-9]{10,}"), "payment key"),
-    ("gh", _begun("gh", "[pousr]_[A-Za-z0-9]{20,}"), "GitHub token"),
-    ("github_pat_", _begun("github_pat_", "[A-Za-z0-9_]{20,}"), "GitHub token"),
-    ("glpat-", _begun("glpat-", "[A-Za-z0-9_-]{16,}"), "GitLab token"),
-    ("xox", _begun("xox", "[abeoprs]-[A-Za-z0-9-]{10,}"), "Slack token"),
-    ("hooks.slack.com", _begun(r"hooks\.slack\.com", "/(?:services|workflows)/[A-Za-z0-9/_-]{20,}"), "Slack webhook"),
-    ("AKIA", _begun("AKIA", r"[A-Z0-9]{16}\b"), "AWS key"),
-    ("ASIA", _begun("ASIA", r"[A-Z0-9]{16}\b"), "AWS key"),
-    ("AIza", _begun("AIza", "[A-Za-z0-9_-]{30,}"), "Google key"),
-    ("ya29.", _begun(r"ya29\.", "[A-Za-z0-9_-]{20,}"), "Google token"),
-    ("hf_", _begun("hf_", "[A-Za-z0-9]{20,}"), "Hugging Face token"),
-    ("gsk_", _begun("gsk_", "[A-Za-z0-9]{20,}"), "Groq key"),
-    ("npm_", _begun("npm_", "[A-Za-z0-9]{30,}"), "npm token"),
-    ("pypi-", _begun("pypi-", "[A-Za-z0-9_-]{40,}"), "PyPI token"),
-    ("SG.", _begun(r"SG\.", r"[A-Za-z0-9_-]{16,200}+\.[A-Za-z0-9_-]{16,200}"), "SendGrid key"),
-    ("dop_v1_", _begun("dop_v1_", "[a-f0-9]{40,}"), "DigitalOcean token"),
-    (
-        "eyJ",
-        _begun("eyJ", r"[A-Za-z0-9_-]{8,4096}+\.eyJ[A-Za-z0-9_-]{8,4096}+\.[A-Za-z0-9_-]{8,4096}"),
-        "JSON web token",
-    ),
-    ("xai-", _begun("xai-", _mixed("A-Za-z0-9")), "API key"),
-    ("pplx-", _begun("pplx-", _mixed("A-Za-z0-9")), "API key"),
-    ("nvapi-", _begun("nvapi-", _mixed("A-Za-z0-9_-")), "API key"),
-    ("tvly-", _begun("tvly-", _mixed("A-Za-z0-9_-")), "API key"),
-    ("r8_", _begun("r8_", _mixed("A-Za-z0-9")), "API key"),
-    ("xapp-", _begun("xapp-", r"\d-[A-Za-z0-9-]{20,}"), "Slack token"),
-    ("whsec_", _begun("whsec_", "[A-Za-z0-9+/=]{20,}"), "webhook secret"),
-    ("dckr_pat_", _begun("dckr_pat_", "[A-Za-z0-9_-]{20,}"), "Docker token"),
-    ("hvs.", _begun(r"hvs\.", "[A-Za-z0-9_-]{20,}"), "Vault token"),
-    ("shpat_", _begun("shpat_", "[A-Fa-f0-9]{32}"), "Shopify token"),
     (":AA", r"(?:(?<![\w:/-])|(?<=\\[nrt]))\d{8,10}:AA[A-Za-z0-9_-]{33}(?![\w-])", "Telegram token"),
-    ("AccountKey=", _begun("AccountKey=", "[A-Za-z0-9+/=]{40,}"), "Azure storage key"),
+    (
+        "sig=",
+        r"(?P<before>(?<![A-Za-z0-9])sig=)(?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:%3[Dd]|=)",
+        "signature of a shared address",
+    ),
     (
         "PRIVATE KEY",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -265,7 +375,10 @@ def _redacted_json(text: str, clean: Callable[[str], str]) -> str:
 
 
 def redact_value(value: Any, clean: Callable[[str], str] | None = None) -> Any:
-    """The value with every text in its plain containers redacted; the same object when there is nothing to hide.
+    """The value with every text in it redacted; the same object when there is nothing to hide.
+
+    Looked into are containers and records: dataclasses, named tuples, models of pydantic and classes of attrs. Other
+    objects are left as they are, and so are records whose class says `keeps_secrets = True`.
 
     `clean` is a `redactor` that is at hand.
     """
@@ -278,16 +391,37 @@ def _redacted_text(text: str, secrets: Sequence[str]) -> str:
             text = text.replace(secret, f"{MARK}value of a secret variable]")
     if len(text) < _SHORTEST_CHARS:
         return text
-    for needle, shape, kind in _SHAPES:
+    for needle, shape, kind in _KEYS if _LONG_WORD.search(text) else ():
         if needle in text:
-            pattern, replacement = _compiled(shape, kind)
-            text = pattern.sub(replacement, text)
-    lowered = text.lower()
-    for needle, shape, kind in _SHAPES_OF_ANY_CASE:
-        if needle in lowered:
+            text = _compiled(shape, kind)[0].sub(partial(_without_key, needle, kind), text)
+    text = _without_shapes(text, text, _SHAPES)
+    return _without_shapes(text, text.lower(), _SHAPES_OF_ANY_CASE)
+
+
+def _without_shapes(text: str, searched: str, shapes: Iterable[tuple[str, str, str]]) -> str:
+    for needle, shape, kind in shapes:
+        if needle in searched:
             pattern, replacement = _compiled(shape, kind)
             text = pattern.sub(replacement, text)
     return text
+
+
+def _without_key(needle: str, kind: str, found: re.Match[str]) -> str:
+    """What is shown of a text that looks like a key: within a word it must surely be one."""
+    text, start = found.string, found.start()
+    before = text[max(start - _MOST_GLUED - 1, 0) : start]
+    is_glued = before[-1:] == "-" or before[-1:].isalnum() or before[-1:] == "_"
+    if is_glued and before[-2:] not in {r"\n", r"\r", r"\t"}:  # the n of a line break that is written as an escape
+        is_sure = needle != "sk-" or _SURELY_KEY.match(found[0])
+        is_key = is_sure and needle not in _NEVER_GLUED and len(found[0]) >= _FEWEST_GLUED
+        if not is_key or not _DIGIT_BY_LETTER.search(found[0], len(needle)) or _is_long(before):
+            return found[0]
+    return f"{MARK}{kind}]"
+
+
+def _is_long(before: str) -> bool:
+    """Whether what stands before is part of a long run of key characters, in which only chance makes a key."""
+    return len(before) > _MOST_GLUED and _IN_WORD.fullmatch(before) is not None
 
 
 def _redacted_writing(text: str, secrets: Sequence[str]) -> str:
@@ -315,15 +449,94 @@ def _without_value(found: re.Match[str]) -> str:
 def _redacted(value: Any, clean: Callable[[str], str], room: list[int], levels: int) -> Any:
     """`room` holds how many more nodes may be visited, `levels` how much deeper it may go."""
     room[0] -= 1
-    if type(value) is str:
+    if isinstance(value, str) and not isinstance(value, Enum):
         hidden = clean(value)
         return value if hidden == value else hidden
-    rebuild = _CONTAINERS.get(type(value))
-    if rebuild is None or room[0] < 0 or levels == 0:
+    if room[0] < 0 or levels == 0 or type(value) in _WITHOUT_TEXT:
         return value
-    items = list(value.items()) if type(value) is dict else list(value)
+    rebuild = _CONTAINERS.get(type(value)) or _rebuilding(value)
+    if rebuild is None:
+        return value
+    items = list(value.items()) if isinstance(value, dict) else _items(value)
     redacted = [_redacted(item, clean, room, levels - 1) for item in items]
-    return rebuild(redacted) if any(new is not old for new, old in zip(redacted, items, strict=True)) else value
+    if not any(new is not old for new, old in zip(redacted, items, strict=True)):
+        return value
+    try:
+        return rebuild(redacted)
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+    ):  # a class of others that cannot be copied: its secret is not shown for that
+        return clean(str(value))
 
 
+_WITHOUT_TEXT = frozenset({int, float, bool, type(None), bytes, complex})
 _CONTAINERS: dict[type, Callable[[list[Any]], Any]] = {kind: kind for kind in (dict, list, tuple, set, frozenset)}
+
+
+def _items(value: Any) -> list[Any]:
+    """The parts of a value: what it contains, or the names and values of its attributes."""
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return list(value)
+    return list(value.items()) if isinstance(value, MappingProxyType) else _attributes(value)
+
+
+def _rebuilding(value: Any) -> Callable[[list[Any]], Any] | None:
+    """What makes a value like this one of other parts; None for what is no container, and shown as it is."""
+    if isinstance(value, dict | list | set | deque):
+        return partial(_refilled, value)
+    if isinstance(value, tuple):
+        return getattr(type(value), "_make", type(value))
+    if isinstance(value, frozenset):
+        return type(value)
+    if isinstance(value, MappingProxyType):
+        return dict
+    kind = type(value)
+    is_record = any(hasattr(kind, mark) for mark in _RECORDS) or isinstance(value, _PLAIN_OBJECTS)
+    return partial(_with_attributes, value) if is_record and not getattr(kind, "keeps_secrets", False) else None
+
+
+_RECORDS = ("__dataclass_fields__", "__attrs_attrs__", "__pydantic_fields__")
+"""What classes of records have: dataclasses, those of attrs, and models of pydantic."""
+_PLAIN_OBJECTS = (SimpleNamespace, UserDict, UserList)
+
+
+def _refilled(value: Any, parts: list[Any]) -> Any:
+    """A copy of a container, a `defaultdict` say, that holds these parts instead."""
+    other = copy(value)
+    other.clear()
+    if isinstance(value, dict):
+        for name, item in parts:
+            other[name] = item
+    elif isinstance(value, set):
+        other.update(parts)
+    else:
+        other.extend(parts)
+    return other
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]]:
+    """The attributes of an object, also those in slots."""
+    slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
+    named = [name for name in slots if name not in {"__dict__", "__weakref__"} and hasattr(value, name)]
+    return [*getattr(value, "__dict__", {}).items(), *((name, getattr(value, name)) for name in named)]
+
+
+def _slots(kind: type) -> list[str]:
+    """The names of the slots of a class, as they are known outside of it."""
+    slots = kind.__dict__.get("__slots__", ())
+    names = [slots] if isinstance(slots, str) else [*slots]
+    private = f"_{kind.__name__.lstrip('_')}"
+    return [f"{private}{name}" if name.startswith("__") and not name.endswith("__") else name for name in names]
+
+
+def _with_attributes(value: Any, parts: list[Any]) -> Any:
+    """A copy of an object with these attributes, even of one that never changes; it is not initialised again."""
+    kind: Any = type(value)
+    other = kind.__new__(kind)
+    for name, item in parts:
+        object.__setattr__(other, name, item)
+    return other

@@ -1,16 +1,24 @@
 """Which texts are hidden, and which are left alone?"""
 
+import dataclasses
 import html
 import json
+import random
 import re
+import string
 import time
+import uuid
 from base64 import b64encode, urlsafe_b64encode
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 from urllib.parse import quote, quote_plus
 
+import pydantic
 import pytest
 
 from agentkit import Tool
-from agentkit.redaction import _SHAPES, _SHAPES_OF_ANY_CASE, MARK, redact, redact_value
+from agentkit.redaction import _KEYS, _SHAPES, _SHAPES_OF_ANY_CASE, MARK, redact, redact_value
 
 SECRETS = [
     "sk-proj-" + "a1B2" * 8,
@@ -57,6 +65,56 @@ HARMLESS = [
     "hvs.example.com/whsec_/shpat_handbook",
     "",
 ]
+
+
+CHARACTERS = {
+    "m": string.ascii_letters + string.digits,
+    "h": "0123456789abcdef",
+    "d": string.digits,
+    "A": string.ascii_uppercase + string.digits,
+    "l": string.ascii_lowercase + string.digits,
+    "b": string.ascii_letters + string.digits + "+/",
+}
+SHAPES = json.loads((Path(__file__).parent / "redaction_shapes.json").read_text())
+
+
+def filled(shape):
+    """The shape with random characters: `{h40}` are 40 hexadecimal digits, `{u}` is a UUID; the same each time."""
+    chance = random.Random(shape)
+
+    def text(found):
+        kind, count = found[1][0], found[1][1:]
+        if kind == "u":
+            return str(uuid.UUID(int=chance.getrandbits(128), version=4))
+        return "".join(chance.choices(CHARACTERS[kind], k=int(count) - 2)) + ("a1" if kind in "mhl" else "22")
+
+    return re.sub(r"\{(\w+)\}", text, shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES["keys"] + SHAPES["glued"])
+def test_keys_of_many_providers_are_hidden(shape):
+    """A key as a provider makes it is hidden in prose, settings and JSON, also behind a word."""
+    secret = filled(shape)
+    random_part = max(re.findall(r"[A-Za-z0-9]+", secret.split("sig=")[-1]), key=len)
+    for text in (f"before {secret} after", f"KEY={secret}\n", json.dumps({"a": f"x\n{secret}"}), f"({secret})"):
+        hidden = redact(text)
+        assert random_part not in hidden
+        assert MARK in hidden
+
+
+@pytest.mark.parametrize("shape", SHAPES["harmless"])
+def test_hashes_ids_and_names_are_left_alone(shape):
+    """Digests, UUIDs, base64 and names that begin a little like keys stay as they are."""
+    text = f"see {filled(shape)} there"
+    assert redact(text) == text
+
+
+def test_large_random_data_is_left_alone():
+    """In pictures and digests only chance has what looks like a key."""
+    chance = random.Random(7)
+    data = chance.randbytes(300_000)
+    for text in (b64encode(data).decode(), urlsafe_b64encode(data).decode(), data.hex()):
+        assert redact(text) == text
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -213,6 +271,110 @@ def test_values_are_redacted_however_deep():
     assert redact_value(clean) is clean
 
 
+@dataclasses.dataclass
+class Plain:
+    """A record."""
+
+    name: str
+    key: str
+    inner: object = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    """A record that never changes, whose fields cannot all be given."""
+
+    key: str
+    made: str = dataclasses.field(init=False, default="")
+
+    def __post_init__(self):
+        object.__setattr__(self, "made", f"of {self.key}")
+
+
+Pair = namedtuple("Pair", "name key")
+
+
+class AsWithAttrs:
+    """A class as the library attrs makes it."""
+
+    __attrs_attrs__ = ("name", "key")
+    __slots__ = ("__hidden", "key", "name")
+
+    def __init__(self, name, key):
+        self.name, self.key, self.__hidden = name, key, key
+
+    def __repr__(self):
+        return f"{self.name} {self.key} {self.__hidden}"
+
+
+class Model(pydantic.BaseModel):
+    """A model of pydantic that takes other fields, too."""
+
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+    key: str
+    inner: Plain | None = None
+
+
+KEY = SECRETS[0]
+RECORDS = {
+    "dataclass": (Plain("a", KEY), lambda value: value.key),
+    "nested": (Plain("a", "b", [Pair("c", Plain("d", KEY))]), lambda value: value.inner[0].key.key),
+    "frozen": (Frozen(KEY), lambda value: value.key + value.made),
+    "named tuple": (Pair("a", KEY), lambda value: value.key),
+    "ordered": (OrderedDict(b=1, a=KEY), lambda value: value["a"]),
+    "default": (defaultdict(list, a=[KEY]), lambda value: value["a"][0]),
+    "counter": (Counter([KEY, "x"]), lambda value: next(iter(value))),
+    "deque": (deque([KEY], maxlen=3), lambda value: value[0]),
+    "proxy": (MappingProxyType({"a": KEY}), lambda value: value["a"]),
+    "namespace": (SimpleNamespace(a=KEY), lambda value: value.a),
+    "attrs": (AsWithAttrs("a", KEY), repr),
+    "pydantic": (
+        Model(key=KEY, other=KEY, inner=Plain("a", KEY)),
+        lambda value: value.key + value.other + value.inner.key,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_records_are_redacted_like_dictionaries(kind):
+    """A record comes back as one of its class, without the key, and the original keeps it."""
+    value, key_in = RECORDS[kind]
+    result = Tool(lambda: value, "leak", "Leak.").invoke({}).value
+    assert type(result) is (dict if kind == "proxy" else type(value))
+    assert KEY not in key_in(result)
+    assert MARK in key_in(result)
+    assert KEY in key_in(value)
+    assert getattr(result, "maxlen", None) == getattr(value, "maxlen", None)
+    assert getattr(result, "default_factory", None) == getattr(value, "default_factory", None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(Plain("a", "b", Pair("c", "d")), OrderedDict(a="b"), SimpleNamespace(a="b"), Model(key="b"), Counter("ab")),
+        *(time.gmtime(0), Path("/a/b"), uuid.UUID(int=1), re.compile("a")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_records_without_secrets_are_the_same_objects(value):
+    """Where nothing is to be hidden, nothing is copied."""
+    assert redact_value(value) is value
+
+
+def test_record_that_cannot_be_copied_is_told_as_text():
+    """A record that is made in a way of its own is shown as its text rather than with its key."""
+
+    @dataclasses.dataclass
+    class Own:
+        key: str
+
+        def __new__(cls, key):
+            assert key
+            return super().__new__(cls)
+
+    assert redact_value(Own(KEY)) == redact(str(Own(KEY)))
+
+
 def test_cycles_and_depths_are_survived():
     """A value that contains itself, or nests without end, is redacted as far as it can be shown."""
     value: list = [SECRETS[0]]
@@ -237,10 +399,22 @@ def test_results_of_tools_hold_no_secrets():
 
 
 ALMOST_KEYS = [
-    *(needle for needle, *_ in _SHAPES),
+    *(needle for needle, *_ in (*_KEYS, *_SHAPES)),
     *(needle for needles, *_ in _SHAPES_OF_ANY_CASE for needle in needles),
     *("eyJ-", "eyJaaaaaaaa.", "eyJ" + "a" * 4_000 + ".", "eyJaaaaaaaa.eyJaaaaaaaa-", "SG." + "a" * 200 + "."),
     *("password=", "password=a1", "api_key: 'a", "secret_key=", "://a:", "bearer ", "Bearer a", "sk-.", "a-", "a_"),
+    *(
+        "xsk-",
+        "xsk-a1/",
+        "keyghp_",
+        "N" * 3,
+        "a" * 32 + "-",
+        "0" * 32 + "-us",
+        "M" * 26 + ".",
+        "a" * 76 + "AZDO",
+        "aaaQ~",
+    ),
+    *("Q~Q~", "AZDO" * 3, "A.atlasv1.", "dp.st.", "pat" + "A1" * 7 + ".", "lsv2_pt_", "sig=aa%2B", "AGE-SECRET-KEY-1A"),
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN A PRIVATE KEY", "-----BEGIN PRIVATE KEY-----" + "a" * 20_000),
 ]
 

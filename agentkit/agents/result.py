@@ -19,12 +19,12 @@ from agentkit.memory.run import SessionRun, is_record_of
 from agentkit.messages import Message
 from agentkit.naming.explaining import explained
 from agentkit.redaction import redact
+from agentkit.reversal import Undone
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
 from agentkit.slotted import dataclass
 from agentkit.tooling.functions.context import RunContext
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
-from agentkit.workspace.undoing import Undone
 
 _FORMAT = 1
 

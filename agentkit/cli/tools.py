@@ -80,14 +80,15 @@ def _described(tool: AnyTool) -> str:
 @click.argument("name", shell_complete=tool_names)
 @click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with result, status and decision.")
-def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool) -> int:
+@click.option("--confirm", is_flag=True, help="Let this call delete or overwrite for good, as rm -rf does.")
+def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool, confirm: bool) -> int:
     """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
     from agentkit.cli.arguments import named_arguments
     from agentkit.cli.display import document_text, result_fields, value_text
     from agentkit.errors import AgentKitError
 
     tool = _ready(name)
-    result = tool.invoke(named_arguments(tool, arguments))
+    result = tool.invoke(named_arguments(tool, arguments), confirm=confirm)
     if as_json:
         click.echo(document_text(**result_fields(result)))
     elif result.ok:
@@ -116,8 +117,12 @@ def _ready(name: str) -> AnyTool:
 
 def _advice(result: ToolResult, name: str) -> str:
     """What to do about a call, of the tool that was named so, that came to nothing."""
+    from agentkit.tooling.judging import UNCONFIRMED
+
     if exit_code(result) == USAGE:
         return f"To see what it takes: agentkit tools show {name}"
+    if result.decision is not None and result.decision.rule == UNCONFIRMED:
+        return "Here that is the option --confirm."
     remedy = result.decision.remedy if result.decision is not None else ""
     return remedy if remedy not in f"{result.error}" else ""
 

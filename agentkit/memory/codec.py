@@ -1,7 +1,8 @@
 """How are milestones written down? As JSON-able data, read back by the types of their fields (pure).
 
 A field that has its default is left out, so that what a later version adds is no burden; keys that this version does
-not know are passed over. Two fields are never kept: `Response.raw`, and `ToolResult.value`, which may be any object.
+not know are passed over. Three fields are never kept: `Response.raw`, `ToolResult.value`, which may be any object, and
+`ToolResult.records`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ _PARTS = (
     messages.Missed,
 )
 _CLASSES = frozenset({*_TAGS, *_PARTS})
-_LEFT_OUT = {messages.Response: "raw", messages.ToolResult: "value"}
+_LEFT_OUT = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}
 _MOST_SECONDS = 1e11
 """Some three thousand years: what follows is no time that a calendar knows."""
 _MOST_NUMBER = 1e18
@@ -202,7 +203,7 @@ def _encode_name(value: Any) -> Any:
 def _layout(kind: type) -> tuple[tuple[str, Any, _Read], ...]:
     """The fields of a class that are kept: name, default or MISSING, and what reads it."""
     hints = get_type_hints(kind)
-    kept = [field for field in fields(kind) if field.name != _LEFT_OUT.get(kind)]
+    kept = [field for field in fields(kind) if field.name not in _LEFT_OUT.get(kind, ())]
     return tuple((field.name, _default(field), _reader(hints[field.name])) for field in kept)
 
 

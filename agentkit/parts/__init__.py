@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from os import PathLike
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agentkit.parts.media import (
     ENDINGS,
@@ -45,6 +45,8 @@ class Image:
 
     Raises ValueError for what is no URL.
     """
+
+    keeps_secrets: ClassVar[bool] = True  # an address with a secret is not shown at all
 
     url: str = field(repr=False)
     detail: Literal["auto", "low", "high"] | None = None
@@ -85,6 +87,8 @@ class File:
 
     `File.read` makes one of a file. Raises ValueError for what is no URL.
     """
+
+    keeps_secrets: ClassVar[bool] = True  # an address with a secret is not shown at all
 
     url: str = field(repr=False)
     name: str = ""

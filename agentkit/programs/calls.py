@@ -235,7 +235,9 @@ class Calls:
         """Where the program stands still, with the calls that it has made since it waited last."""
         made = (each if value is None else replace(each, value=json.loads(value)[0]) for each, value in self._made)
         postponed = step.postponed or ToolCallPostponed(step.call, "")
-        return Pause(step.call, postponed.question, postponed.decision, postponed.folder, tuple(made))
+        return Pause(
+            step.call, postponed.question, postponed.decision, postponed.folder, tuple(made), bound=postponed.bound
+        )
 
     def _reply(self, call: ToolCall, result: ToolResult, found: Set[Label] = frozenset()) -> Mapping[str, str]:
         """What the program is told; whoever it works for knows from then on what was read."""

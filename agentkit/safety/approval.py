@@ -42,7 +42,8 @@ class Approval(StrEnum):
 class ApprovalRequest:
     """What a person is asked: may `agent` call `tool` with these arguments in this folder, given this decision?
 
-    `within` is the tool whose call makes this one, such as `run_program`; empty where the model makes it.
+    `within` is the tool whose call makes this one, such as `run_program`; empty where the model makes it. `bound` says
+    for each path of the call where it really leads, with the digest of a script: an approval is for these.
     """
 
     agent: str
@@ -52,6 +53,7 @@ class ApprovalRequest:
     folder: str = ""
     call_id: str = ""
     within: str = ""
+    bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def question(self) -> str:
@@ -147,15 +149,19 @@ def _why_not(said: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An approval for later calls: those of the pattern, with no other arguments, in the folder, asked by the rule."""
+    """An approval for later calls: those of the pattern, with no other arguments, in the folder, asked by the rule.
+
+    The paths and scripts that the call is bound to must be the same as well.
+    """
 
     pattern: Rule
     rule: str
     folder: str
+    bound: Mapping[str, str] = field(default_factory=dict)
 
     def covers(self, request: ApprovalRequest) -> bool:
         """Whether what was approved includes this call; not one that nests too deeply to be compared."""
-        if (self.rule, self.folder) != (request.decision.rule, request.folder):
+        if (self.rule, self.folder, self.bound) != (request.decision.rule, request.folder, request.bound):
             return False
         try:
             is_alike = self.pattern.fits(request.tool, request.arguments)
@@ -179,7 +185,7 @@ class Grants:
         """Remember an answer that is for more than one call."""
         kept = {Approval.RUN: self.run, Approval.ALWAYS: self.lasting}.get(approval)
         if kept is not None and request.decision.rule != FLOW:
-            kept.append(Grant(request.pattern, request.decision.rule, request.folder))
+            kept.append(Grant(request.pattern, request.decision.rule, request.folder, dict(request.bound)))
 
     def applied(self, request: ApprovalRequest) -> Decision:
         """The decision in the request, allowed when it asks and calls like it were approved."""
@@ -225,14 +231,17 @@ def _argument(name: str, value: Any) -> str:
 
 def _quoted(text: str) -> str:
     """A text inside the question: cut in the middle, and with a mark before each further line."""
-    if len(text) > _MOST_SHOWN_CHARS:
-        left_out = len(text) - _MOST_SHOWN_CHARS
-        head, tail = text[: _MOST_SHOWN_CHARS - _TAIL_CHARS], text[-_TAIL_CHARS:]
-        text = f"{head}\n[… {left_out:,} characters are not shown …]\n{tail}"
     lines = text.split("\n")
-    if len(lines) > _MOST_SHOWN_LINES:
-        gap = f"[… {len(lines) - _MOST_SHOWN_LINES:,} lines are not shown …]"
-        text = "\n".join([*lines[: _MOST_SHOWN_LINES - _TAIL_LINES], gap, *lines[-_TAIL_LINES:]])
+    is_high = len(lines) > _MOST_SHOWN_LINES
+    if is_high or len(text) > _MOST_SHOWN_CHARS:
+        first = "\n".join(lines[: _MOST_SHOWN_LINES - _TAIL_LINES]) if is_high else text
+        last = "\n".join(lines[-_TAIL_LINES:]) if is_high else text
+        head, tail = first[: _MOST_SHOWN_CHARS - _TAIL_CHARS], last[-_TAIL_CHARS:]
+        shown_lines = head.count("\n") + tail.count("\n") + 2
+        left_out = [f"{len(lines) - shown_lines:,} lines"] if is_high else []
+        if not is_high or (head, tail) != (first, last):
+            left_out.append(f"{len(text) - len(head) - len(tail):,} characters")
+        text = f"{head}\n[… {' and '.join(left_out)} are not shown …]\n{tail}"
     return visible(text).replace("\n", "\n  │ ")
 
 

@@ -43,7 +43,15 @@ _SECRET: tuple[tuple[str, str], ...] = (
     ("a model provider's token", r"/(\.claude/\.credentials|\.codex/auth)\.json"),
     ("cluster credentials", r"/(\.kube(/config)?|etc/kubernetes/(pki(/.*)?|[^/]+\.conf)|kubeconfig)"),
     ("service credentials", r"/run/secrets(/.*)?"),
+    (
+        "service credentials",
+        r"/\.?(vault|ansible[-_]?vault)[-_.]?(pass(word|wd)?|token|keys?|secrets?|init|unseal([-_]?keys?)?)"
+        r"(\.(txt|json|ya?ml|toml|hcl|ini))?",
+    ),
+    ("service credentials", r"/\.streamlit/[^/]*(secret|credential)[^/]*\.toml"),
+    ("cloud credentials", r"/rclone\.conf"),
     ("encryption keys", r"/(\.gnupg|\.password-store|\.local/share/keyrings|library/keychains|\.age)(/.*)?"),
+    ("encryption keys", r"/(secring(\.[^/]*)?|[^/.]*(private|secret|privkey|priv[-_])[^/.]*\.(asc|gpg|pgp|kbx))"),
     (
         "encryption keys",
         r"/([^/]*\.keychain(-db)?|wallet\.dat|\.electrum(/.*)?|\.bitcoin(/.*)?|\.ethereum/keystore(/.*)?)",

@@ -14,6 +14,13 @@ from agentkit.tooling.result import told
 Judge = Callable[[Mapping[str, Any]], Decision] | Callable[[Mapping[str, Any], RunContext[Any]], Decision]
 """Judges the checked keyword arguments of a call, of which it gets a copy, and maybe the run that makes the call."""
 
+UNCONFIRMED = "unconfirmed"
+"""The rule of the decision on a direct call that destroys and was not confirmed."""
+
+_CONFIRM = (
+    "If you mean it, confirm this one call in your code: tool.confirmed(...), or tool.invoke({...}, confirm=True)."
+)
+
 
 def judgment(
     judge: Judge | None, name: str, level: SafetyLevel, arguments: Mapping[str, Any], run: RunContext[Any] | None
@@ -41,6 +48,14 @@ def judgment(
         return decision
     reason = f"The judge of {name} gave {type(decision).__name__} instead of a Decision."
     return Decision(Verdict.DENY, "judge-failed", reason)
+
+
+def unconfirmed(decision: Decision) -> Decision:
+    """The decision on a direct call that its caller has not confirmed: one that destroys is denied."""
+    if decision.denied or not decision.destroys:
+        return decision
+    reason = f"Command blocked for safety: {decision.destroys}"
+    return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
 
 
 def check_told(judge: Judge | None, name: str, value: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 from weakref import WeakSet
 
@@ -13,11 +14,12 @@ from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.naming import refuse_made
+from agentkit.reversal import Reversible, collected
 from agentkit.tooling import running
 from agentkit.tooling.functions import signature as reflection
 from agentkit.tooling.functions.conditions import Condition, ConditionFunction, conditions_from
 from agentkit.tooling.functions.context import RunContext, within_run
-from agentkit.tooling.judging import Judge, check_told, judgment
+from agentkit.tooling.judging import Judge, check_told, judgment, unconfirmed
 from agentkit.tooling.options import (
     checked_functions,
     checked_labels,
@@ -173,14 +175,29 @@ class Tool(reflection.Portable, Generic[P, R]):
         return {"type": "function", "function": function}
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function's own value; of a denied call what `when_denied` makes of it, or else it raises Blocked."""
+        """The function's own value; of a denied call what `when_denied` makes of it, or else it raises Blocked.
+
+        A call that destroys is denied until it is `confirmed`.
+        """
+        return self._called(args, kwargs, confirmed=False)
+
+    def confirmed(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the tool as `tool(...)` does, and confirm for this one call that it may delete or overwrite for good.
+
+        What its judge denies stays denied. No model can confirm a call: in a run, a person or a rule decides.
+        """
+        return self._called(args, kwargs, confirmed=True)
+
+    def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, confirmed: bool) -> R:
+        function: Callable[..., R] = self.function
         if self._judge is None:
-            return self.function(*args, **kwargs)
+            return function(*args, **kwargs)
         bound = self._parameters.bind(args[self.lacks_instance :], kwargs)
         arguments, decision = self.decide(bound, bound.run)
+        decision = decision if confirmed else unconfirmed(decision)
         if decision.denied:
             return cast(R, _denied(arguments, decision, self._when_denied))
-        return self._parameters.call(self.function, {**arguments, **bound.others}, args[: self.lacks_instance])()
+        return self._parameters.call(function, {**arguments, **bound.others}, args[: self.lacks_instance])()
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
@@ -198,15 +215,25 @@ class Tool(reflection.Portable, Generic[P, R]):
             return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
-    def invoke(self, arguments: Arguments = None, run: RunContext[Any] | None = None) -> ToolResult:
-        """Check, judge and run, as in that run. What goes wrong is told in the result; an `ask` does not bind you."""
-        with within_run(run):
-            return self.run(*self.decide(arguments))
+    def invoke(
+        self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
+    ) -> ToolResult:
+        """Check, judge and run, as in that run. What goes wrong is told in the result; an `ask` does not bind you.
 
-    async def ainvoke(self, arguments: Arguments = None, run: RunContext[Any] | None = None) -> ToolResult:
+        A call that deletes or overwrites for good is denied unless you `confirm` it. `undo()` of the result puts back
+        the files that a shipped tool has changed.
+        """
+        with within_run(run), collected() as records:
+            checked, decision = self.decide(arguments)
+            return _recorded(records, self.run(checked, decision if confirm else unconfirmed(decision)))
+
+    async def ainvoke(
+        self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
+    ) -> ToolResult:
         """Like `invoke`, without blocking the event loop."""
-        with within_run(run):
-            return await self.arun(*self.decide(arguments))
+        with within_run(run), collected() as records:
+            checked, decision = self.decide(arguments)
+            return _recorded(records, await self.arun(checked, decision if confirm else unconfirmed(decision)))
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run what was checked and is not denied, within the limits and the caller's. Never raises for its faults."""
@@ -266,6 +293,14 @@ class Tool(reflection.Portable, Generic[P, R]):
         """Checked arguments in the one spelling by which rules know them; a judge that has `canonical` tells it."""
         spelled = getattr(self._judge, "canonical", None)
         return arguments if spelled is None else dict(spelled(arguments))
+
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]] | None:
+        """The paths that a call with checked arguments names, and the scripts among them; None if nobody can tell.
+
+        A judge that has `touched` tells it.
+        """
+        told = getattr(self._judge, "touched", None)
+        return None if told is None else told(arguments)
 
     def within(self, workspace: Any) -> Tool[..., Any]:
         """The same tool working in `workspace`; itself when it has nothing to do with files."""
@@ -372,6 +407,10 @@ def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None
 
 def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
     return within(workspace).described(description)
+
+
+def _recorded(records: Sequence[Reversible], result: ToolResult) -> ToolResult:
+    return replace(result, records=tuple(records)) if records else result
 
 
 def _is_default(value: Any, default: Any) -> bool:

@@ -30,9 +30,8 @@ Result = dict[str, Any]
 class FileTool(Tool[..., Result]):
     """A tool whose argument `path` may also be given as `file_path`."""
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
-        """The function's own value. Raises Blocked when the judge denies the call."""
-        return super().__call__(*args, **_respelled(kwargs))
+    def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, confirmed: bool) -> Result:
+        return super()._called(args, _respelled(kwargs), confirmed=confirmed)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """The keyword arguments ready to call, defaults included. Raises BadArguments."""
@@ -215,16 +214,16 @@ def _failure(error: ToolError | MissingExtra) -> Result:
 
 def _remarks(written: Written) -> Result:
     others = written.before.links - 1
-    if others < 1:
-        return {}
-    return {"note": f"The file had {others:,} more name(s) as a hard link; there it is as it was."}
+    notes = [f"The file had {others:,} more name(s) as a hard link; there it is as it was."] if others > 0 else []
+    notes += [written.note] if written.note else []
+    return {"note": " ".join(notes)} if notes else {}
 
 
 def _without_blanks(result: Result) -> Result:
     return {key: value for key, value in result.items() if value is not None}
 
 
-_HERE = Workspace()
+_HERE = Workspace.for_direct_calls()
 
 read_file_tool = read_file_in(_HERE)
 write_file_tool = write_file_in(_HERE)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentkit.config import state_folder
 from agentkit.decisions import Decision, Label, Verdict
@@ -36,6 +37,9 @@ from agentkit.workspace.root import Root
 from agentkit.workspace.states import State
 from agentkit.workspace.workspace import Workspace
 
+if TYPE_CHECKING:
+    from agentkit.safety.shell import Judgment
+
 NOT_RUN = "none: it was not run"
 """The boundary of what was not run."""
 _EVIDENCE_CHARS = 200
@@ -45,6 +49,7 @@ _MOVED = (
     "has approved."
 )
 _GIT = re.compile(r"\bgit\b")
+_MOST_RESTORABLE = 1_000
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
@@ -53,13 +58,14 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
 
     Who grants it the network makes its results untrusted text.
     """
-    shell = _Shell(workspace if isinstance(workspace, Workspace) else Workspace(workspace), confinement)
+    given = workspace if isinstance(workspace, Workspace) else Workspace.for_direct_calls(workspace)
+    shell = _Shell(given, confinement)
     tool = Tool(
         shell.run_shell,
         asynchronous=shell.arun_shell,
         level=SafetyLevel.SYSTEM,
         timeout_seconds=None,
-        judge=shell.judge,
+        judge=_ShellJudge(shell),
         labels={Label.PRIVATE, Label.UNTRUSTED} if confinement.network else {Label.PRIVATE},
         within=lambda other: shell_tool_in(other, confinement),
         when_denied=told_with("command"),
@@ -73,12 +79,17 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
 
 @dataclass(frozen=True, slots=True)
 class _Shell:
-    """Judges and runs commands in a workspace; what they change there is recorded."""
+    """Judges and runs commands in a workspace; what they change there is recorded.
+
+    `restorable` are the commands that were last allowed because what they delete can be put back.
+    """
 
     workspace: Workspace
     confinement: Confinement
     searches: dict[str, str] = field(default_factory=dict)
     """Why the last search of a folder for secrets was incomplete, or ""; nothing for a folder that was not judged."""
+    restorable: set[str] = field(default_factory=set)
+    """Commands that were allowed because the journal can restore what they delete."""
 
     def run_shell(self, command: str) -> dict[str, Any]:
         """Run a command line with bash in the workspace folder, and return what it printed.
@@ -110,7 +121,7 @@ class _Shell:
             boundary.require(self.confinement.isolation)
         except SandboxError as error:
             return _impossible("shell", error)
-        decision = self._read(command, contained=boundary.is_strong, agrees=bash_agrees)
+        decision = self._decided(command, contained=boundary.is_strong)
         if decision.allowed and not boundary.is_strong and _GIT.search(command):
             decision = _unless_programs(decision, programs_in(self.workspace.folder))
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
@@ -134,7 +145,8 @@ class _Shell:
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         """Run a command; one that only reads cannot write, and one in a dry run neither."""
         folder, is_dry = self.workspace.folder, self.workspace.dry_run
-        decision = self._read(command, contained=True)
+        judgment = self.judgment(command, contained=True)
+        decision = judgment.decision
         reads = _only_reads(decision)
         hidden = (*self.confinement.hidden, str(state_folder()))
         repository = repository_of(folder, hidden)
@@ -144,7 +156,7 @@ class _Shell:
         permitted = _named_in(command) if not decision.allowed else _nothing
         outcome = None
         try:
-            with self._observing(repository) if writable else nullcontext():
+            with self._observing(command, judgment, repository) if writable else nullcontext() as remarks:
                 before = refs.read(repository) if repository and writable and decision.allowed else None
                 outcome = run_command(
                     command,
@@ -157,6 +169,7 @@ class _Shell:
                 if repository and before:
                     notes += _put_back(repository, before, confinement)
             self._keep(outcome)
+            notes += remarks or ()
         except SandboxError as error:
             self.searches.pop(folder, None)  # the next judge searches it again
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
@@ -170,8 +183,26 @@ class _Shell:
         notes += [*_told_created(outcome), *_git_hints(outcome, repository, folder)]
         return told | {"note": " ".join(notes)} if notes else told
 
-    def _observing(self, repository: Repository | None) -> AbstractContextManager[None]:
-        return self.workspace.observing("run_shell", repository.common_dir if repository else None)
+    def _decided(self, command: str, *, contained: bool) -> Decision:
+        from agentkit.safety.shell import settled
+
+        judgment = self.judgment(command, contained=contained)
+        decision = settled(judgment, command, agrees=bash_agrees, unrestorable=self.workspace.unrestorable)
+        if judgment.destroyed and decision.allowed:
+            if len(self.restorable) >= _MOST_RESTORABLE:
+                self.restorable.pop()
+            self.restorable.add(command)
+        else:
+            self.restorable.discard(command)
+        return decision
+
+    def _observing(
+        self, command: str, judgment: Judgment, repository: Repository | None
+    ) -> AbstractContextManager[list[str]]:
+        """Record what the command changes. One that was allowed as undoable is not run if it no longer is."""
+        surely = judgment.destroyed if command in self.restorable else ()
+        folder = repository.common_dir if repository else None
+        return self.workspace.observing("run_shell", surely, judgment.destroyed | judgment.touched, repository=folder)
 
     def _keep(self, outcome: ProcessOutcome) -> None:
         """Record what the settings held that were set aside."""
@@ -183,14 +214,42 @@ class _Shell:
         if kept:
             self.workspace.record_removed(kept, "run_shell")
 
-    def _read(self, command: str, *, contained: bool, agrees: Callable[[str], bool] | None = None) -> Decision:
-        from agentkit.safety.shell import judge_command
-
-        folder, network = self.workspace.folder, self.confinement.network
-        exposed = () if contained else survey(folder).hidden
-        return judge_command(
-            command, workspace=folder, contained=contained, network=network, agrees=agrees, exposed=exposed
+    def judgment(self, command: str, *, contained: bool) -> Judgment:
+        """What the judge says of a command; the same object for the decision on a call and for its run."""
+        folder = self.workspace.folder
+        undoable = contained and self.confinement.writable and not self.workspace.dry_run
+        exposed = () if contained else tuple(survey(folder).hidden)
+        return _judged(
+            command, folder, exposed, contained=contained, network=self.confinement.network, undoable=undoable
         )
+
+
+@lru_cache(maxsize=128)
+def _judged(
+    command: str, folder: str, exposed: tuple[str, ...], *, contained: bool, network: bool, undoable: bool
+) -> Judgment:
+    """The judgment of a command, which follows from these facts alone."""
+    from agentkit.safety.shell import examine_command
+
+    return examine_command(
+        command, workspace=folder, contained=contained, network=network, exposed=exposed, undoable=undoable
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ShellJudge:
+    """The judge of `run_shell`, which also tells what an approval is bound to."""
+
+    shell: _Shell
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Decision:
+        """The decision on a call."""
+        return self.shell.judge(arguments)
+
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]]:
+        """The paths that the command names, and the scripts among them."""
+        judgment = self.shell.judgment(arguments["command"], contained=True)
+        return judgment.places, judgment.scripts
 
 
 def _nothing(_: str) -> bool:
@@ -392,5 +451,5 @@ def _circumstances(outcome: ProcessOutcome | PythonOutcome) -> dict[str, Any]:
     }
 
 
-shell_tool = shell_tool_in(Workspace())
+shell_tool = shell_tool_in(Workspace.for_direct_calls())
 python_tool = python_tool_with()

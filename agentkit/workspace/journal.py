@@ -8,32 +8,45 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agentkit.config import state_folder
 from agentkit.errors import AgentKitError, ConfigError, ToolError
+from agentkit.reversal import Undone
 from agentkit.workspace.observing import (
     MOST_BYTES,
     MOST_FILES,
     MOST_REPOSITORY_BYTES,
     MOST_REPOSITORY_FILES,
+    NOTHING,
     Snapshot,
     differences,
     take,
 )
 from agentkit.workspace.opening import shown
 from agentkit.workspace.recording.history import History, history_in, kind_of
-from agentkit.workspace.recording.store import Contents, FileStore, MemoryStore, Note, Store, forget_oldest
+from agentkit.workspace.recording.store import (
+    NOT_DONE,
+    CallStore,
+    Contents,
+    FileStore,
+    MemoryStore,
+    Note,
+    Store,
+    forget_oldest,
+)
 from agentkit.workspace.root import Root
 from agentkit.workspace.states import Change, State, net, unified
-from agentkit.workspace.undoing import Roots, Undone, stands, undo
+from agentkit.workspace.undoing import Roots, stands, undo
 
-_SUFFIX, _SPOOL = ".journal", ".before"
+_SUFFIX, _SPOOL, _CALL = ".journal", ".before", "call-"
 _MOST_AFTER_BYTES = 1_000_000
 _MOST_RUNS_IN_MEMORY = 10
+_MOST_NAMED = 3
+_CALLS_BETWEEN_LOOKS = 20
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 
@@ -52,6 +65,7 @@ class Record:
         self._roots = roots
         self._lock = threading.RLock()
         self.is_begun = since is not None
+        self.remarks: list[str] = []
         self._count = count
 
     @classmethod
@@ -85,16 +99,26 @@ class Record:
                 self._add([({"done": first, "count": len(changes), "modes": modes}, ())])
 
     @contextlib.contextmanager
-    def observing(self, root: Root, tool: str, *, is_repository: bool = False) -> Iterator[None]:
+    def observing(
+        self,
+        root: Root,
+        tool: str,
+        surely: Collection[str] = (),
+        perhaps: Collection[str] = (),
+        *,
+        is_repository: bool = False,
+    ) -> Iterator[None]:
         """Record whatever is changed below the root meanwhile, by whomever; what cannot be undone is noted.
 
-        The root may be a git repository, of which the branches, the index and the settings are recorded.
+        What the patterns in `surely` name (see `covering`) can be put back, or ToolError is raised before anything
+        happens. Of those in `perhaps` as much is remembered as can be. The root may be a git repository, of which the
+        branches, the index and the settings are recorded.
         """
-        most = (MOST_REPOSITORY_FILES, MOST_REPOSITORY_BYTES) if is_repository else (MOST_FILES, MOST_BYTES)
-        try:
-            snapshot = take(root, most_files=most[0], most_bytes=most[1], is_repository=is_repository)
-        except ToolError as error:
-            self.note(f"What {tool} changed cannot be undone: {error}")
+        if is_repository:
+            snapshot = self._before_of_repository(root, tool)
+        else:
+            snapshot = self._before(root, tool, surely, perhaps)
+        if snapshot is None:
             yield
             return
         kept = self._keep(snapshot, root, tool, is_repository=is_repository)
@@ -103,6 +127,49 @@ class Record:
         finally:
             with contextlib.suppress(ToolError):  # on a full disk, the snapshot stays to tell what was changed
                 self._observed(*differences(snapshot, root, tool, is_repository=is_repository), tool, kept)
+
+    def _before_of_repository(self, root: Root, tool: str) -> Snapshot | None:
+        """The branches, index and settings of a git repository; None, with a note, when they are too many."""
+        try:
+            return take(root, most_files=MOST_REPOSITORY_FILES, most_bytes=MOST_REPOSITORY_BYTES, is_repository=True)
+        except ToolError as error:
+            self.note(f"What {tool} changed cannot be undone: {error}")
+            return None
+
+    def _before(self, root: Root, tool: str, surely: Collection[str], perhaps: Collection[str]) -> Snapshot | None:
+        """All that can be remembered; what that is not is noted."""
+        try:
+            named = self._covered(root, surely).places if surely else {}
+        except ToolError as error:
+            raise ToolError(f"It was not run, as what it deletes could not be put back any more: {error}") from None
+        for pattern in perhaps:
+            with contextlib.suppress(ToolError):
+                named |= self._covered(root, [pattern], Snapshot(named)).places
+        try:
+            whole = take(root)
+        except ToolError as error:
+            beyond = f" beyond {', '.join(sorted(named)[:_MOST_NAMED])}" if named else ""
+            self.note(f"What {tool} changed{beyond} cannot be undone: {error}")
+            return Snapshot(named, is_whole=False) if named else None
+        return Snapshot({**named, **whole.places})
+
+    def _covered(self, root: Root, patterns: Collection[str], beside: Snapshot = NOTHING) -> Snapshot:
+        """What the patterns name, beside what is remembered already."""
+        from agentkit.workspace.covering import cover
+
+        left = MOST_BYTES - beside.size
+        snapshot = cover(root, patterns, most_files=MOST_FILES - len(beside.places), most_bytes=left)
+        if snapshot.size + beside.size > self._store.room:
+            raise ToolError("the journal has no room left")
+        return snapshot
+
+    def unrestorable(self, root: Root, patterns: Collection[str]) -> str:
+        """Why what the patterns name could not be put back if a command deleted it now; "" when it could."""
+        try:
+            self._covered(root, patterns)
+        except ToolError as error:
+            return str(error)
+        return ""
 
     def _observed(self, changes: Sequence[Change], left_out: str, tool: str, kept: FileStore | None) -> None:
         with self.making(changes):
@@ -115,7 +182,13 @@ class Record:
 
     def note(self, text: str) -> None:
         """Keep a remark for whoever undoes the run."""
+        self.remarks.append(text)
         self._add([({"note": text}, ())])
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether any change was written down, made or not."""
+        return self._count > 0
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -202,10 +275,18 @@ class Record:
         if not isinstance(self._store, FileStore):
             return None
         self._add([])  # and with it the folder
+        if isinstance(self._store, CallStore) and self._store.problem:
+            return None
         spool = FileStore(self._store.path.with_suffix(f".{secrets.token_hex(4)}{_SPOOL}"))
-        snapshot.keep(spool)
+        try:
+            snapshot.keep(spool)
+        except ToolError:
+            if isinstance(self._store, CallStore):
+                return None
+            raise
         watch = {"watch": str(spool.path), "places": len(snapshot.places), "root": root.folder, "tool": tool}
-        self._add([({**watch, "repository": is_repository}, ())])
+        watch |= {"whole": snapshot.is_whole, "repository": is_repository}
+        self._add([(watch, ())])
         return spool
 
     def _made(self, history: History) -> list[tuple[int, Change]]:
@@ -232,7 +313,8 @@ class Record:
         """What changed while a command ran whose end nobody saw."""
         if not isinstance(self._store, FileStore):
             return []
-        snapshot = Snapshot.kept(FileStore(self._store.path.with_name(Path(watch["watch"]).name)))
+        spool = FileStore(self._store.path.with_name(Path(watch["watch"]).name))
+        snapshot = Snapshot.kept(spool, is_whole=watch.get("whole") is not False)
         if len(snapshot.places) != watch["places"]:  # a part was lost: what stands there must not pass for new
             return []
         with contextlib.suppress(AgentKitError):
@@ -244,8 +326,8 @@ class Record:
 class Journal:
     """The records of runs: in files below `folder`, which outlive the process, or in memory without one.
 
-    At most `most_runs` records and `most_bytes` in files are kept, in memory ten records of at most 50 MB; older ones
-    are forgotten when a run begins.
+    At most `most_runs` records and `most_bytes` in files are kept of runs, and as many of direct calls; in memory ten
+    records of at most 50 MB. Older ones are forgotten when a run begins.
     """
 
     def __init__(
@@ -254,13 +336,14 @@ class Journal:
         self._folder = None if folder is None else Path(folder).absolute()
         self._most_runs, self._most_bytes = most_runs, most_bytes
         self._is_of_this_machine = False
+        self._calls_begun = 0
         self.damaged: tuple[str, ...] = ()
 
     @classmethod
     def of_this_machine(cls) -> Journal:
         """Where agents and the command line keep what was there before, so that a later process can undo it.
 
-        Where that is, is looked up when it is first needed.
+        Where that is, is looked up whenever it is needed.
         """
         journal = cls()
         journal._is_of_this_machine = True
@@ -269,9 +352,7 @@ class Journal:
     @property
     def folder(self) -> Path | None:
         """Where the records are; None when they are kept in memory."""
-        if self._folder is None and self._is_of_this_machine:
-            self._folder = (state_folder() / "journal").absolute()
-        return self._folder
+        return (state_folder() / "journal").absolute() if self._is_of_this_machine else self._folder
 
     @property
     def _in_memory(self) -> deque[Record]:
@@ -279,6 +360,12 @@ class Journal:
         most_runs = min(self._most_runs, _MOST_RUNS_IN_MEMORY)
         records: deque[Record] = self.__dict__.setdefault("_records", deque(maxlen=most_runs))
         return records
+
+    @property
+    def _calls(self) -> deque[CallStore]:
+        """The records of direct calls that this process has made, the oldest first."""
+        calls: deque[CallStore] = self.__dict__.setdefault("_made", deque())
+        return calls
 
     def begin(self, label: str = "", run_id: str | None = None) -> Record:
         """A new record. Nothing is written until the run changes something."""
@@ -291,6 +378,36 @@ class Journal:
             return record
         path = f"{self.folder}/{time.time_ns():020d}~{name}{_SUFFIX}"
         return Record(name, label, FileStore(path, self._prepare))
+
+    @contextlib.contextmanager
+    def one_call(self, tool: str) -> Iterator[Record]:
+        """A record for one direct call of a tool; nothing is left of it when the call changes nothing.
+
+        Of these records as many are kept as of those of runs, beside them. Of more that this process makes within a
+        short time, the oldest are forgotten.
+        """
+        name = f"{_CALL}{secrets.token_hex(4)}"
+        store = CallStore(f"{self.folder}/{time.time_ns():020d}~{name}{_SUFFIX}", self._prepare_for_call)
+        record = Record(name, f"{tool}, called directly", store)
+        try:
+            yield record
+        except BaseException:  # what was written down may not have happened
+            with contextlib.suppress(ToolError):
+                self._finish(record, store, has_changes=bool(record.changes))
+            raise
+        self._finish(record, store, has_changes=record.has_changes)
+
+    def _finish(self, record: Record, store: CallStore, *, has_changes: bool) -> None:
+        """Forget the record of a call that has changed nothing, and the oldest of too many others."""
+        if not has_changes:
+            store.remove()
+            record.is_begun = False
+        elif store.problem:
+            record.remarks.append(f"`agentkit undo` cannot take it back: {store.problem}.")
+        else:
+            self._calls.append(store)
+            while len(self._calls) > self._most_runs:
+                self._calls.popleft().remove()
 
     def continued(self, label: str, run_id: str) -> Record:
         """The record of a run that goes on, or a new one when it has changed nothing yet."""
@@ -327,13 +444,20 @@ class Journal:
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob(f"*{_SUFFIX}")) if self.folder else []
 
-    def _prepare(self) -> None:
+    def _prepare_for_call(self) -> None:
+        """Make the folder, and now and then room in it, which takes longer than the call itself. Raises ToolError."""
+        self._prepare(makes_room=self._calls_begun % _CALLS_BETWEEN_LOOKS == 0)
+        self._calls_begun += 1
+
+    def _prepare(self, *, makes_room: bool = True) -> None:
         """Make the folder, and room in it. Raises ToolError."""
         folder = self.folder or Path()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.chmod(0o700)
         except OSError as error:
-            reason = f"The journal cannot be kept in {str(folder)!r} ({error.strerror}), so nothing was done."
-            raise ToolError(reason) from None
-        forget_oldest(self._files(), self._most_runs, self._most_bytes)
+            raise ToolError(f"The journal cannot be kept in {str(folder)!r} ({error.strerror}){NOT_DONE}") from None
+        files = self._files() if makes_room else []
+        calls = [path for path in files if f"~{_CALL}" in path.name]
+        for each in (calls, [path for path in files if f"~{_CALL}" not in path.name]):
+            forget_oldest(each, self._most_runs, self._most_bytes)

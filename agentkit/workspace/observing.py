@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from agentkit.config import state_folder
 from agentkit.errors import ToolError
@@ -43,7 +43,7 @@ _STORED = frozenset({"objects", "hooks", "logs", "lfs", "annex", "fsmonitor--dae
 _PASSING = (".lock", "/COMMIT_EDITMSG", "/FETCH_HEAD", "/gc.pid", "/gc.log")
 _STASHES = "logs/refs/stash"
 _MOST_READ_BYTES = 1_000_000
-_YOUNG_NANOSECONDS = 50_000_000
+YOUNG_NANOSECONDS = 50_000_000
 """A file changed just now may be changed again within one tick of its clock: it is compared by its content."""
 
 Signature = tuple[int, ...]
@@ -51,9 +51,18 @@ Signature = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What stood in a workspace: by place, a signature that changes with the file, and its state."""
+    """What stood in a workspace: by place, a signature that changes with the file, and its state.
 
-    places: Mapping[str, tuple[Signature, State]]
+    One that is not `is_whole` says nothing of other places: what is there later may have been there before.
+    """
+
+    places: dict[str, tuple[Signature, State]]
+    is_whole: bool = True
+
+    @property
+    def size(self) -> int:
+        """The bytes of all contents."""
+        return sum(len(state.content or b"") for _, state in self.places.values())
 
     def keep(self, store: Store) -> None:
         """Write it down."""
@@ -61,7 +70,7 @@ class Snapshot:
         store.add([({"path": path, "signature": sign, "state": s.to_dict()}, (s.content,)) for path, sign, s in notes])
 
     @classmethod
-    def kept(cls, store: Store) -> Snapshot:
+    def kept(cls, store: Store, *, is_whole: bool = True) -> Snapshot:
         """Read it again."""
         places: dict[str, tuple[Signature, State]] = {}
         for note, contents in store.read():
@@ -73,7 +82,10 @@ class Snapshot:
                 and len(contents) == 1
             ):
                 places[path] = (tuple(signature), State.from_dict(state, contents[0]))
-        return cls(places)
+        return cls(places, is_whole)
+
+
+NOTHING = Snapshot({}, is_whole=False)
 
 
 def take(
@@ -84,9 +96,9 @@ def take(
     Of a git repository the branches, the index and the settings are remembered, without the objects.
     """
     signatures: dict[str, Signature] = {}
-    left, young = most_bytes, time.time_ns() - _YOUNG_NANOSECONDS
+    left, young = most_bytes, time.time_ns() - YOUNG_NANOSECONDS
     for path, status in _walk(root, is_repository=is_repository):
-        signatures[path] = _signature(status) if status.st_ctime_ns < young else ()
+        signatures[path] = signature(status) if status.st_ctime_ns < young else ()
         left -= status.st_size
         if len(signatures) > most_files or left < 0:
             most = f"{most_files:,} files or {most_bytes // 1_000_000:,} MB"
@@ -102,26 +114,45 @@ def differences(
     most_places: int = MOST_PLACES_AFTER,
     is_repository: bool = False,
 ) -> tuple[list[Change], str]:
-    """What is no longer as it was, and what of it could not be recorded, in words, or ""."""
+    """What is no longer as it was, and what of it could not be recorded, in words, or "".
+
+    What was remembered is compared in any case; of what is new, at most `most_places` places are looked at.
+    """
     now = time.time()
     changes: list[Change] = []
     gone = dict(snapshot.places)
-    unknown = 0
-    for count, (path, status) in enumerate(_walk(root, is_repository=is_repository)):
+    unknown, left_out = 0, ""
+    for count, (path, status) in enumerate(_looked_at(snapshot, root, is_repository=is_repository)):
         if count >= most_places:
-            return changes, f"more than {most_places:,} files are there now; not all of them were compared"
-        signature, before = gone.pop(path, ((), ABSENT))
-        if signature == _signature(status):
+            left_out = f"more than {most_places:,} files are there now; not all of them were compared"
+            break
+        known, before = gone.pop(path, ((), ABSENT))
+        if known == signature(status):
             continue
         after = dict(root.inspect_all([path], max(_MOST_READ_BYTES, before.size))).get(path)
         if after is None:
             unknown += 1
-        elif is_repository and is_same_index(before, after):
-            continue
-        elif not after.is_like(before) or after.mode != before.mode:
+        elif _differ(before, after) and not (is_repository and is_same_index(before, after)):
             changes.append(Change(root.folder, path, before, after, tool, now))
-    changes += [Change(root.folder, path, before, ABSENT, tool, now) for path, (_, before) in gone.items()]
-    return changes, f"{unknown:,} new files have names that cannot be recorded" if unknown else ""
+    for path, (_, before) in gone.items():
+        after = root.inspect(path, max(_MOST_READ_BYTES, before.size))
+        if _differ(before, after):
+            changes.append(Change(root.folder, path, before, after, tool, now))
+    return changes, left_out or (f"{unknown:,} new files have names that cannot be recorded" if unknown else "")
+
+
+def _differ(before: State, after: State) -> bool:
+    return not after.is_like(before) or after.mode != before.mode
+
+
+def _looked_at(snapshot: Snapshot, root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """Where there may be something new: everywhere, or below the outermost remembered places."""
+    if snapshot.is_whole:
+        yield from _walk(root, is_repository=is_repository)
+        return
+    for place in snapshot.places:
+        if place.rpartition("/")[0] not in snapshot.places and root.inspect(place, 0).kind == "folder":
+            yield from root.walk(place)
 
 
 def is_same_index(one: State, other: State) -> bool:
@@ -155,5 +186,6 @@ def _is_stored(place: str) -> bool:
     return names[-1] in _STORED or f"/{place}".endswith(_PASSING)
 
 
-def _signature(status: os.stat_result) -> Signature:
+def signature(status: os.stat_result) -> Signature:
+    """What changes whenever a file does."""
     return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agentkit.errors import ToolError
-from agentkit.slotted import dataclass
+from agentkit.reversal import Undone, listed
 from agentkit.workspace.observing import is_same_index
 from agentkit.workspace.root import MOST_KEPT_BYTES, Root
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, net
@@ -15,23 +15,6 @@ from agentkit.workspace.states import ABSENT, FOLDER, Change, State, net
 _MOST_NAMED = 10
 
 Roots = Callable[[str], Root]
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """What an undo did: places that are as they were before, places that are gone again, what it could not do."""
-
-    restored: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        did = [
-            f"{verb} {_listed(paths)}"
-            for verb, paths in (("restored", self.restored), ("removed", self.removed))
-            if paths
-        ]
-        return ". ".join([" and ".join(did).capitalize() or "Nothing was to be undone", *self.notes]) + "."
 
 
 def undo(made: Sequence[Change], roots: Roots, notes: tuple[str, ...] = ()) -> Undone:
@@ -92,7 +75,7 @@ def _restore_all(changes: Sequence[Change], roots: dict[str, Root]) -> None:
     except ToolError as error:
         stuck = [change.path for change in _by_depth(present) if not _is_put_back(change, roots)]
         if stuck:
-            raise ToolError(f"Only a part was undone, and {_listed(stuck)} cannot be put back: {error}") from None
+            raise ToolError(f"Only a part was undone, and {listed(stuck)} cannot be put back: {error}") from None
         raise ToolError(f"Nothing was undone: {error}") from None
 
 
@@ -142,8 +125,3 @@ def _rebuild(root: Root, change: Change) -> None:
         for folder in root.missing_folders(path)[1]:
             root.make_folder(folder)
         root.write(path, before.content, before.mode)
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = len(paths) - _MOST_NAMED
-    return ", ".join([*map(repr, paths[:_MOST_NAMED]), *([f"{more:,} more"] if more > 0 else [])])

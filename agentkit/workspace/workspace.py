@@ -6,12 +6,13 @@ import contextlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import ToolError
 from agentkit.lines import split_lines
+from agentkit.reversal import Undone, written
 from agentkit.slotted import dataclass
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.opening import Opener, shown
@@ -20,7 +21,6 @@ from agentkit.workspace.recording.store import MemoryStore
 from agentkit.workspace.root import MOST_WRITTEN_BYTES, Check, Entry, Root
 from agentkit.workspace.states import ABSENT, FOLDER, Change, State, unified
 from agentkit.workspace.text import Lines, Text, decode, hidden, select
-from agentkit.workspace.undoing import Undone
 
 if TYPE_CHECKING:
     from agentkit.workspace.searching.search import Matches, Query
@@ -33,6 +33,8 @@ _MOST_LINE_CHARS = 200
 _MOST_ALIGNED = 50
 _NUMBERED = re.compile(r"\d{1,6} ?[\t:|→] ?")
 _WRITABLE = 0o222
+
+Remarks = list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file that was written: its new size in bytes, and what was changed by it."""
+    """A file that was written: its new size in bytes, what was changed by it, and why that cannot be undone later."""
 
     size: int
     change: Change
+    note: str = ""
 
     @property
     def path(self) -> str:
@@ -93,6 +96,18 @@ class Workspace:
         self._fixed = None if root is None else Root(root, opener=opener)
         self._roots: dict[str, Root] = {}
         self._run = run
+        self._records_calls = False
+
+    @classmethod
+    def for_direct_calls(cls, root: str | Path | None = None) -> Workspace:
+        """The same for tools that a program calls by itself: each change has a record of its own.
+
+        The records are kept on this machine, where `agentkit undo` finds them. A change that cannot be recorded there
+        is made all the same, and says so.
+        """
+        workspace = cls(root, journal=Journal.of_this_machine())
+        workspace._records_calls = True
+        return workspace
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock; a copy in another process works on the real files."""
@@ -217,29 +232,66 @@ class Workspace:
         return search(self._root(), query)
 
     @contextlib.contextmanager
-    def observing(self, tool: str, repository: str | None = None) -> Iterator[None]:
+    def observing(
+        self,
+        tool: str,
+        surely: Collection[str] = (),
+        perhaps: Collection[str] = (),
+        *,
+        repository: str | None = None,
+    ) -> Iterator[Remarks]:
         """Record what is changed meanwhile by a tool that changes files by itself.
 
-        With the folder of a git repository, also what becomes of its branches and its index.
+        What the patterns in `surely` name (see `covering`) can be put back, or ToolError is raised before anything
+        happens. Of those in `perhaps` as much is remembered as can be, also where the whole workspace is too large.
+        With the folder of a git repository, its branches and its index are recorded as well. Gives a list that says
+        afterwards what of a direct call cannot be undone.
         """
         if self.dry_run:
             raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
-        with self.record.observing(self._root(), tool), contextlib.ExitStack() as stack:
-            if repository is not None:
-                root = Root(repository, opener=self._opener)
-                stack.enter_context(self.record.observing(root, tool, is_repository=True))
-            yield
+        remarks: Remarks = []
+        with (
+            self._recording(tool) as record,
+            record.observing(self._root(), tool, surely, perhaps),
+            self._observing_repository(record, tool, repository),
+        ):
+            yield remarks
+        remarks += record.remarks if self._records_calls else ()
+
+    def _observing_repository(
+        self, record: Record, tool: str, repository: str | None
+    ) -> contextlib.AbstractContextManager[None]:
+        if repository is None:
+            return contextlib.nullcontext()
+        return record.observing(Root(repository, opener=self._opener), tool, is_repository=True)
+
+    @contextlib.contextmanager
+    def _recording(self, tool: str) -> Iterator[Record]:
+        """The record of a change: that of the run, or one of its own for a direct call."""
+        if not self._records_calls:
+            yield self.record
+            return
+        with self.journal.one_call(tool) as record:
+            yield record
+        if record.is_begun:
+            written(record)
+
+    def unrestorable(self, patterns: Collection[str]) -> str:
+        """Why `undo` could not put back what the patterns name if it were deleted now; "" when it could."""
+        with self._recording("undo") as record:  # which stays empty, and leaves nothing behind
+            return record.unrestorable(self._root(), patterns)
 
     def record_removed(self, states: Sequence[tuple[str, State]], tool: str) -> None:
         """Record files that a tool made and that were removed again, so that what they held is not lost."""
         folder, now = self._root().folder, time.time()
-        for before, after in ((False, True), (True, False)):
-            changes = [
-                Change(folder, path, state if before else ABSENT, state if after else ABSENT, tool, now)
-                for path, state in states
-            ]
-            with self.record.making(changes):
-                pass
+        with self._recording(tool) as record:
+            for before, after in ((False, True), (True, False)):
+                changes = [
+                    Change(folder, path, state if before else ABSENT, state if after else ABSENT, tool, now)
+                    for path, state in states
+                ]
+                with record.making(changes):
+                    pass
 
     def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> Written:
         if len(content) > MOST_WRITTEN_BYTES:
@@ -255,8 +307,9 @@ class Workspace:
             change = Change(root.folder, place, before, after, tool, time.time())
             if not after.is_like(before):
                 made = [Change(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
-                with self.record.making([*made, change]), _folders(root, folders):
+                with self._recording(tool) as record, record.making([*made, change]), _folders(root, folders):
                     root.write(place, content)
+                return Written(len(content), change, " ".join(record.remarks) if self._records_calls else "")
         return Written(len(content), change)
 
     def _root(self) -> Root:

@@ -156,6 +156,7 @@ SAMPLES = {
     "RunStatus": "done",
     "Usage": Usage(1),
     "Mapping[str, Any]": {"run": "r", "history": []},
+    "Mapping[str, str]": {"/w/deploy.sh": "/w/deploy.sh sha256:00"},
 }
 
 

@@ -1,5 +1,6 @@
 """What does an answer make of a decision that says ask?"""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -113,6 +114,27 @@ def test_grant_covers_calls_like_this_one(arguments, same, other):
     assert not grants.applied(request(**other)).allowed
     assert not grants.applied(replace(request(**same), tool="abuse")).allowed
     assert not grants.applied(replace(request(**same), folder="/elsewhere")).allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("".join(f"line {number}\n" for number in range(5_999)) + "end", ["[… 5,960 lines are not shown …]"]),
+        ("\n".join("x" * 100 for _ in range(6_000)), ["[… 5,980 lines and ", " characters are not shown …]"]),
+        ("x" * 5_000, ["[… 3,000 characters are not shown …]"]),
+        ("\n".join("x" * 200 for _ in range(20)), [" characters are not shown …]"]),
+        ("\n".join(["short"] * 40), []),
+    ],
+)
+def test_question_says_how_much_is_not_shown(text, told):
+    """Lines are counted before characters are cut, so that the number of lines left out is right."""
+    question = str(request(content=text))
+    assert all(each in question for each in told)
+    assert ("not shown" in question) is bool(told)
+    lines = re.search(r"\[… ([\d,]+) lines", question)
+    if lines:  # what is shown of the text, also in part, and what is not
+        shown = question.split("content: ")[1].split("\nThis must", maxsplit=1)[0].count("\n") + 1 - 1
+        assert shown + int(lines[1].replace(",", "")) == text.count("\n") + 1
 
 
 def test_grants_last_as_long_as_was_said():

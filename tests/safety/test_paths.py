@@ -19,6 +19,9 @@ from agentkit.safety import paths
         *("/proc/self/environ", "/proc/1/environ", "/proc/1/task/2/mem", "/proc/self/root/etc/shadow", "/dev/mem"),
         *("~/.bash_history", "~/.python_history", "~/.mozilla/firefox", "service-account.json", "file:///etc/shadow"),
         *("~/.config/google-chrome/Default/Cookies", "~/Library/Keychains/login.keychain-db", "credentials.json"),
+        *("secring.gpg", "secring", "backup/secring.gpg.bak", "private.asc", "my-private-key.asc", "secret_key.gpg"),
+        *("rclone.conf", ".streamlit/secrets.toml", ".streamlit/my_secrets.toml", "~/.config/rclone/rclone.conf"),
+        *(".vault-token", ".vault_pass", "vault-password.txt", "vault-init.json", "ops/vault_unseal_keys.json"),
     ],
 )
 def test_secret_names_are_known_in_every_spelling(path):
@@ -81,6 +84,14 @@ def test_long_names_are_told_at_once():
             "~",
             "token_count.py",
         ),
+        *(
+            "release.tar.gz.asc",
+            "public.asc",
+            "privacy-policy.txt.asc",
+            "secrets-1.0.tar.gz.asc",
+            ".streamlit/config.toml",
+        ),
+        *("vault.py", "vault.md", "vault_client/token.go", "pubring.gpg", "rclone.md", "test_vault_pass.py"),
         *("monkey.txt", "token_count.py", "src/keyboard.js", "history.md", "aws/client.py", "shadow.css"),
     ],
 )

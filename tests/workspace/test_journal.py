@@ -204,12 +204,12 @@ def test_oldest_runs_are_forgotten(tmp_path, folder):
 
 
 def test_journal_of_this_machine_is_looked_up_when_needed(tmp_path, monkeypatch):
-    """Where this machine's records are is looked up at the first need, and stays so: making a journal costs nothing."""
+    """Where this machine's records are is looked up whenever it is needed: making a journal costs nothing."""
     journal = Journal.of_this_machine()
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "state"))
     assert journal.folder == tmp_path / "state/journal"
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "other"))
-    assert journal.folder == tmp_path / "state/journal"
+    assert journal.folder == tmp_path / "other/journal"
 
 
 def test_memory_keeps_the_latest_runs(folder):

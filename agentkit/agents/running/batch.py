@@ -285,7 +285,7 @@ def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
     if pause is None:
         return ToolCallPostponed(call, result.error or "", usage=usage)
     return ToolCallPostponed(
-        call, pause.question, pause.decision, pause.folder, pause.call, pause.made, usage, pause.inner_run
+        call, pause.question, pause.decision, pause.folder, pause.call, pause.made, usage, pause.inner_run, pause.bound
     )
 
 

@@ -120,7 +120,8 @@ class AskPerson:
             return Approved(call_id, Approval.ONCE, words)
         answer = Answer(Approval.NO, SILENT) if said is None else Answer.of(said)
         arguments = None if answer.arguments is None else json.dumps(dict(answer.arguments), default=str)
-        return Approved(call_id, answer.approval, answer.text, arguments)
+        bound = {} if answer.approval is Approval.NO or arguments is not None else self.request.bound
+        return Approved(call_id, answer.approval, answer.text, arguments, bound)
 
     @property
     def nobody(self) -> Approved:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Protocol
 
+from agentkit.agents.running.binding import lapse
 from agentkit.agents.running.places import expected, places_of
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
 from agentkit.errors import UnknownTool
@@ -78,6 +79,7 @@ class JudgedCall:
     `amend` makes of the tool's result what the model is told. `by_person` says that a person's answer let it happen.
     `checks` look at the result before anybody is told of it. `has_begun` says that it goes on, and was counted before.
     `expected` is where the paths led that rules were matched against: the call is refused where they lead elsewhere.
+    `bound` is what the person's answer is bound to: a call for which that has changed since is refused.
     """
 
     call: ToolCall
@@ -89,11 +91,15 @@ class JudgedCall:
     checks: Checking | None = None
     has_begun: bool = False
     expected: Mapping[str, str] = field(default_factory=dict)
+    bound: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
         """Run it, blocking, if the decision allows it, in the time that is left to it."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
+        lapsed = lapse(self.decision, self.bound)
+        if lapsed is not None:
+            return self.amend(denial(self.call.name, lapsed))
         if self.checks is None:
             return self.amend(self.tool.run(self.arguments, self.decision, timeout_seconds))
         ends = _ends(timeout_seconds)
@@ -103,6 +109,9 @@ class JudgedCall:
         """Like `run`, awaiting."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
+        lapsed = lapse(self.decision, self.bound)
+        if lapsed is not None:
+            return self.amend(denial(self.call.name, lapsed))
         if self.checks is None:
             return self.amend(await self.tool.arun(self.arguments, self.decision, timeout_seconds))
         ends = _ends(timeout_seconds)

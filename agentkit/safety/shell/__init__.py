@@ -1,5 +1,5 @@
 """Which shell commands may run?"""
 
-from agentkit.safety.shell.judge import check_examples, judge_command
+from agentkit.safety.shell.judge import Judgment, check_examples, examine_command, judge_command, settled
 
-__all__ = ["check_examples", "judge_command"]
+__all__ = ["Judgment", "check_examples", "examine_command", "judge_command", "settled"]

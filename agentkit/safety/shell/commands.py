@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
 from agentkit.safety.shell import files, launchers
 from agentkit.safety.shell.knowledge.arguments import Argument, entry, parsed, perhaps_paths, searches_here
-from agentkit.safety.shell.knowledge.tables import Rule, Spec, tables
+from agentkit.safety.shell.knowledge.tables import Rule, Spec, Undo, tables
 from agentkit.safety.shell.programs import inline, interpreters
 from agentkit.safety.shell.scope import (
-    UNKNOWN,
+    LISTED,
     Command,
     Finding,
     Scope,
@@ -21,20 +22,36 @@ from agentkit.safety.shell.scope import (
     Word,
     ask,
     connects,
+    counts,
     deny,
+    destruction,
     reads,
     runs,
+    undoes,
     writes,
 )
+from agentkit.safety.shell.syntax import arithmetic
 
 _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
-_OPEN_SUBSCRIPT = re.compile(rf"\w+\[[^]=]*{UNKNOWN}")
 _NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
+_INDEX = (
+    "index",
+    "ORIG_HEAD",
+    "MERGE_HEAD",
+    "MERGE_MSG",
+    "MERGE_MODE",
+    "AUTO_MERGE",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+)
+"""Where git keeps, beside its files and commits, what is staged and what is under way."""
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
-_EVALUATING = "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete"
+_EVALUATING = (
+    "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete wait getopts"
+)
 
 
 def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -45,7 +62,7 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
         return
     name = _SYSTEM_FOLDERS.sub("", first.text)
     if not first.known:
-        yield from _dynamic(words)
+        yield from _dynamic(words, scope)
         return
     if not name.isascii():
         yield ask("look-alike", first.source, "The command's name has letters that only look like others.")
@@ -60,10 +77,14 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from _by_kind(name, words, scope)
 
 
-def _dynamic(words: list[Word]) -> Iterator[Finding]:
+def _dynamic(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from launchers.origin(words[0], words[0].source)
     why = "Which program it runs cannot be told before it runs."
     yield ask("dynamic-command", words[0].source, why, "Write the name of the program.")
+    text = _line(words, scope)
+    if any(rule.destroys and rule.when.search(text) for rule in tables().rules["rm"]):
+        why = "Which program it runs cannot be told, and its arguments would have rm delete files by force."
+        yield destruction("dynamic-command", words[0].source, why)
     if any(word.text == "-c" for word in words):
         yield Command([Word("sh", words[0].source), *words[1:]])
 
@@ -74,8 +95,6 @@ def _told(name: str, words: list[Word]) -> Iterator[Finding]:
         if name in tables().groups["fetchers"] and word.origins & {"environment", "output", "setting"}:
             why = "it sends what this machine holds to another."
             yield deny("exfiltration", word.source, why, "Send a text that is written out.")
-        elif "evaluated" in word.origins:
-            yield ask("hidden-code", word.source, "bash would expand a variable's text once more.")
         elif "environment" in word.origins:
             yield ask(
                 "shows-environment", word.source, "It would use a variable that could be a key.", "Name the value."
@@ -92,6 +111,8 @@ def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
         name, words = two, [Word(two, words[0].source), *words[2:]]
     if name in known.groups["carriers"]:
         yield from launchers.suspected(words)
+    if two == "git mv":
+        scope.touched.add("**/*")
     if name in _SPECIAL:
         yield from _SPECIAL[name](words, scope)
     elif name in known.languages:
@@ -122,8 +143,27 @@ def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
         meant = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
         match = meant and rule.when.search(text)
         if match and not (rule.unless and rule.unless.search(text)):
-            yield _objection(rule, match, words, scope)
+            undo = _undo_of(rule, name, text, scope)
+            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
             yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
+
+
+def _undo_of(rule: Rule, name: str, text: str, scope: Scope) -> Undo | None:
+    """The row that says how what the rule objects to is undone, if there is one and a journal is there."""
+    rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
+    return next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
+
+
+def _undone(undo: Undo, words: list[Word], scope: Scope) -> Iterator[Decision]:
+    """What objects to losing the files that a command is given, or that it can be undone."""
+    end = next((index for index, word in enumerate(words) if word.text == "--"), 0)
+    for word in words[end + 1 :] if undo.paths else ():
+        if not word.text.startswith("-") and not _is_outside(word, scope):
+            yield from files.delete(word, scope, "replaces")
+    if undo.index:
+        place = "" if scope.cwd == scope.workspace and not scope.elsewhere else "**/"
+        scope.destroyed.update(f"{place}.git/{name}" for name in _INDEX)
+        yield undoes(words[0].source)
 
 
 def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope) -> Decision:
@@ -135,7 +175,9 @@ def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope
         return deny(rule.id, source, rule.reason, rule.remedy)
     if rule.id == "network":
         return connects(source, scope)
-    return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress)
+    if rule.verdict is Verdict.ALLOW:
+        return destruction(rule.id, source, rule.reason)
+    return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress, destroys=rule.destroys)
 
 
 def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -156,7 +198,7 @@ def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
-    path = files.resolve(words[0].text, scope)
+    path = files.run(words[0], scope)
     name, known = words[0].text.rpartition("/")[2], tables()
     if name in known.languages or name in known.launchers or name in known.rules:
         yield Command([Word(name, words[0].source), *words[1:]])
@@ -170,16 +212,37 @@ def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope) -> Iterator[Finding]:
+    spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text[:_LONGEST]) + " " for word in rest))
     arguments = list(parsed(spec, rest))
+    _note_scripts(spec, words[0], arguments, scope)
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
     everything = spec.paths == "copy" and any(argument.kind == "write" for argument in arguments)
     free = [argument.word for argument in arguments if argument.kind == "free"][text:]
-    yield from _free(spec, [*free, free[-1]] if everything and free else free, scope)
-    if scope.exposed and not free and searches_here(spec, words[0].text, arguments, piped=scope.stdin is not None):
-        yield from files.read(Word(".", words[0].source), scope)
+    yield from _free(words[0].text, spec, [*free, free[-1]] if everything and free else free, scope)
+    if not free and _works_here(spec, words[0].text, arguments, scope):
+        yield from files.read(Word(".", words[0].source), scope, listing=spec.paths == "list")
     yield _effect(spec, words[0].source, scope)
+
+
+def _works_here(spec: Spec, name: str, arguments: list[Argument], scope: Scope) -> bool:
+    """Whether a command without a place reads the folder that it begins in, where that is to be judged."""
+    is_outside = scope.cwd is not None and not paths.inside(scope.cwd, scope.workspace)
+    if not (scope.exposed or is_outside):
+        return False
+    listing = is_outside and spec.paths == "list"
+    return listing or searches_here(spec, name, arguments, piped=scope.stdin is not None)
+
+
+def _note_scripts(spec: Spec, name: Word, arguments: list[Argument], scope: Scope) -> None:
+    """Note the files that a command runs which runs code of the workspace: those it names, and those it implies."""
+    if spec.effect == "runs":
+        for argument in arguments:
+            if argument.kind in {"free", "read"}:
+                files.run(argument.word, scope)
+        for implied in tables().implied.get(name.text, ()):
+            files.run(Word(implied, name.source), scope)
 
 
 def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -224,8 +287,9 @@ _PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
 }
 
 
-def _free(spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
+def _free(name: str, spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
     """What objects to the free arguments that are no text."""
+    counting = scope.contained and name in tables().groups["counters"]
     if spec.paths == "copy":
         for word in targets[:-1] or targets:
             yield from files.read(word, scope)
@@ -235,7 +299,9 @@ def _free(spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
         yield from launchers.run_arguments(targets, scope)
     elif spec.paths in _PATHS:
         for word in targets:
-            yield from _PATHS[spec.paths](word, scope)
+            yield from (
+                [counts(word.source, scope)] if counting and LISTED in word.origins else _PATHS[spec.paths](word, scope)
+            )
 
 
 def _shell_builtin(words: list[Word], _scope: Scope) -> Iterator[Finding]:
@@ -302,13 +368,19 @@ def _tar(words: list[Word], scope: Scope) -> Iterator[Finding]:
 
 
 def _dd(words: list[Word], scope: Scope) -> Iterator[Finding]:
+    counted = any(word.text.startswith("count=") for word in words)
     for word in words[1:]:
         key, _, value = word.text.partition("=")
         if key == "of":
             yield from files.write(Word(value, word.source), scope)
         elif key == "if":
-            yield from files.read(Word(value, word.source), scope)
-    yield ask("dd", words[0].source, "dd overwrites without asking.", "Use cp, head or truncate.")
+            yield from files.read(Word(value, word.source), replace(scope, bounded=scope.bounded or counted))
+    ends = counted or not any(word.text.startswith("if=/dev/") for word in words)
+    into = [Word(word.text[3:], word.source) for word in words[1:] if word.text.startswith("of=")]
+    if scope.undoable and ends and len(into) == 1 and not _is_outside(into[0], scope):
+        yield from files.delete(into[0], scope, "replaces")
+    else:
+        yield ask("dd", words[0].source, "dd overwrites without asking.", "Use cp, head or truncate.")
 
 
 def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -333,8 +405,11 @@ def _evaluating(words: list[Word], scope: Scope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
     names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
     for word in words[1:]:
-        open_subscript = names and _OPEN_SUBSCRIPT.match(word.text)
-        if open_subscript or _HIDDEN_SUBSTITUTION.search(word.text):
+        value = Value(word.text.lstrip("-"), word.origins)
+        evaluated = value if words[0].text == "let" else arithmetic.subscript(value, scope) if names else None
+        yield from arithmetic.objections(evaluated, word.source, scope) if evaluated else ()
+        expands = "$" in word.text and words[0].text in {"compgen", "complete"}
+        if expands or _HIDDEN_SUBSTITUTION.search(word.text):
             yield ask("hidden-code", word.source, "bash would run what stands in this text.")
             yield from (Script(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
     spec = tables().specs.get(words[0].text, Spec())

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from agentkit.decisions import Decision
 from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.tables import tables
 from agentkit.safety.shell.scope import (
     A_FILE,
-    A_NAME,
+    A_NUMBER,
+    A_WORD,
     ANYTHING,
+    FOUND,
     NOTHING,
     PATTERN,
     PERHAPS_EMPTY,
     TAME,
     UNKNOWN,
+    UNTRUSTED,
     Finding,
     Scope,
     Value,
@@ -26,9 +29,11 @@ from agentkit.safety.shell.scope import (
     ask,
     deny,
     reads,
+    unfound,
 )
 from agentkit.safety.shell.syntax import arithmetic
-from agentkit.safety.shell.syntax.words import SUBSTITUTIONS, Expander, source, substitutions
+from agentkit.safety.shell.syntax.words import Expander, source
+from agentkit.safety.shell.syntax.words import Judge as ExpansionJudge
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -66,11 +71,8 @@ WORDS = {
 """The kinds of syntax that are no statements."""
 
 
-class Judge(Protocol):
+class Judge(ExpansionJudge, Protocol):
     """What walks over the command and judges each statement."""
-
-    def add(self, finding: Decision) -> None:
-        """Keep a decision."""
 
     def visit(self, node: Node, scope: Scope) -> Value:
         """Judge a statement; returns what it prints."""
@@ -84,9 +86,6 @@ class Judge(Protocol):
     def around(self, node: Node, body: Node, part: Node, scope: Scope) -> Value:
         """Judge the statements of `body`, where what the parser has put around all of it is around `part` alone."""
 
-    def substitution(self, node: Node, scope: Scope) -> Value:
-        """Judge a substitution; returns its text."""
-
     def expander(self, scope: Scope) -> Expander:
         """What turns syntax into words."""
 
@@ -96,28 +95,18 @@ class Judge(Protocol):
     def finding(self, finding: Finding, scope: Scope, name: str = "") -> Value:
         """Keep a decision, or judge what the command `name` would start."""
 
-    def assign(self, name: str, value: Value, text: str, scope: Scope) -> None:
-        """Judge and keep a variable's new value."""
-
-    def evaluate(self, node: Node, values: list[Value], scope: Scope) -> None:
-        """Judge what bash evaluates as arithmetic."""
-
 
 def sequence(judge: Judge, node: Node, scope: Scope) -> Value:
-    """The statements in a node, one after the other, and the substitutions in conditions among them."""
+    """The statements in a node, one after the other, and the expansions in the words among them."""
     printed = []
     for child in node.children:
         if child.type in WORDS:
-            substituted(judge, child, scope)
+            judge.expander(scope).visit(child)
         elif child.is_named:
-            printed.append(judge.visit(child, scope))
+            following = child.next_sibling
+            apart = following is not None and following.type == "&"  # then it runs in a shell of its own
+            printed.append(judge.visit(child, scope.fork() if apart else scope))
     return printed[0] if len(printed) == 1 else Value(UNKNOWN, Value.joined(printed).origins)
-
-
-def substituted(judge: Judge, node: Node, scope: Scope) -> list[Value]:
-    """Judge the substitutions in a word or an expression; returns what they print."""
-    inner = [node] if node.type in SUBSTITUTIONS else substitutions(node)
-    return [judge.substitution(each, scope) for each in inner]
 
 
 def is_known(name: str) -> bool:
@@ -129,15 +118,12 @@ def is_known(name: str) -> bool:
 
 
 def condition(judge: Judge, node: Node, scope: Scope) -> Value:
-    """A condition or an arithmetic statement: nothing in it runs but its substitutions."""
-    printed = substituted(judge, node, scope)
+    """A test in brackets, or an arithmetic statement."""
     text = source(node)
-    if text.startswith("((") or arithmetic.compares(node):
-        judge.evaluate(node, printed, scope)
-    for part in arithmetic.subscripts(node):
-        judge.evaluate(part, substituted(judge, part, scope), scope)
-    if re.search(r"'[^']*(\$\(|`)", text) or re.search(r"-v\s+\S*[\[$]", text):
-        judge.add(ask("hidden-code", text, "bash would run what stands in this text."))
+    if text.startswith("(("):
+        judge.expander(scope).evaluate(node)
+    else:
+        judge.expander(scope).condition(node)
     judge.add(reads(text))
     return NOTHING
 
@@ -229,24 +215,54 @@ def loop(judge: Judge, node: Node, scope: Scope) -> Value:
         judge.add(ask("endless", text[:60], "It loops without end.", "Loop a number of times."))
     elif beside and not re.match(r"while\s+(IFS=\S*\s+)?read\b", text):
         judge.add(ask("endless", text[:60], "It may start processes without end.", "Loop over a list."))
-    for child in node.children if node.type == "c_style_for_statement" else ():
-        if child.type in WORDS:
-            judge.evaluate(child, substituted(judge, child, scope), scope)
+    repeated = _header(node, start=";")
+    for part in _header(node):
+        judge.expander(scope.fork() if part in repeated else scope).evaluate(part)
     _forget(node, scope)
-    return _again(scope, lambda: sequence(judge, node, scope))
+    return _again(scope, lambda: _rounds(judge, node, scope))
+
+
+def _rounds(judge: Judge, node: Node, scope: Scope) -> Value:
+    """The condition and the body of a loop; in for ((;;)) the condition and the step are evaluated in each round."""
+    if node.type != "c_style_for_statement":
+        return sequence(judge, node, scope)
+    header, repeated = _header(node), _header(node, start=";")
+    for child in node.children:
+        if child.is_named and child not in header:
+            judge.visit(child, scope)
+    for part in repeated:
+        judge.expander(scope).evaluate(part)
+    return ANYTHING
+
+
+def _header(node: Node, start: str = "((") -> list[Node]:
+    """The expressions of for ((...; ...; ...)), all of them or those behind the first semicolon."""
+    if node.type != "c_style_for_statement":
+        return []
+    kinds = [child.type for child in node.children]
+    end = kinds.index("))") if "))" in kinds else len(kinds)
+    begin = kinds.index(start) if start in kinds else 0
+    return [child for child in node.children[begin:end] if child.is_named]
 
 
 def _again(scope: Scope, body: Callable[[], Value]) -> Value:
-    """A loop's body, once more if the first time has changed what is true when the second begins."""
+    """A loop's body, again if it has changed what is true when the next round begins, at last with nothing known."""
     before = scope.fork()
     value = body()
-    after = (dict(scope.variables), scope.folders)
-    scope.merge(before)
-    if after != (before.variables, before.folders):
+    for last in (False, True):
+        after = (dict(scope.variables), scope.folders)
+        scope.merge(before)
+        if after == (before.variables, before.folders):
+            break
         if scope.folders != before.folders:
             scope.may_be_in(frozenset({None}))
+        if last and scope.variables == before.variables:
+            break
+        if last:
+            scope.forget()
+        before = scope.fork()
         value = body()
-        scope.merge(before)
+    scope.merge(before)
     return Value(UNKNOWN, value.origins)
 
 
@@ -261,9 +277,9 @@ def loop_over_words(judge: Judge, node: Node, scope: Scope) -> Value:
 
     def body() -> Value:
         for child in bodies:
-            _forget(child, scope)
             for value in values:
                 judge.assign(name, value, source(node)[:60], scope)
+                _forget(child, scope)
                 judge.visit(child, scope)
         return ANYTHING
 
@@ -273,21 +289,35 @@ def loop_over_words(judge: Judge, node: Node, scope: Scope) -> Value:
 def _loop_values(items: list[Word], scope: Scope) -> list[Value]:
     """The values of a loop's variable that must be judged, each different kind once."""
     values: list[Value] = []
+    names = frozenset(FOUND + name for word in items for name in _names(word))
+    names = names if len(names) == len(set(items)) else frozenset()  # of some of them the names are not known
     for word in items:
-        odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or word.origins
-        regular = word.glob or re.fullmatch(r"(\./)?[\w\x01][\w.\x01/+-]*", word.text)
-        hidden = files.perhaps_secret(word, scope) if word.glob else files.secret(word.text, scope)
-        plain = not odd and regular and not hidden
-        value = (
-            Value(TAME, frozenset({A_FILE} if word.glob else ()))
-            if plain
-            else Value(UNKNOWN, word.origins)
-            if word.glob and not (odd or hidden)
-            else Value(word.text, word.origins | {PATTERN} if word.glob else word.origins)
-        )
+        value = _loop_value(word, names, scope)
         if value not in values:
             values.append(value)
     return values[:_LOOP_ITEMS] + ([ANYTHING] if len(values) > _LOOP_ITEMS or not values else [])
+
+
+def _names(word: Word) -> list[str]:
+    """The pattern for the relative path that a loop's word stands for, if it is told."""
+    parts = word.text.removeprefix("./").split("/")
+    if not all(parts) or re.search(rf"[{UNKNOWN}{TAME}\[]|\*\*", word.text):
+        return []
+    return ["/".join(files.opened(part) if word.glob else glob.escape(part) for part in parts)]
+
+
+def _loop_value(word: Word, names: frozenset[str], scope: Scope) -> Value:
+    """A value of a loop's variable; plain names and numbers are not told apart from others of their kind."""
+    origins = word.origins - {UNTRUSTED}
+    odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or origins
+    regular = word.glob or re.fullmatch(rf"(\./)?[\w{TAME}][\w.{TAME}/+-]*", word.text)
+    hidden = files.perhaps_secret(word, scope) if word.glob else files.secret(word.text, scope)
+    if regular and not odd and not hidden:
+        is_number = re.fullmatch(rf"[\d{TAME}]+", word.text)
+        return Value(TAME, word.origins | names | (set() if is_number else {A_FILE if word.glob else A_WORD}))
+    if word.glob and not (odd or hidden):
+        return Value(UNKNOWN, word.origins)
+    return Value(word.text, word.origins | {PATTERN} if word.glob else word.origins)
 
 
 def _forget(node: Node, scope: Scope) -> None:
@@ -296,11 +326,13 @@ def _forget(node: Node, scope: Scope) -> None:
     for inner in _descendants(node):
         if inner.type == "variable_assignment":
             name, *value = [child for child in inner.children if child.is_named]
+            if source(name) == "IFS" and inner.parent is not None and inner.parent.type == "command":
+                continue  # that command alone has it
             given.setdefault(source(name), []).append(value[0] if value else None)
     numbers = {name for name in given if arithmetic.is_number(scope.variables.get(name, NOTHING))}
     while strange := {name for name in numbers if not all(_counts(v, given, numbers, scope) for v in given[name])}:
         numbers -= strange
-    scope.variables |= {name: A_NAME if name in numbers else ANYTHING for name in given}
+    scope.variables |= {name: A_NUMBER if name in numbers else ANYTHING for name in given}
 
 
 def _counts(value: Node | None, given: Mapping[str, object], numbers: set[str], scope: Scope) -> bool:
@@ -308,7 +340,7 @@ def _counts(value: Node | None, given: Mapping[str, object], numbers: set[str], 
     if value is None or value.type in {"arithmetic_expansion", "number"}:
         return value is not None
     name = source(value)[1:]
-    known = name in numbers if name in given else arithmetic.is_number(scope.variables.get(name, ANYTHING))
+    known = name in numbers if name in given else arithmetic.is_number(scope.value(name) or ANYTHING)
     return value.type == "simple_expansion" and known
 
 
@@ -325,8 +357,8 @@ def case(judge: Judge, node: Node, scope: Scope) -> Value:
     for child in node.children:
         if child.type == "case_item":
             judge.visit(child, scope)
-        else:
-            substituted(judge, child, scope)
+        elif child.is_named:
+            judge.expander(scope).visit(child)
     return ANYTHING
 
 
@@ -345,7 +377,7 @@ def function(judge: Judge, node: Node, scope: Scope) -> Value:
         why = "It gives the name of a known command another meaning."
         judge.add(ask("shadowed-command", source(node)[:60], why, "Choose a name of its own."))
     unknown = dict.fromkeys(scope.variables, ANYTHING)
-    judge.visit(body, replace(scope.fork(), variables=unknown, defining=True))
+    judge.visit(body, replace(scope.fork(), variables=unknown, defining=True, in_function=True))
     scope.functions[name] = (body,)
     return NOTHING
 
@@ -389,7 +421,7 @@ def piped(judge: Judge, stages: list[Node], scope: Scope, printed: Value | None)
         inner = scope.fork()
         inner.stdin, inner.bounded = printed, _HEADED.match(" | ".join(map(source, stages[number:]))) is not None
         printed = judge.visit(_operands(stage)[0][0], inner)
-        origins = (origins - {A_FILE, PERHAPS_EMPTY}) | printed.origins
+        origins = unfound(origins - {A_FILE, A_WORD, PERHAPS_EMPTY}) | printed.origins
     for stage in stages:
         if stage.type == "list":
             printed = chain(judge, stage, scope, begun=True)

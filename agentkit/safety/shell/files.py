@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import posixpath
 import re
 from collections.abc import Iterator
@@ -11,7 +12,22 @@ from itertools import islice
 
 from agentkit.decisions import Decision
 from agentkit.safety import paths
-from agentkit.safety.shell.scope import HOME, PATTERN, TAME, UNKNOWN, Scope, Word, ask, deny, reads, writes
+from agentkit.safety.shell.scope import (
+    BELOW,
+    FOUND,
+    HOME,
+    LISTED,
+    PATTERN,
+    TAME,
+    UNKNOWN,
+    Scope,
+    Word,
+    ask,
+    deny,
+    reads,
+    undoes,
+    writes,
+)
 
 _SECRET_SAMPLES = (
     *paths.SECRETS_OF_THE_SYSTEM,
@@ -41,6 +57,22 @@ def resolve(text: str, scope: Scope) -> str | None:
     if UNKNOWN in text or (scope.cwd is None and not text.startswith("/")):
         return None
     return paths.resolve(text.replace(TAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", HOME)
+
+
+def _noted(word: Word, scope: Scope) -> str | None:
+    """The absolute path that a word names, which is noted as a place of the command; None when it cannot be told."""
+    path = resolve(word.text, scope)
+    if path is not None:
+        scope.places.add(path)
+    return path
+
+
+def run(word: Word, scope: Scope) -> str | None:
+    """The absolute path of a file whose content is run; it is noted as a script of the command."""
+    path = _noted(word, scope)
+    if path is not None:
+        scope.scripts.add(path)
+    return path
 
 
 def secret(text: str, scope: Scope) -> str | None:
@@ -109,7 +141,7 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
     """What objects to reading a path."""
     if word.text == "-" or _SINKS.match(word.text):
         return
-    path = resolve(word.text, scope)
+    path = _noted(word, scope)
     if path is None:
         yield ask("unknown-path", word.source, "What it reads cannot be told before it runs.", "Name the files.")
     elif _CONNECTION.match(path):
@@ -122,6 +154,13 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
     elif scope.exposed and not listing:
         yield from _reached(word, path, scope)
+
+
+def listed(words: list[Word], scope: Scope) -> frozenset[str]:
+    """The origin of what stands in these files, if all of them stood in the workspace before the command."""
+    found = [resolve(word.text, scope) for word in words]
+    told = found and all(path and paths.inside(path, scope.workspace) and path not in scope.written for path in found)
+    return frozenset({LISTED}) if told and not any(secret(word.text, scope) for word in words) else frozenset()
 
 
 def _endless(word: Word, scope: Scope) -> Iterator[Decision]:
@@ -180,7 +219,7 @@ def write(word: Word, scope: Scope) -> Iterator[Decision]:
     """What objects to writing a path, or that it is written; nothing for what only looks like a file."""
     if word.text == "-" or _SINKS.match(word.text):
         return
-    path = resolve(word.text, scope)
+    path = _noted(word, scope)
     if path is None:
         yield ask("unknown-path", word.source, "What it writes cannot be told before it runs.", "Name the file.")
         return
@@ -210,6 +249,7 @@ def _write_within(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
     if reason:
         yield ask("protected", word.source, f"It changes a file that runs code or rules later: {reason}.")
     else:
+        scope.touched.update(f"{each}/" for each in changed(word, path, scope) or ["**/*"])
         yield writes(word.source)
 
 
@@ -228,18 +268,84 @@ def _write_outside(word: Word, path: str) -> Iterator[Decision]:
 
 
 def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision]:
-    """What objects to destroying a path: outside the workspace nobody may, inside it a person decides."""
-    path = resolve(word.text, scope)
+    """What objects to destroying a path, or that it can be undone; outside the workspace nobody may."""
+    if not word.text:  # no file has an empty name
+        return
+    path = _noted(word, scope)
     if path is None:
         yield from _delete_unknown(word, what)
     elif paths.inside(path, scope.workspace):
-        yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
+        yield from _delete_within(word, path, scope, what)
     elif path in scope.written and _is_fleeting(path, scope):
         yield reads(word.source)
     elif _TEMPORARY.match(path):
         yield ask("delete", word.source, f"It {what} temporary files outside the workspace.", egress=True)
     else:
         yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
+
+
+def _delete_within(word: Word, path: str, scope: Scope, what: str) -> Iterator[Decision]:
+    place, patterns = posixpath.relpath(path, scope.workspace), changed(word, path, scope)
+    if patterns == ["."] and what == "deletes":
+        yield deny("delete-tree", word.source, "it deletes the whole workspace.", "Name what is to be deleted.")
+        return
+    reason = next(filter(None, map(paths.protected, _perhaps(place))), None)
+    is_lost = what == "moves away" or not patterns or any(map(is_all, patterns)) or scope.links
+    if is_lost or not scope.undoable:
+        yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
+    elif reason:
+        yield ask("protected", word.source, f"It {what} what runs code or sets rules later: {reason}.")
+    else:
+        scope.destroyed.update(patterns if what == "deletes" else [f"{each}/" for each in patterns])
+        yield undoes(word.source)
+
+
+def changed(word: Word, path: str, scope: Scope) -> list[str]:
+    """Patterns, relative to the workspace, for all that a word with this path can stand for; none if unknown.
+
+    They say more rather than less. `agentkit.workspace.covering` describes their form.
+    """
+    place = posixpath.relpath(path, scope.workspace)
+    below = [origin.removeprefix(BELOW) for origin in word.origins if origin.startswith(BELOW)]
+    if below:
+        return [pattern for name in below for pattern in _named_below(place, name)]
+    if TAME in word.text:
+        found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
+        here = glob.escape(posixpath.relpath(scope.cwd or "/", scope.workspace))
+        told = [f"/{name}" if name.startswith("**/") else f"/{here}/{name}" for name in found if word.text == TAME]
+        return told or _tame(word.text, scope)
+    if not (word.glob or PATTERN in word.origins):
+        return [glob.escape(place)]
+    literal = [glob.escape(place)] if "[" in place else []  # what bash does not match stays as it is
+    return [] if "**" in place else ["/".join(map(opened, place.split("/"))), *literal]
+
+
+def _named_below(place: str, name: str) -> list[str]:
+    """The patterns for what below a place has a name like this, and for the place itself when it has."""
+    patterns = [f"{glob.escape(place)}/**/{name}"]
+    own = fnmatch.fnmatchcase(posixpath.basename(place).lower(), name.lower())
+    return [*patterns, glob.escape(place)] if own and place != "." else patterns
+
+
+def _tame(text: str, scope: Scope) -> list[str]:
+    """The pattern for a path of which some part is any name, or any path that does not lead upwards."""
+    folder = resolve(text.partition(TAME)[0] + "x", scope)
+    if folder is None or not paths.inside(folder, scope.workspace):
+        return []
+    place, last = posixpath.relpath(posixpath.dirname(folder), scope.workspace), text.rpartition(TAME)[2]
+    name = opened(last.rpartition("/")[2] if "/" in last else f"*{last}")
+    return [f"/{glob.escape(place)}/**/{name}"]
+
+
+def opened(part: str) -> str:
+    """A part of a pattern in which only * and ? are special: it matches what brackets do, and more."""
+    plain = re.sub(r"\[[!^]?[^\[\]/]+\]", "?", part)
+    return "*" if re.search(r"[\[\](]", plain) else plain
+
+
+def is_all(pattern: str) -> bool:
+    """Whether a pattern stands for everything in the workspace, but perhaps for what begins with a dot."""
+    return all(not part.strip("*?.") for part in pattern.rstrip("/").split("/"))
 
 
 def _delete_unknown(word: Word, what: str) -> Iterator[Decision]:

@@ -1,44 +1,122 @@
-"""May this shell command run? Every part of it is judged, and the strictest judgment binds (pure)."""
+"""Decides whether a shell command may run: every part of it is judged, and the strictest finding binds (pure)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Required, TypedDict, Unpack
 
-from agentkit.decisions import Decision, strictest
+from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.levels import SafetyLevel
+from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.tables import Rule, tables
 from agentkit.safety.shell.scope import Scope, ask, reads
 from agentkit.safety.shell.syntax import parsing
 from agentkit.safety.shell.walk import Walk
+from agentkit.slotted import dataclass
 
 _COMMENT = re.compile(r"\s*(#[^\n]*(\n\s*|$))+")
 _STRICTNESS = ("allow", "ask", "deny")
+_WORD = re.compile(r"[\w.-]+")
+_UNREAD = frozenset(f"shell.{rule}" for rule in ("unreadable", "too-many", "too-deep", "too-long", "large-expansion"))
+"""The rules of findings after which a part of the command was not judged."""
 
 
-def judge_command(
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The decision on a command, and patterns of what the workspace's journal must be able to restore for it to hold.
+
+    Where it cannot restore all that is `destroyed`, the decision is `otherwise`. It should restore what is `touched`
+    too. `agentkit.workspace.covering` describes the patterns. `places` are the absolute paths that the command names as
+    files, with `/home/~` for the home folder, and `scripts` those whose content it runs; of a command that is too long
+    to be read there are none.
+    """
+
+    decision: Decision
+    destroyed: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
+    scripts: frozenset[str] = frozenset()
+
+    def otherwise(self, why: str) -> Decision:
+        """The decision when the journal cannot restore what is deleted, and why it cannot."""
+        reason = f"What it deletes could not be put back: {why}."
+        remedy = "Delete less at once, or move it aside instead."
+        asked = ask("delete", self.decision.evidence, reason, remedy, egress=self.decision.egress)
+        return replace(asked, destroys=self.decision.destroys)
+
+
+def examine_command(
     command: str,
     *,
     workspace: str,
     contained: bool = True,
     network: bool = False,
-    agrees: Callable[[str], bool] | None = None,
     exposed: Iterable[str] = (),
-) -> Decision:
-    """The decision on a bash command that would run in the folder `workspace` (absolute), without running anything.
+    undoable: bool = False,
+) -> Judgment:
+    """Judge a bash command that would run in the folder `workspace` (absolute), without running anything.
 
-    `contained` says that a sandbox will confine it, `network` that the caller granted the network, and `agrees` is
-    asked, before an allow, whether bash itself reads the command without error. `exposed` are files with keys in the
-    workspace (absolute) that nothing would hide: what may read them unnamed is asked about. The strictest part binds.
+    `contained` says that a sandbox will confine it, `network` that the caller granted the network. `exposed` are files
+    with keys in the workspace (absolute) that nothing would hide: what may read them unnamed is asked about. `undoable`
+    says that a journal records what it changes in the workspace. The strictest part binds.
     """
     refused = parsing.refusal(command)
     if refused is not None:
-        return refused
-    scope = Scope(workspace, workspace, contained, network, frozenset(exposed))
+        return Judgment(replace(refused, destroys=_destroyed([refused], command)))
+    scope = Scope(
+        workspace, workspace, contained, network, frozenset(exposed), undoable=undoable and contained and not exposed
+    )
     decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
+    # What a command writes may hold what it has moved or packed before, and deletes afterwards.
+    touched = frozenset(scope.destroyed | scope.touched)
+    destroyed = touched if decision.allowed and scope.destroyed else frozenset()
+    told = frozenset(each for each in touched if not files.is_all(each))
+    return Judgment(decision, destroyed, told, frozenset(scope.places), frozenset(scope.scripts))
+
+
+class Facts(TypedDict, total=False):
+    """Where a command would run, as `examine_command` takes it."""
+
+    workspace: Required[str]
+    contained: bool
+    network: bool
+    exposed: Iterable[str]
+
+
+def judge_command(
+    command: str,
+    *,
+    agrees: Callable[[str], bool] | None = None,
+    unrestorable: Callable[[frozenset[str]], str] | None = None,
+    **facts: Unpack[Facts],
+) -> Decision:
+    """The decision on a bash command, as `examine_command` judges it.
+
+    `agrees` is asked, before an allow, whether bash itself reads the command without error. `unrestorable` is asked why
+    the journal could not restore what the command deletes in the workspace, and answers "" when it could; without it
+    nothing can be restored.
+    """
+    judgment = examine_command(command, undoable=unrestorable is not None, **facts)
+    return settled(judgment, command, agrees=agrees, unrestorable=unrestorable)
+
+
+def settled(
+    judgment: Judgment,
+    command: str,
+    *,
+    agrees: Callable[[str], bool] | None = None,
+    unrestorable: Callable[[frozenset[str]], str] | None = None,
+) -> Decision:
+    """The decision of a judgment after bash and the journal were asked, as `judge_command` describes."""
+    decision = judgment.decision
     if decision.allowed and agrees is not None and not agrees(command):
-        return ask("unreadable", command, "bash itself cannot read it.", "Write it more plainly.")
+        asked = ask("unreadable", command, "bash itself cannot read it.", "Write it more plainly.")
+        return replace(asked, destroys=decision.destroys or _destroyed([asked], command))
+    if judgment.destroyed:
+        why = unrestorable(judgment.destroyed) if unrestorable is not None else "no journal records it"
+        return judgment.otherwise(why) if why else decision
     return decision
 
 
@@ -47,16 +125,31 @@ def _concluded(findings: list[Decision], command: str, *, contained: bool) -> De
     if not findings:
         only_said = _COMMENT.fullmatch(command)
         return reads(command) if only_said else ask("empty", command, "There is no command.", "Name a command.")
-    decision = strictest(findings)
+    decision, destroys = strictest(findings), _destroyed(findings, command)
     if not decision.allowed:
-        return replace(decision, egress=any(found.egress for found in findings))
-    greatest = max(
-        findings, key=lambda found: (found.egress, found.level or SafetyLevel.SAFE, found.rule == "shell.runs")
-    )
+        return replace(decision, egress=any(found.egress for found in findings), destroys=destroys)
+    greatest = max(findings, key=_harm)
     if not contained and greatest.level is SafetyLevel.SYSTEM:
         why = "It changes files or runs code, and no sandbox would confine it."
-        return ask("uncontained", greatest.evidence, why, egress=greatest.egress)
-    return greatest
+        greatest = ask("uncontained", greatest.evidence, why, egress=greatest.egress)
+    return greatest if greatest.destroys == destroys else replace(greatest, destroys=destroys)
+
+
+def _harm(found: Decision) -> tuple[bool, SafetyLevel, bool, bool]:
+    """How an allowed finding compares; of equal ones, a finding that has decided precedes one that only destroys."""
+    return found.egress, found.level or SafetyLevel.SAFE, found.rule == "shell.runs", not found.destroys
+
+
+def _destroyed(findings: list[Decision], command: str) -> str:
+    """What the command destroys, as the rest of a sentence; empty if nothing.
+
+    A command that was not read to its end may destroy if it names a program that can.
+    """
+    told = next((found.destroys for found in findings if found.destroys), "")
+    if told or not any(found.rule in _UNREAD for found in findings):
+        return told
+    named = next((word for word in _WORD.findall(command) if word in tables().destroying), "")
+    return f"it cannot be read to its end, and names {named}, which can delete files." if named else ""
 
 
 def check_examples() -> list[str]:
@@ -67,7 +160,16 @@ def check_examples() -> list[str]:
     """
     known = tables()
     rules = {id(rule): rule for group in (*known.rules.values(), known.every) for rule in group}
-    return [line for rule in rules.values() for line in _mistakes(rule)]
+    return [line for rule in rules.values() for line in (*_mistakes(rule), *_undestroyed(rule))]
+
+
+def _undestroyed(rule: Rule) -> list[str]:
+    """Examples of a rule that destroys whose decisions do not say so, and the other way round."""
+    if not rule.destroys:
+        return []
+    wanted = [(command, True) for command in rule.match] + [(command, False) for command in rule.not_match]
+    judged = [(command, judge_command(command, workspace="/workspace"), is_one) for command, is_one in wanted]
+    return [f"{rule.id}: {c!r} destroys {d.destroys!r}" for c, d, is_one in judged if bool(d.destroys) is not is_one]
 
 
 def _mistakes(rule: Rule) -> list[str]:
@@ -78,6 +180,7 @@ def _mistakes(rule: Rule) -> list[str]:
     caught = [(c, d) for c, d in others if (d.rule, d.verdict) == (f"shell.{rule.id}", rule.verdict)]
     told = [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
     _, _, reason = rule.reason.partition(" ")  # whose first word may be the variable that it is about
-    if rule.match and not any(d.rule == f"shell.{rule.id}" and d.reason.endswith(reason) for _, d in matching):
+    decides = [d for _, d in matching if d.rule == f"shell.{rule.id}" and d.reason.endswith(reason)]
+    if rule.match and rule.verdict is not Verdict.ALLOW and not decides:
         told.append(f"{rule.id}: another table decides each of {rule.match}; put this one before it")
     return told

@@ -14,6 +14,7 @@ from agentkit.safety.shell.knowledge.arguments import ASSIGNMENT, EXECUTING, Arg
 from agentkit.safety.shell.knowledge.tables import Launcher, tables
 from agentkit.safety.shell.scope import (
     ANYTHING,
+    BELOW,
     TAME,
     UNKNOWN,
     Command,
@@ -46,6 +47,10 @@ _SETTING = re.compile(r"-\w(?=\w+\s)|[\w.:-]+=+['\"]?")
 CARRYING = {"option", "interactive", "database", "package", "git-destructive", "service", "persistence", "outside-code"}
 """The rules about what may run other commands, by which a text among the arguments may be one."""
 _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
+_CHOICE = re.compile(r"(?<!^!\n)(?<!^-not\n)^[(]\n((?:-i?name\n[^\n]+\n-or?\n)*-i?name\n[^\n]+\n)[)]$", re.MULTILINE)
+_NEGATIONS = {"!", "-not"}
+_LOOSE = {"-o", "-or", ",", "(", ")", "-L", "-follow"}
+"""What makes find act upon more than the tests beside it say, or on what lies elsewhere."""
 _EACH = {"-x", "-X", "--exec", "--exec-batch"}
 _TRACES = re.compile(r"HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE")
 _LOADERS = re.compile(r"LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|BASH_FUNC.*")
@@ -60,6 +65,7 @@ _DELICATE = re.compile(
     r"|CMAKE_\w*(COMPILER|GENERATOR|TOOLCHAIN|PROGRAM)\w*"
 )
 _TAME_VALUES = (
+    (re.compile(r"IFS"), re.compile(r"[\s,:;|]*")),
     (re.compile(r"(GNU)?MAKEFLAGS"), re.compile(r"-?[jksn\d ]*")),
     (
         re.compile(r"(C|CXX|CPP)FLAGS"),
@@ -134,6 +140,9 @@ def launched(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Fi
         match = ASSIGNMENT.fullmatch(rest[0].text) if rest and launcher.assignments else None
         if match:
             yield from environment(match[1], Value(match[2]), rest[0].source, scope)
+            if scope.variables.get(match[1]) != Value(match[2], rest[0].origins):
+                scope.variables[match[1]] = ANYTHING
+                scope.untrusted.add(match[1])
         elif rest and skip > 0 and rest[0].text != "--":
             skip -= 1
             yield from files.write(rest[0], scope) if "/" in rest[0].text else ()
@@ -204,7 +213,8 @@ def xargs(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Findi
     """The command that xargs starts, with what it reads as further arguments."""
     options = {flag: word.text for _, word, flag in leading(launcher.options, words[1:])}
     elsewhere = options.keys() & {"-a", "--arg-file"}
-    stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
+    listing = [Word(options[flag], words[0].source) for flag in elsewhere]
+    stdin = Value(UNKNOWN, files.listed(listing, scope)) if elsewhere else scope.stdin or ANYTHING
     marks = [options[flag] for flag in ("-I", "-J", "-i", "--replace") if flag in options]
     marker = "" if not marks else "{}" if marks[0].startswith("--") else marks[0] or "{}"
     given = list(_given(stdin, words[0].source, options, by_line=bool(marker)))
@@ -256,6 +266,8 @@ def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:
     """The words with the item in the marker's place."""
     return [
         Word(word.text.replace(marker, item.text), word.source, word.glob, word.origins | item.origins)
+        if marker in word.text
+        else word
         for word in words
     ]
 
@@ -270,7 +282,7 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
     for root in roots:
         yield from files.read(root, replace(scope, exposed=frozenset()))
         if any(word.text == "-delete" for word in words[start:]):
-            yield from files.delete(root, scope)
+            yield from files.delete(_below(root, found_names(words)), scope)
     yield from _chosen(words[start:], scope)
     for index, word in _tests(words, start):
         following = words[index + 1 : index + 2]
@@ -278,7 +290,7 @@ def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
         if re.fullmatch(r"-(fprint0?|fls|fprintf)", word.text) and following:
             yield from files.write(following[0], scope)
         elif EXECUTING.fullmatch(word.text):
-            yield from _executed(words[index + 1 :], roots)
+            yield from _executed(words[index + 1 :], roots, found_names(words))
         elif word.text.startswith("-files0"):
             yield ask("unknown-path", word.source, "It looks where a file tells it to.")
     yield reads(words[0].source)
@@ -338,7 +350,7 @@ def fd(words: list[Word]) -> Iterator[Finding]:
     roots = [argument.word for argument in parsed(spec, words[1:start]) if argument.kind == "free"][spec.text :]
     command = [replace(word, text=re.sub(r"\{(//?|/?\.)?\}", "{}", word.text)) for word in words[start + 1 :]]
     given = [] if any("{}" in word.text for word in command) else [Word("{}", words[0].source)]
-    yield from _executed([*command, *given], roots or [Word(".", words[0].source)]) if command else ()
+    yield from _executed([*command, *given], roots or [Word(".", words[0].source)], ["*"]) if command else ()
 
 
 def _chosen(words: list[Word], scope: Scope) -> Iterator[Finding]:
@@ -349,6 +361,29 @@ def _chosen(words: list[Word], scope: Scope) -> Iterator[Finding]:
                 yield ask("secret", word.source, "Its pattern could match files with keys.", "Name the files.")
 
 
+def found_names(words: list[Word]) -> list[str]:
+    """Patterns for the names of all that find acts upon; "*" where they do not follow from its tests.
+
+    They follow when all tests must hold and one of them, before the first action, is a name or a choice of names in
+    parentheses.
+    """
+    tests = [word.text for _, word in _tests(words, 1)]
+    end = next((i for i, text in enumerate(tests) if text == "-delete" or EXECUTING.fullmatch(text)), len(tests))
+    choice = _CHOICE.search("\n".join(tests[:end]))
+    if choice:
+        names = choice[1].split("\n")[1::3]
+        tests[:end] = (choice.string[: choice.start()] + choice.string[choice.end() :]).split("\n")
+    else:
+        before = zip(["", *tests[:end]], tests[:end], tests[1:end], strict=False)
+        names = [value for sign, test, value in before if test in {"-name", "-iname"} and sign not in _NEGATIONS][:1]
+    strange = _LOOSE.intersection(tests) or any(re.search(rf"[\n{UNKNOWN}]", word.text) for word in words)
+    return [files.opened(name) for name in names] if names and not strange else ["*"]
+
+
+def _below(root: Word, names: list[str]) -> Word:
+    return replace(root, origins=root.origins | {BELOW + name for name in names})
+
+
 def sought_names(words: list[Word]) -> Iterator[Word]:
     """The patterns by which find chooses files."""
     for test, word in pairwise(words):
@@ -356,12 +391,21 @@ def sought_names(words: list[Word]) -> Iterator[Word]:
             yield word
 
 
-def _executed(words: list[Word], roots: list[Word]) -> Iterator[Finding]:
+def _executed(words: list[Word], roots: list[Word], names: list[str]) -> Iterator[Finding]:
+    """The command that is started for what is found below the roots by these names."""
     end = next((i for i, word in enumerate(words) if word.text in {";", "+"}), len(words))
     for root in roots:
-        command = [Word(w.text.replace("{}", root.text), w.source, w.glob or root.glob) for w in words[:end]]
+        command = [_placed(word, root, names) for word in words[:end]]
         if command:
             yield Command(command)
+
+
+def _placed(word: Word, root: Word, names: list[str]) -> Word:
+    """A word of a command that find starts, with what is found in the place of {}."""
+    placed = Word(word.text.replace("{}", root.text), word.source, word.glob or root.glob)
+    if "{}" not in word.text:
+        return placed
+    return _below(placed, names if word.text == "{}" else ["*"])
 
 
 def run_arguments(words: list[Word], scope: Scope) -> Iterator[Finding]:

@@ -7,10 +7,22 @@ import re
 from collections.abc import Iterator
 
 from agentkit.safety import paths
-from agentkit.safety.shell.files import perhaps_secret, resolve
+from agentkit.safety.shell.files import listed, perhaps_secret, resolve
 from agentkit.safety.shell.knowledge.tables import tables
-from agentkit.safety.shell.launchers import sought_names
-from agentkit.safety.shell.scope import A_FILE, NOTHING, PERHAPS_EMPTY, TAME, UNKNOWN, Scope, Value, Word
+from agentkit.safety.shell.launchers import found_names, sought_names
+from agentkit.safety.shell.scope import (
+    A_FILE,
+    A_WORD,
+    FOUND,
+    NOTHING,
+    PERHAPS_EMPTY,
+    TAME,
+    UNKNOWN,
+    Scope,
+    Value,
+    Word,
+    unfound,
+)
 from agentkit.safety.shell.syntax.words import ansi
 
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
@@ -35,6 +47,16 @@ _NAMERS = {
     r"|ls-files ((-[cdmo]|--cached|--modified|--others|--deleted|--exclude-standard|[\w./*]+) )*"
     r"|diff --name-only ((--cached|--staged|--diff-filter=\w+|HEAD[~^\d]*|[\w./]+) )*)",
 }
+# Of these, what prints nothing but numbers, by its arguments.
+_COUNTERS = {
+    "nproc": r"(?!.*--(help|version)).*",
+    "wc": r"-[lwcmL]+ |--(lines|words|bytes|chars) ",
+    "seq": r"(-w )?([-+\d]+ )+",
+    "date": r"(-u )?\+([-_]?%[-_0]?[sNYmdHMSjuwIyVGklCU]|[-:./])+ ",
+    "stat": r"(-c|-f|--format) ?=?%[aBbghisuWXYZ] (\S+ )+",
+    "grep": r"-[EFPaisvwxz]*c[EFPaisvwxz]* (-e )?\S+ (\S+ )?",
+    "git": r"rev-list --count HEAD ",
+}
 _FILE_NAMERS = {"find", "ls", "grep", "rg", "fd", "git"}
 _ALWAYS = {"nproc"}
 # What prints the lines that it reads, or some of them, by its arguments.
@@ -57,16 +79,14 @@ def prints(words: list[Word], scope: Scope) -> Value:
     """The standard output of a command; unknown where it depends on the world."""
     name = words[0].text.rpartition("/")[2]
     groups = tables().groups
-    origins = frozenset().union(*(word.origins for word in words))
-    if scope.stdin:
-        origins |= scope.stdin.origins
+    given = (scope.stdin or NOTHING).origins
+    origins = unfound(given.union(*(word.origins for word in words)))
     if name in groups["fetchers"]:
         return Value(UNKNOWN, origins | {"fetch"})
     if name in groups["decoders"]:
         return Value(UNKNOWN, origins | {"decode"})
     if _is_named(name, words, scope):
-        named = frozenset({A_FILE}) if name in _FILE_NAMERS else frozenset()
-        return Value(TAME, named | (frozenset() if name in _ALWAYS else {PERHAPS_EMPTY}))
+        return Value(TAME, _kinds(name, words))
     if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):
         made = Value(f"{posixpath.sep}tmp/{TAME}")
         scope.written |= {resolve(made.text, scope) or made.text}
@@ -75,7 +95,16 @@ def prints(words: list[Word], scope: Scope) -> Value:
         root = next((word.text for word in words[1:] if not re.match(r"-[HLP]$", word.text)), "")
         return Value(root + "/" + UNKNOWN, origins)
     text = _text(name, words[1:], scope)
-    return Value(text.rstrip("\n") if text else UNKNOWN, origins)
+    return Value(text.rstrip("\n") if text else UNKNOWN, origins | _sources(name, words[1:], text, scope))
+
+
+def _sources(name: str, arguments: list[Word], text: str, scope: Scope) -> frozenset[str]:
+    """The origins of a printed text that it has not from the words of the command alone."""
+    if name == "printf":
+        may_be_word = re.search(r"%[^%]*[xXeEgGfF]", _arguments(arguments[:1]))  # such as ff or inf
+        return frozenset({A_WORD} if may_be_word else ())
+    passed = (scope.stdin or NOTHING).origins if text and name in _FILTERS else frozenset[str]()
+    return passed | listed(arguments, scope) if name == "cat" else passed
 
 
 def _arguments(words: list[Word]) -> str:
@@ -90,6 +119,15 @@ def _is_named(name: str, words: list[Word], scope: Scope) -> bool:
     if name == "find" and any(perhaps_secret(word, scope) for word in sought_names(words)):
         return False
     return name == "date" or all(_within(word, scope) for word in words[1:])
+
+
+def _kinds(name: str, words: list[Word]) -> frozenset[str]:
+    """The origins that say which numbers or names a command prints."""
+    told = name != "grep" or all(word.known for word in words[1:])  # of several files, it prints the names
+    counts = told and name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
+    kinds = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
+    kinds |= {f"{FOUND}**/{pattern}" for pattern in (found_names(words) if name == "find" else ())}
+    return frozenset(kinds if name in _ALWAYS else {*kinds, PERHAPS_EMPTY})
 
 
 def _filtered(name: str, arguments: list[Word], scope: Scope) -> str:

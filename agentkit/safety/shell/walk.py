@@ -12,6 +12,7 @@ from agentkit.safety.shell import commands, control, files, outputs, simple
 from agentkit.safety.shell.scope import (
     ANYTHING,
     NOTHING,
+    PARAMETERS,
     PERHAPS_EMPTY,
     TAME,
     UNKNOWN,
@@ -23,9 +24,9 @@ from agentkit.safety.shell.scope import (
     Word,
     ask,
 )
-from agentkit.safety.shell.syntax import arithmetic, parsing
-from agentkit.safety.shell.syntax.hidden import hidden, unescaped
-from agentkit.safety.shell.syntax.words import Expander, source
+from agentkit.safety.shell.syntax import parsing
+from agentkit.safety.shell.syntax.hidden import UNREAD, hidden, own_text, unescaped
+from agentkit.safety.shell.syntax.words import EXPANSIONS, Expander, source, word_value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -48,6 +49,8 @@ class Walk:
         self._folders: set[str | None] = {scope.cwd}
         self._calls: list[str] = []
         self._instead: dict[int, Node] = {}
+        self._reached = set[int]()
+        self._roots: list[Node] = []
 
     def findings(self) -> list[Decision]:
         """All decisions on the parts, in the order of the text."""
@@ -74,24 +77,15 @@ class Walk:
 
     def expander(self, scope: Scope) -> Expander:
         """What turns syntax into words in this scope."""
-        return Expander(
-            scope,
-            lambda node: self.substitution(node, scope),
-            lambda node, values: self.evaluate(node, values, scope),
-            lambda name, value, text: self.assign(name, value, text, scope),
-        )
+        return Expander(scope, self)
+
+    def reached(self, node: Node) -> None:
+        """Keep in mind that an expansion was judged."""
+        self._reached.add(node.id)
 
     def assign(self, name: str, value: Value, text: str, scope: Scope) -> None:
         """Judge and keep a variable's new value."""
         simple.set_variable(self, scope, (name, value), text)
-
-    def evaluate(self, node: Node, values: list[Value], scope: Scope) -> None:
-        """Judge what bash evaluates as arithmetic: a text in it could be code."""
-        name = arithmetic.delicate(node, scope)
-        if name or not all(arithmetic.is_number(value) for value in values):
-            why = "Arithmetic would run what stands in a text that is not surely a number."
-            self.add(ask("hidden-code", source(node), why, "Use numbers that are written out."))
-        arithmetic.change(node, scope)
 
     def visit(self, node: Node, scope: Scope) -> Value:
         """Judge a statement; returns what it prints."""
@@ -160,18 +154,16 @@ class Walk:
             self.add(ask("recursion", words[0].source, "A function that calls itself may never end.", "Use a loop."))
             return
         before = scope.fork()
-        arguments = [Value(UNKNOWN if word.glob else word.text, word.origins) for word in words[1:10]]
-        told = all(word.known for word in words[1:])
-        for index in range(9):
-            given = arguments[index] if index < len(arguments) else NOTHING
-            scope.variables[str(index + 1)] = given if told or index < len(arguments) else ANYTHING
+        scope.set_parameters([word_value(word) for word in words[1:]])
+        scope.in_function = True
         self._calls.append(name)
         self.visit(body, scope)
         self._calls.pop()
         scope.merge(before)
-        for index in range(9):
-            scope.variables.pop(str(index + 1), None)
-        scope.variables |= {key: value for key, value in before.variables.items() if key.isdigit()}
+        scope.in_function = before.in_function
+        for name in PARAMETERS:
+            scope.variables.pop(name, None)
+        scope.variables |= {name: before.variables[name] for name in PARAMETERS if name in before.variables}
 
     def _program(self, words: list[Word], scope: Scope) -> Value:
         started = None
@@ -210,7 +202,9 @@ class Walk:
             if isinstance(finding, Script):
                 if name in {"trap", "alias"}:
                     scope.later.append(finding)
-                return self._script(finding.text, finding.source, scope if name in _HERE else scope.fork())
+                return self._script(
+                    finding.text, finding.source, scope if name in _HERE else _inner(name, finding, scope)
+                )
             return NOTHING if not finding.words or self._exhausted() else self._program(finding.words, scope)
         finally:
             self._depth -= 1
@@ -234,18 +228,39 @@ class Walk:
         if not _BEYOND & {trouble.rule for trouble in troubles}:
             self._hidden(root, scope)
             value = self.visit(root, scope)
+            self._unreached(root)
         self._span = before
         return value
+
+    def _unreached(self, root: Node) -> None:
+        """Ask about expansions that have not been judged, as the parser has put them in a place where none belongs."""
+        self._roots.append(root)  # a tree that is freed could lend its nodes' ids to another one
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            if node.type in EXPANSIONS and node.id not in self._reached:
+                self.add(ask("unreadable", source(node), "Part of it is not understood.", "Write it more plainly."))
+                return
+            waiting.extend(node.children)
 
     def _hidden(self, root: Node, scope: Scope) -> None:
         """Judge what runs in texts that the parser takes for plain."""
         for node, scripts in hidden(root):
-            if node.type != "heredoc_body" or "$(" in source(node):
+            if node.type != "heredoc_body" or "$(" in source(node) or UNREAD.search(own_text(node)):
                 self.add(
                     ask("unreadable", source(node), "A command hides in a text.", "Write it as $(...) on its own.")
                 )
             for script in scripts:
                 self.finding(Script(script, source(node)), scope)
+
+
+def _inner(name: str, script: Script, scope: Scope) -> Scope:
+    """The shell that runs a script: a later moment of this one, or a child with an environment of its own."""
+    inner = scope.fork()
+    if name not in {"trap", "alias"}:
+        inner.foreign, inner.keyed = True, frozenset()
+        inner.set_parameters(None if script.arguments is None else [word_value(word) for word in script.arguments])
+    return inner
 
 
 def _versions(words: list[Word]) -> Iterator[list[Word]]:

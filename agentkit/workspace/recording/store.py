@@ -20,6 +20,9 @@ Note = dict[str, Any]
 
 Contents = tuple[bytes | None, ...]
 
+NOT_DONE = ", so nothing was done."
+"""How the error of a journal ends that cannot be written."""
+
 _MOST_NOTE_BYTES = 10_000_000
 _YOUNG_SECONDS = 3_600
 
@@ -30,6 +33,11 @@ _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 class Store(Protocol):
     """An ordered list of notes, each with contents. What was added is never changed."""
+
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept."""
+        ...
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Add notes, all or none. `durable` waits until they would survive a loss of power. Raises ToolError."""
@@ -50,11 +58,22 @@ class MemoryStore:
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Add notes."""
         del durable  # nothing here survives the process
-        for note, contents in notes:
-            size = sum(len(content or b"") for content in contents)
-            kept = size <= self._left
-            self._left -= size if kept else 0
-            self._notes.append((note, contents if kept else (None,) * len(contents)))
+        first = [self._kept(contents[:1]) for _, contents in notes]  # what was there before matters most
+        others = [self._kept(contents[1:]) for _, contents in notes]
+        self._notes += [(note, (*a, *b)) for (note, _), a, b in zip(notes, first, others, strict=True)]
+
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept."""
+        return self._left
+
+    def _kept(self, contents: Contents) -> Contents:
+        """The contents, or None for each of them when there is no room."""
+        size = sum(len(content or b"") for content in contents)
+        if size > self._left:
+            return (None,) * len(contents)
+        self._left -= size
+        return contents
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
         """The notes in order."""
@@ -70,6 +89,11 @@ class FileStore:
     def __init__(self, path: str | Path, prepare: Callable[[], None] | None = None) -> None:
         self._place = os.fspath(path)
         self._prepare = prepare
+
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept: a full disk is told of when something is added."""
+        return sys.maxsize
 
     @property
     def path(self) -> Path:
@@ -90,7 +114,7 @@ class FileStore:
                 self._prepare = None
             self._append(b"".join(pieces), durable=durable)
         except OSError as error:
-            raise ToolError(f"The journal cannot be written, so nothing was done ({error.strerror}).") from None
+            raise ToolError(f"The journal cannot be written ({error.strerror}){NOT_DONE}") from None
 
     def _append(self, whole: bytes, *, durable: bool) -> None:
         file = os.open(self._place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
@@ -147,7 +171,49 @@ class FileStore:
 
     def remove(self) -> None:
         """Forget everything."""
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what cannot be removed is forgotten later, with the oldest
+            self.path.unlink(missing_ok=True)
+
+
+class CallStore(FileStore):
+    """Keeps the notes of one direct call in a file if it can, and otherwise in memory: `problem` says then why.
+
+    The notes survive the end of the process; a loss of power may take them.
+    """
+
+    def __init__(self, path: str | Path, prepare: Callable[[], None]) -> None:
+        super().__init__(path, prepare)
+        self.problem = ""
+        self._memory: MemoryStore | None = None
+        self._is_begun = False
+
+    @property
+    def room(self) -> int:
+        """How many bytes of contents can still be kept."""
+        return super().room if self._memory is None else self._memory.room
+
+    def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
+        """Add notes. What can be kept in no file is kept in memory, unless the file was begun already."""
+        del durable  # nobody waits for a disk to answer a plain call
+        if self._memory is None:
+            try:
+                super().add(notes)
+            except ToolError as error:
+                if self._is_begun:
+                    raise
+                self.problem, self._memory = str(error).removesuffix(NOT_DONE), MemoryStore()
+        if self._memory is not None:
+            self._memory.add(notes)
+        self._is_begun = True
+
+    def read(self) -> Iterator[tuple[Note, Contents]]:
+        """The notes in order."""
+        return super().read() if self._memory is None else self._memory.read()
+
+    def mend(self) -> None:
+        """Cut off a note that was not written to its end."""
+        if self._memory is None:
+            super().mend()
 
 
 def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> None:

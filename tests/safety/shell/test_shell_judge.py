@@ -1,6 +1,7 @@
 """Are hostile commands stopped and harmless ones let through, each category of them?"""
 
 import json
+import re
 import shlex
 import time
 import tomllib
@@ -53,6 +54,68 @@ def test_each_category_is_judged_as_expected(category):
     chosen = [row for row in HOSTILE + HARMLESS if row["category"] == category]
     judged = [(row["input"], row["expect"], str(judge(row["input"]).verdict)) for row in chosen]
     assert [row for row in judged if row[2] not in ACCEPTED[row[1]]] == []
+
+
+EVERYDAY = [json.loads(line) for line in (ATTACKS.parent / "everyday.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("kind", ["reads", "changes", "network", "outside", "irreversible"])
+def test_everyday_commands_are_not_punished(kind):
+    """What only reads runs unasked by default, what a journal can undo at SYSTEM; all else is asked about or denied."""
+    judged = {row["input"]: everyday(row["input"]) for row in EVERYDAY if row["kind"] == kind}
+    allowed = {command for command, decision in judged.items() if decision.allowed}
+    reading = {command for command in allowed if judged[command].level is SafetyLevel.NETWORK}
+    assert len(judged) >= 25
+    if kind == "reads":
+        assert judged.keys() - reading == set()
+    elif kind == "changes":
+        assert judged.keys() - allowed == set()
+        assert len(reading) < 5
+    else:
+        assert allowed == set()
+
+
+def everyday(command, unrestorable=lambda _: ""):
+    """The decision in a workspace whose journal can restore everything."""
+    return judge_command(command, workspace="/srv/work/app", unrestorable=unrestorable)
+
+
+def test_what_is_undone_must_be_told_to_the_journal():
+    """The journal is asked about everything that a command deletes, moves and writes; it has the last word."""
+    asked = []
+
+    def unrestorable(patterns):
+        asked.append(patterns)
+        return "it is too large"
+
+    decision = everyday("mv 'a[1]' b; rm -rf build/*.o; find src -name '*.pyc' -delete", unrestorable)
+    assert (decision.verdict, decision.rule) == (Verdict.ASK, "shell.delete")
+    assert "could not be put back: it is too large" in decision.reason
+    assert asked == [frozenset({"a[[]1]/", "b/", "build/*.o", "src/**/*.pyc"})]
+    assert everyday("ls; touch x", unrestorable).allowed, "nothing is deleted"
+    assert everyday("rm -rf build; curl -s https://x.example", unrestorable).rule == "shell.network"
+    assert len(asked) == 1, "what is asked about anyway needs no journal"
+
+
+def test_without_a_boundary_or_a_journal_nothing_is_deleted_unasked():
+    """Everything that is allowed because it can be undone is asked about where nothing confines or records it."""
+    undone = [row["input"] for row in EVERYDAY if everyday(row["input"]).rule == "shell.undoable"]
+    assert len(undone) > 30
+    for command in undone:
+        assert judge(command).verdict is Verdict.ASK, command
+        weak = judge_command(command, workspace="/srv/work/app", contained=False, unrestorable=lambda _: "")
+        assert weak.verdict is Verdict.ASK, command
+
+
+def test_hostile_commands_stay_stopped_where_a_journal_can_restore():
+    """A journal excuses no hostile command but one that deletes or blanks named files of the workspace."""
+    allowed = [row["input"] for row in HOSTILE if judge(row["input"], unrestorable=lambda _: "").allowed]
+    names = ("rm", "find", "truncate", "cp", "unlink", "rsync", "dd", "git")
+    assert [command for command in allowed if not re.search(rf"\b({'|'.join(names)})\b", command)] == []
+    denied = [row["input"] for row in HOSTILE if row["expect"] == "deny"]
+    assert [
+        command for command in denied if judge(command, unrestorable=lambda _: "").verdict is not Verdict.DENY
+    ] == []
 
 
 def test_every_rule_keeps_its_own_examples():

@@ -66,7 +66,7 @@ def test_garbage_ends_the_notes(garbage, store):
 
 def test_note_that_cannot_be_written_is_an_error(tmp_path):
     """When notes cannot be written, nothing is done and the reason is told."""
-    with pytest.raises(ToolError, match=r"journal cannot be written, so nothing was done \(Is a directory\)"):
+    with pytest.raises(ToolError, match=r"journal cannot be written \(Is a directory\), so nothing was done"):
         FileStore(tmp_path).add(NOTES)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
+from agentkit.agents.running.binding import binding
 from agentkit.agents.running.budget import Budget
 from agentkit.agents.running.plan import Plan
 from agentkit.agents.running.questions import WORDS, AskPerson, Question, Steps, tell
@@ -84,7 +85,8 @@ class Persons:
 
         The person sees a copy of the arguments: what runs is what was judged.
         """
-        bench, kept = self.bench, copied(judged.arguments)
+        bench, kept, waits = self.bench, copied(judged.arguments), step.postponed
+        bound = binding(judged.tool, judged.arguments, bench.workspace.folder)
         request = ApprovalRequest(
             self.plan.agent,
             judged.call.name,
@@ -93,26 +95,30 @@ class Persons:
             bench.workspace.folder,
             judged.call.id,
             self.within,
+            bound,
         )
-        answer = step.consent
+        answer, then = step.consent, bound if waits is None or waits.inner is not None else waits.bound
         if answer is None:
             decision = bench.grants.applied(request)
-            if decision.allowed and step.postponed is None:
-                return replace(judged, decision=decision, by_person=True)
+            if decision.allowed and waits is None:
+                return replace(judged, decision=decision, by_person=True, bound=bound)
+            request = replace(request, bound=then)
             answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)))
             if answer.answer == Approval.LATER and decision.allowed:  # by what was said of a call like it since
-                return replace(judged, decision=decision, by_person=True)
+                return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
                 yield from self._postpone(step, request)
                 return None
             yield from tell(self.run, answer)
             bench.grants.enter(request, _lasting(Approval(answer.answer)))
-        return self._decided(judged, answer, read)
+        return self._decided(replace(judged, bound=answer.bound or then), answer, read)
 
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
         """The call as the person's answer leaves it: other arguments are judged anew, and `deny` still binds."""
         if said.arguments is not None:
             judged = judge_call(replace(judged.call, arguments=said.arguments), self.bench, read)
+            bound = binding(judged.tool, judged.arguments, self.bench.workspace.folder)
+            judged = replace(judged, bound=bound)
         judged = replace(judged, by_person=True)
         if judged.decision.verdict is not Verdict.ASK:
             return judged
@@ -129,7 +135,11 @@ class Persons:
 
     def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
         if step.postponed is None or step.inner is not None:
-            yield from tell(self.run, ToolCallPostponed(step.call, str(request), request.decision, request.folder))
+            yield from tell(self.run, _waiting(step, request))
+
+
+def _waiting(step: Step, request: ApprovalRequest) -> ToolCallPostponed:
+    return ToolCallPostponed(step.call, str(request), request.decision, request.folder, bound=request.bound)
 
 
 def _lasting(approval: Approval) -> Approval:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.tables import tables
@@ -57,7 +58,8 @@ def judge(language: str, word: Word, scope: Scope) -> Iterator[Finding]:
 def _objections(code: str, word: Word, scope: Scope) -> Iterator[Finding]:
     for pattern in tables().programs:
         if pattern.one.search(code) and pattern.other.search(code):
-            yield deny(pattern.id, word.source, pattern.reason)
+            made = partial(ask, destroys=True) if pattern.destroys else deny
+            yield made(pattern.id, word.source, pattern.reason)
     shell = _STARTS.search(code) or re.search(r'"\s*\|\s*(getline|&)|\|\s*"', code)
     literals = ["".join(groups) for groups in _STRING.findall(code)]
     for written in _WRITTEN.findall(code):

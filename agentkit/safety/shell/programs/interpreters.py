@@ -11,16 +11,18 @@ from agentkit.safety.shell import files
 from agentkit.safety.shell.knowledge.arguments import Argument, leading
 from agentkit.safety.shell.knowledge.tables import Language, tables
 from agentkit.safety.shell.launchers import origin, run_arguments, script
-from agentkit.safety.shell.programs import inline
-from agentkit.safety.shell.scope import Command, Finding, Scope, Word, ask, reads, runs
+from agentkit.safety.shell.programs import inline, python
+from agentkit.safety.shell.scope import Command, Finding, Scope, Script, Word, ask, reads, runs
 
+_TOOLS = {"runs", "network"}
+"""The effects of commands that are Python tools too; a module with the name of another command is another program."""
 _VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
 _CODES = {"-c", "-Command", "-command", "--command"}
 _LETTERS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
 _LONG = {"--norc", "--noprofile", "--posix", "--login", "--restricted", "--verbose", "-NoProfile", "-noprofile"}
 _MODES = re.compile(
     r"allexport|err(exit|trace|return)|functrace|ignoreeof|no(clobber|exec|glob|unset|tify)|physical|pipefail|posix|verbose"
-    r"|xtrace|extglob|globstar|nullglob|failglob|lastpipe|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
+    r"|xtrace|extglob|globstar|nullglob|failglob|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
 )
 _LOADED = re.compile(r"[a-z]\w*(/[\w-]+)*|@[a-z]\w*/[\w/-]+|\./(?!.*\.\.)[\w./-]+")
 _NAMED = re.compile(
@@ -118,7 +120,8 @@ def _shell(language: Language, words: list[Word], scope: Scope) -> Iterator[Find
         if not _LETTERS.issuperset(letters) or not all(_MODES.fullmatch(mode.text) for mode in modes):
             yield ask("option", word.source, "What this option does is not known here.")
     if code and rest:
-        yield from script(rest[0], rest[0].source)
+        for finding in script(rest[0], rest[0].source):
+            yield replace(finding, arguments=tuple(rest[2:])) if isinstance(finding, Script) else finding
     elif rest and not stdin and rest[0].text not in {"-", "/dev/stdin"}:
         yield from _file(language, rest, scope)
     else:
@@ -134,17 +137,26 @@ def _module(interpreter: Word, module: Word, rest: list[Word], scope: Scope) -> 
             if not re.fullmatch(r"-[nrpvhsu]+|\d+|[num]?sec|--\w+(=\d+)?", word.text):
                 yield from inline.judge("python", Word(re.sub("^--?s(etup=)?", "", word.text), word.source), scope)
         yield runs(module.source, scope)
-    elif name != "http" and (name in known.specs or name in known.rules):
+    elif name in known.specs and (known.specs[name].effect in _TOOLS or known.specs[name].paths == "subcommand"):
         yield Command([Word(name, module.source), *rest])
-    elif name in known.groups["python_modules"]:
+    elif name in known.groups["python_modules"] or python.is_own_module(module.text):
+        _note_module(module, scope)
         yield from run_arguments(rest, scope)
         yield runs(module.source, scope)
     else:
+        _note_module(module, scope)
         yield ask("module", module.source, "It runs a Python module that is not one of the usual tools.")
 
 
+def _note_module(module: Word, scope: Scope) -> None:
+    """Note the files of the workspace that hold a module which is run."""
+    path = module.text.replace(".", "/")
+    for place in (f"{path}.py", f"{path}/__main__.py"):
+        files.run(Word(place, module.source), scope)
+
+
 def _file(language: Language, rest: list[Word], scope: Scope) -> Iterator[Finding]:
-    path = files.resolve(rest[0].text, scope)
+    path = files.run(rest[0], scope)
     given = scope.pipes.get(rest[0].text)
     if given:
         yield from _stdin(language, rest[0], replace(scope, stdin=given))
@@ -163,6 +175,8 @@ def _file(language: Language, rest: list[Word], scope: Scope) -> Iterator[Findin
 
 
 def _stdin(language: Language, word: Word, scope: Scope) -> Iterator[Finding]:
+    if scope.stdin is not None and not scope.stdin.known:
+        scope.scripts |= scope.places  # the code is in one of the files that were read for it
     if scope.stdin is None:
         yield ask(
             "interactive", word.source, "It starts an interpreter that waits for input.", "Give it a file to run."

@@ -97,9 +97,14 @@ def _import_is_plain(node: ast.Import | ast.ImportFrom) -> bool:
 
 def _module_is_plain(name: str) -> bool:
     """A module that is known to be harmless, or one that is not of Python itself: the workspace's code."""
-    groups, top = tables().groups, name.partition(".")[0]
-    own = top not in sys.stdlib_module_names and top not in groups["python_delicate_modules"]
-    return name in groups["python_plain_modules"] or (own and bool(top) and not top.startswith("_"))
+    return name in tables().groups["python_plain_modules"] or is_own_module(name)
+
+
+def is_own_module(name: str) -> bool:
+    """Whether a module is neither Python's own nor one that is known to do harm: the workspace's code."""
+    top = name.partition(".")[0]
+    known = top in sys.stdlib_module_names or top in tables().groups["python_delicate_modules"]
+    return top.isidentifier() and not known and not top.startswith("_")
 
 
 def _name_is_plain(name: str) -> bool:

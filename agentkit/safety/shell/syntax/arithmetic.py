@@ -1,86 +1,109 @@
-"""Which texts does bash's arithmetic evaluate, and could one of them be code? (pure)."""
+"""The texts that bash evaluates as arithmetic.
+
+Such a text is code: bash replaces each name in it by the variable's value, evaluates that value in turn, and runs the
+command substitutions in subscripts, so the value `a[$(command)]` runs the command. `is_harmless` follows a text the
+same way. It accepts only numbers, operators, and variables whose value is itself known to be harmless.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from agentkit.safety.shell.scope import A_FILE, A_NAME, KEYS, UNKNOWN, Scope, Value
+from agentkit.decisions import Decision
+from agentkit.safety.shell.scope import (
+    A_FILE,
+    A_NUMBER,
+    A_WORD,
+    ANYTHING,
+    NOTHING,
+    TAME,
+    UNKNOWN,
+    UNTRUSTED,
+    Scope,
+    Value,
+    ask,
+)
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-_NAMES = {"variable_name", "word", "special_variable_name"}
-_CHANGES = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--")
-_COMPARES = re.compile(r"\s-(eq|ne|lt|gt|le|ge)\s")
-_CODE = re.compile(r"\[.*(\$\(|`)", re.DOTALL)
-_RUNS = re.compile(r"\$\(|`")
+_LIVE = re.compile(r"[$`\\]")
+_NAME = re.compile(r"(?<!\w)(?<!\d#)[A-Za-z_]\w*")
+_PARTLY_NAMED = re.compile(rf"[A-Za-z_]\w*{TAME}")
+_KEY = re.compile(r"(?<!\w)([A-Za-z_]\w*)\[([^\[\]]*)\]")
+_ASSIGNED = re.compile(
+    r"(?<!\w)([A-Za-z_]\w*)\s*(?P<element>\[[^\]]*\])?\s*((?P<plain>=)(?!=)|([-+*/%&|^]|<<|>>)=|\+\+|--)"
+    r"|(\+\+|--)\s*([A-Za-z_]\w*)"
+)
+_SIMPLE = re.compile(rf"\s*[A-Za-z_]\w*\s*=\s*(0|[1-9]\d{{0,17}}|{TAME})\s*")
+_ELEMENT = re.compile(r"\{?([A-Za-z_]\w*)\[(.*)", re.DOTALL)
+NUMBERS = (
+    *("RANDOM", "SRANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS", "SHLVL", "OPTIND"),
+    *("PIPESTATUS", "BASH_SUBSHELL"),
+)
+"""The variables that bash sets to numbers."""
 _DELICATE = {"IFS", "PATH", "HOME", "PWD", "OLDPWD", "BASH_ENV", "ENV"}
 
 
-def is_code(text: str) -> bool:
-    """Whether arithmetic would run something when it meets this text."""
-    return bool(_CODE.search(text))
+def is_harmless(value: Value, scope: Scope) -> bool:
+    """Whether bash runs nothing when it evaluates this text: all its names lead to numbers."""
+    waiting, seen = [value], set[str]()
+    while waiting:
+        value = waiting.pop()
+        if value.items is not None:
+            waiting.extend(value.items)
+            continue
+        text = value.text
+        if UNKNOWN in text or _LIVE.search(text) or value.origins & {A_FILE, UNTRUSTED}:
+            return False
+        text = _KEY.sub(lambda match: match[1] if match[1] in scope.keyed else match[0], text)
+        if TAME in text and (A_WORD in value.origins or _PARTLY_NAMED.search(text)):
+            return False
+        names = set(_NAME.findall(_without_assigned(text))) - seen
+        seen |= names
+        waiting.extend(held(name, scope) for name in names)
+    return True
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is surely harmless in arithmetic: known and no code, or a number."""
-    if value == Value(UNKNOWN, frozenset({KEYS})):
-        return True
-    return UNKNOWN not in value.text and A_FILE not in value.origins and not is_code(value.text)
+    """Whether a value is surely a number, or empty, and no name that arithmetic would follow."""
+    sure = value.text == "" or re.fullmatch(rf"-?[\d{TAME}]+", value.text)
+    return bool(sure) and value.items is None and not value.origins & {A_FILE, A_WORD, UNTRUSTED}
 
 
-def delicate(node: Node, scope: Scope) -> str | None:
-    """The name in an arithmetic text whose value could be code, or whose change would change bash itself."""
-    text = (node.text or b"").decode("utf-8", "replace")
-    changes = _CHANGES.search(text)
-    for name in names(node):
-        if changes and name in _DELICATE:
-            return name
-        known = scope.variables.get(name)
-        if known and not (is_number(known) and not _RUNS.search(known.text)) and not scope.defining:
-            return name
-    return None
+def held(name: str, scope: Scope) -> Value:
+    """The value of a variable in arithmetic. A lower-case name that nothing has set is an unset variable."""
+    value = scope.value(name)
+    if value is not None:
+        return value
+    return A_NUMBER if name in NUMBERS else NOTHING if name.islower() and not scope.foreign else ANYTHING
 
 
-def change(node: Node, scope: Scope) -> None:
-    """The variables in an arithmetic text that changes some are numbers from now on."""
-    if _CHANGES.search((node.text or b"").decode("utf-8", "replace")):
-        scope.variables |= dict.fromkeys(names(node), A_NAME)
+def _without_assigned(text: str) -> str:
+    """The text without the names that it only assigns to: bash does not evaluate their old values."""
+    return _ASSIGNED.sub(lambda m: " = " if m["plain"] and not m["element"] else m[0], text)
 
 
-def names(node: Node) -> set[str]:
-    """The variables that an arithmetic text names."""
-    found: set[str] = set()
-    waiting = [node]
-    while waiting:
-        inner = waiting.pop()
-        if inner.type in _NAMES and not inner.children:
-            found |= set(re.findall(r"\w+", (inner.text or b"").decode("utf-8", "replace")))
-        if inner.type not in {"command_substitution", "process_substitution"}:
-            waiting.extend(inner.children)
-    return {name for name in found if not name[0].isdigit() or (name.isdigit() and _is_parameter(node, name))}
+def objections(value: Value, source: str, scope: Scope) -> Iterator[Decision]:
+    """What objects to evaluating a text as arithmetic."""
+    changes_bash = any((match[1] or match[7]) in _DELICATE for match in _ASSIGNED.finditer(value.text))
+    if changes_bash or not (scope.defining or is_harmless(value, scope)):
+        why = "Arithmetic would run what stands in a text that is not surely a number."
+        yield ask("hidden-code", source, why, "Use numbers that are written out.")
 
 
-def _is_parameter(node: Node, name: str) -> bool:
-    return re.search(rf"\$\{{?{name}\b", (node.text or b"").decode("utf-8", "replace")) is not None
+def change(value: Value, scope: Scope) -> None:
+    """Keep what an arithmetic text assigns: numbers, if it comes so far; an error or && before it may prevent it."""
+    surely = _SIMPLE.fullmatch(value.text) is not None
+    for match in _ASSIGNED.finditer(value.text):
+        name = match[1] or match[7]
+        if surely or is_harmless(held(name, scope), scope):
+            scope.variables[name] = A_NUMBER
 
 
-def compares(node: Node) -> bool:
-    """Whether a condition compares numbers, which evaluates its operands."""
-    text = (node.text or b"").decode("utf-8", "replace")
-    return text.startswith("[[") and _COMPARES.search(text) is not None
-
-
-def subscripts(node: Node) -> Iterator[Node]:
-    """The subscripts and slices beneath a node; what stands in them is arithmetic."""
-    waiting = [node]
-    while waiting:
-        inner = waiting.pop()
-        if inner.type == "subscript":
-            yield from inner.children[1:]
-        elif inner.type == "expansion" and any(child.type == ":" for child in inner.children):
-            first = next(index for index, child in enumerate(inner.children) if child.type == ":")
-            yield from inner.children[first:]
-        waiting.extend(inner.children)
+def subscript(value: Value, scope: Scope) -> Value | None:
+    """What bash evaluates in a text that a command takes as a variable's name, such as a[i]; None when nothing."""
+    match = _ELEMENT.match(value.text)
+    if match is None:
+        return None
+    name, key = match[1], match[2].rpartition("]")[0] or match[2]
+    is_told = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
+    return None if (name in scope.keyed and is_told) or key in {"@", "*"} else Value(key, value.origins)

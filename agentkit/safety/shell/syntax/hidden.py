@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_LIVE = re.compile(r"`|\$\(")
+_LIVE = re.compile(r"`|\$[(\[{]")
+UNREAD = re.compile(r"\$[\w({\[]")
+"""What is an expansion in a here-document, of which the parser sometimes reads none."""
 _PROCESS = re.compile(r"[<>]\(")
 _UNQUOTED = {"regex", "expansion", "word", "concatenation"}
 _EXPANDING = {"string", "heredoc_body", "translated_string", "subscript", "arithmetic_expansion"}
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CODE = re.compile(r"`([^`]*)`|\$\((.*)\)", re.DOTALL)
-_OPENING = {"`", "$(", "$((", "<(", ">(", '"', "${"}
+_OPENING = {"`", "$(", "$((", "$[", "<(", ">(", '"', "${"}
 
 
 def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
@@ -30,7 +32,8 @@ def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
             quoted = False
         quoted = quoted or kind in _EXPANDING or _is_keyed(node)
         text = _ESCAPED.sub("  ", own_text(node))
-        live = _LIVE.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
+        unread = kind == "heredoc_body" and not node.children and UNREAD.search(text)
+        live = unread or _LIVE.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
         if live and kind not in _OPENING and not _quoted_heredoc(node):
             yield node, [(one or two).strip() for one, two in _CODE.findall(own_text(node)) if (one or two).strip()]
         if not _quoted_heredoc(node):

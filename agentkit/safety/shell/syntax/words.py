@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from agentkit.decisions import Decision
 from agentkit.safety.shell.scope import (
     A_NAME,
+    A_NUMBER,
+    A_WORD,
     ANYTHING,
+    BELOW,
     HOME,
-    KEYS,
     NOTHING,
     PERHAPS_EMPTY,
     TAME,
@@ -19,8 +22,14 @@ from agentkit.safety.shell.scope import (
     Scope,
     Value,
     Word,
+    alternatives,
+    are_numbers,
+    ask,
+    one_of,
+    unfound,
 )
-from agentkit.safety.shell.syntax.arithmetic import subscripts
+from agentkit.safety.shell.syntax import arithmetic
+from agentkit.safety.shell.syntax.changes import changed
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -30,7 +39,7 @@ _SPLIT = "\x03"  # where an unquoted expansion breaks a word
 _SPECIAL = re.compile(r"[*?\[\]{},~!()|@+]")
 _GLOB = re.compile(rf"(?<!{_QUOTED})[*?\[]|(?<!{_QUOTED})[@+!]\(")
 _BRACE_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
-_A_NAME_OR_NOTHING = Value(TAME, frozenset({PERHAPS_EMPTY}))
+_A_NAME_OR_NOTHING = Value(TAME, frozenset({PERHAPS_EMPTY, A_WORD}))
 _A_PATH_OR_NOTHING = Value(UNKNOWN, frozenset({PERHAPS_EMPTY}))
 _MAX_WORDS = 64
 _MAX_TEXT = 10_000
@@ -46,8 +55,8 @@ _ENVIRONMENT = {
     "IFS": Value(" \t\n"),
     "HOME": Value(HOME),
     "PATH": Value("/usr/local/bin:/usr/bin:/bin"),
-    **dict.fromkeys(("UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "BASHPID", "EPOCHSECONDS", "SHLVL"), A_NAME),
-    **dict.fromkeys(("HOSTNAME", "OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH_VERSION", "PIPESTATUS"), A_NAME),
+    **dict.fromkeys(arithmetic.NUMBERS, A_NUMBER),
+    **dict.fromkeys(("HOSTNAME", "OSTYPE", "HOSTTYPE", "MACHTYPE", "BASH_VERSION", "BASH_VERSINFO"), A_NAME),
     **dict.fromkeys(("USER", "LOGNAME", "LANG", "TERM", "COLUMNS", "LINES", "CI"), _A_NAME_OR_NOTHING),
     **dict.fromkeys(("SHELL", "VIRTUAL_ENV", "TZ", "LC_ALL"), _A_PATH_OR_NOTHING),
     **dict.fromkeys(_SETTINGS.split(), Value(UNKNOWN, frozenset({"setting"}))),
@@ -60,13 +69,24 @@ _ANSI = re.compile(
 )
 _ANSI_LETTERS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 SUBSTITUTIONS = ("command_substitution", "process_substitution")
+EXPANSIONS = {*SUBSTITUTIONS, "arithmetic_expansion", "expansion", "simple_expansion", "subscript"}
+"""The kinds of nodes that bash expands; each must be judged."""
 
-Substitute = Callable[["Node"], Value]
-"""Judges the commands of a substitution and says what they would print."""
-Evaluate = Callable[["Node", list[Value]], None]
-"""Judges a node that bash evaluates as arithmetic, with what the substitutions in it print."""
-Assign = Callable[[str, Value, str], None]
-"""Judges and keeps a variable's new value: name, value, source."""
+
+class Judge(Protocol):
+    """Judges what an expansion runs or changes."""
+
+    def add(self, finding: Decision) -> None:
+        """Keep a decision."""
+
+    def reached(self, node: Node) -> None:
+        """Keep in mind that an expansion was judged."""
+
+    def substitution(self, node: Node, scope: Scope) -> Value:
+        """Judge the commands of a substitution; returns what they would print."""
+
+    def assign(self, name: str, value: Value, text: str, scope: Scope) -> None:
+        """Judge and keep a variable's new value."""
 
 
 def ansi(text: str, *, echo: bool = False) -> str:
@@ -99,44 +119,116 @@ def _unescaped(text: str) -> str:
 
 
 class Expander:
-    """Turns syntax nodes into words, in one scope."""
+    """Turns syntax nodes into words, in one scope, and judges every expansion in them.
 
-    def __init__(self, scope: Scope, substitute: Substitute, evaluate: Evaluate, assign: Assign) -> None:
-        self._scope = scope
-        self._substitute, self._evaluate, self._assign = substitute, evaluate, assign
+    `_raw` is the only way from a node to the nodes in it. It knows each kind of node that may stand in a word or an
+    expression; any other kind is asked about.
+    """
+
+    def __init__(self, scope: Scope, judge: Judge) -> None:
+        self._scope, self._judge = scope, judge
+        self._evaluating = frozenset[str]()
+        self._evaluated = 0
+        self._splits = True
 
     def words(self, node: Node) -> list[Word]:
         """The words that one argument expands to; raises OverflowError."""
         value = _bounded(self._raw(node, quoted=False))
         written = source(node)
-        return [
-            _word(piece, written, value.origins, self._scope)
-            for braced in _braces(value.text)
-            for piece in _pieces(braced, value.text)
-        ]
+        if written.startswith("{"):  # may be a redirection such as {a[i]}>file
+            self._element(_unmarked(value), written)
+        pieces = [piece for braced in _braces(value.text) for piece in _pieces(braced, value.text)]
+        origins = value.origins if len(pieces) == 1 else unfound(value.origins)
+        return [_word(piece, written, origins, self._scope) for piece in pieces]
 
     def value(self, node: Node) -> Value:
         """The text of a node that is neither split nor globbed, such as what is assigned or a here-string."""
-        value = _bounded(self._raw(node, quoted=False))
-        text = value.text.replace(_SPLIT, " ")
-        return Value(_tilde(text, self._scope).replace(_QUOTED, ""), value.origins)
+        self._splits = False
+        try:
+            return _unmarked(_bounded(self._raw(node, quoted=False)), self._scope)
+        finally:
+            self._splits = True
+
+    def visit(self, node: Node) -> None:
+        """Judge the expansions in a node whose text is not needed."""
+        self._raw(node, quoted=True)
+
+    def evaluate(self, node: Node) -> None:
+        """Judge a node that bash evaluates as arithmetic."""
+        self._judge.reached(node)
+        if node.type in _BRACKETED:
+            parts = [value for piece, value in self._parts(node, quoted=True) if not _is_bracket(piece)]
+        else:
+            parts = [self._raw(node, quoted=True)]
+        self._check(_unmarked(Value.joined(parts)), source(node))
+
+    def condition(self, node: Node) -> None:
+        """Judge a test in brackets: [[ ... ]] evaluates the operands of some operators."""
+        self._judge.reached(node)
+        text = source(node)
+        self._evaluating = _IN_DOUBLE if text.startswith("[[") else _IN_SINGLE
+        self._evaluated = 0
+        value = self._joined(node, quoted=True)
+        if sum(word in self._evaluating for word in text.split()) > self._evaluated:
+            self._check(_unmarked(value), text)  # the parser has not shown all of them
+        self._evaluating = frozenset()
+
+    def array(self, node: Node, name: str) -> Value:
+        """The value of an array that is written out, as in name=(a b)."""
+        elements = [child for child in node.children if child.is_named and child.type != "comment"]
+        words = [word for child in elements for word in self.words(child)]
+        if not any(source(child).startswith("[") for child in elements):
+            return Value.array(word_value(word) for word in words)
+        values = []
+        for word in words:
+            match = _PLACED.match(word.text)
+            self._element(Value(name + (match[1] if match else f"[{UNKNOWN}]"), word.origins), word.source)
+            values.append(Value(match[2] if match else UNKNOWN, word.origins))
+        if are_numbers(*values):
+            return Value(TAME, alternatives(values) | {PERHAPS_EMPTY})
+        return Value.array([ANYTHING, *values])  # whose places are not told apart
+
+    def _check(self, value: Value, text: str) -> None:
+        for objection in arithmetic.objections(value, text, self._scope):
+            self._judge.add(objection)
+        arithmetic.change(value, self._scope)
+
+    def _element(self, value: Value, text: str) -> None:
+        key = arithmetic.subscript(value, self._scope)
+        if key is not None:
+            self._check(key, text)
 
     def _raw(self, node: Node, *, quoted: bool) -> Value:
         kind = node.type
-        text = source(node)
-        if kind in _LITERALS:
-            return Value(_LITERALS[kind](text))
-        if kind in SUBSTITUTIONS:
-            return self._broken(self._substitute(node), quoted=quoted)
+        if kind in _LITERALS and not node.children:
+            return Value(_LITERALS[kind](source(node)))
+        if not node.is_named:
+            return Value(source(node))
+        self._judge.reached(node)
         if kind in self._WHOLE:
             return self._WHOLE[kind](self, node)
-        method = self._EXPANSIONS.get(kind)
-        return method(self, node, quoted=quoted) if method else self._opaque(node)
+        method = self._KINDS.get(kind)
+        return method(self, node, quoted=quoted) if method else self._strange(node)
 
-    def _opaque(self, node: Node) -> Value:
-        """A node whose value is not computed; the substitutions in it are judged all the same."""
-        found = [self._substitute(inner) for inner in substitutions(node)]
-        return Value(UNKNOWN, Value.joined(found).origins)
+    def _strange(self, node: Node) -> Value:
+        self._judge.add(ask("unreadable", source(node), "Part of it is not understood.", "Write it more plainly."))
+        return Value(UNKNOWN, self._joined(node, quoted=True).origins)
+
+    def _parts(self, node: Node, *, quoted: bool) -> list[tuple[Node | str, Value]]:
+        return [
+            (piece, Value(_unescaped(piece)) if isinstance(piece, str) else self._raw(piece, quoted=quoted))
+            for piece in _children_and_gaps(node)
+            if isinstance(piece, str) or not is_translation_mark(piece)
+        ]
+
+    def _joined(self, node: Node, *, quoted: bool) -> Value:
+        return Value.joined([value for _, value in self._parts(node, quoted=quoted)])
+
+    def _substitution(self, node: Node, *, quoted: bool) -> Value:
+        text = source(node)
+        if text.startswith("$(("):  # bash evaluates it as arithmetic where it can
+            self._check(Value(text.removeprefix("$((").removesuffix("))")), text)
+        return self._broken(self._judge.substitution(node, self._scope), quoted=quoted)
 
     def _string(self, node: Node) -> Value:
         unescape = re.compile(r'\\([$`"\\\n])', re.DOTALL)
@@ -149,15 +241,6 @@ class Expander:
                 parts.append(self._raw(piece, quoted=True))
         return Value.joined(parts)
 
-    def _concatenation(self, node: Node, *, quoted: bool) -> Value:
-        return Value.joined(
-            [
-                Value(_unescaped(piece)) if isinstance(piece, str) else self._raw(piece, quoted=quoted)
-                for piece in _children_and_gaps(node)
-                if isinstance(piece, str) or not is_translation_mark(piece)
-            ]
-        )
-
     def _heredoc(self, node: Node) -> Value:
         parts = []
         for piece in _children_and_gaps(node):
@@ -169,86 +252,205 @@ class Expander:
         return Value.joined(parts)
 
     def _arithmetic(self, node: Node) -> Value:
-        self._evaluate(node, [self._substitute(inner) for inner in substitutions(node)])
-        return A_NAME
+        self.evaluate(node)
+        return A_NUMBER
+
+    def _operation(self, node: Node, *, quoted: bool) -> Value:
+        """An operator with its operands, in a test or in arithmetic."""
+        parts = self._parts(node, quoted=quoted)
+        operator = next((source(p) for p, _ in parts if not isinstance(p, str) and p.type == "test_operator"), "")
+        operands = [_unmarked(value) for p, value in parts if not isinstance(p, str) and p.type != "test_operator"]
+        if operator in self._evaluating:
+            self._evaluated += 1
+            judged = self._element if operator in _IN_SINGLE else self._check
+            for operand in operands:
+                judged(operand, source(node))
+        return Value.joined([value for _, value in parts])
+
+    def _subscript(self, node: Node, *, quoted: bool) -> Value:
+        """An array's name and a subscript, which is arithmetic unless the array is associative."""
+        name, *others = self._parts(node, quoted=quoted)
+        key = _unmarked(Value.joined([value for piece, value in others if not _is_bracket(piece)]))
+        if name[1].text not in self._scope.keyed and key.text not in {"@", "*"}:
+            self._check(key, source(node))
+        return Value.joined([name[1], Value("["), key, Value("]")])
 
     def _simple(self, node: Node, *, quoted: bool) -> Value:
-        return self._broken(self._variable(source(node)[1:]), quoted=quoted)
+        name = source(node)[1:]
+        return self._spread(self._variable(name), name, quoted=quoted)
 
     def _variable(self, name: str) -> Value:
-        if name in "?#$-":
-            return A_NAME
+        if name in {"?", "#", "$"}:
+            return A_NUMBER
         if name == "PWD":
             return Value(self._scope.cwd or UNKNOWN)
-        return self._scope.variables.get(name) or _ENVIRONMENT.get(name) or _inherited(name)
+        return self._scope.value(name) or _ENVIRONMENT.get(name) or _inherited(name)
 
-    def _expansion(self, node: Node, *, quoted: bool) -> Value:
-        """`${...}`: plain, with a default, and shortened; everything else is unknown."""
-        children = node.children
-        for part in subscripts(node):
-            called = [part] if part.type in SUBSTITUTIONS else list(substitutions(part))
-            self._evaluate(part, [self._substitute(each) for each in called])
-        inner = Value.joined([self._raw(child, quoted=True) for child in children if child.type in _JUDGED])
-        name = next(
-            (source(child) for child in children if child.type in {"variable_name", "special_variable_name"}), ""
-        )
-        operator = next((child.type for child in children if not child.is_named and child.type not in {"${", "}"}), "")
-        value = self._expanded(name, operator, source(node), children)
-        origins = value.origins | inner.origins
-        return self._broken(Value(value.text, origins), quoted=quoted)
+    def _spread(self, value: Value, which: str, *, quoted: bool) -> Value:
+        """A value as its place takes it: for @ and * all elements, for anything else the text alone."""
+        if value.items is None or which not in {"@", "*"}:
+            return self._broken(value, quoted=quoted)
+        is_joined = which == "*" and (quoted or not self._splits)
+        mark = _plain(self._splitting.text[:1]) if is_joined else _SPLIT
+        texts = (self._broken(item, quoted=quoted).text for item in value.items)
+        return Value(mark.join(texts), value.origins if len(value.items) == 1 else unfound(value.origins))
 
-    def _expanded(self, name: str, operator: str, text: str, children: list[Node]) -> Value:
-        if operator == "#" and text.startswith("${#"):
-            return A_NAME
-        if operator == "" and text == "${" + name + "}":
-            return self._variable(name)
-        if re.search(r"@\w}$", text) or text.startswith("${!"):
-            keys = re.fullmatch(r"\$\{!\w+\[[@*]\]\}", text)
-            return Value(UNKNOWN, frozenset({KEYS if keys else "evaluated"}))
-        if operator in {":-", "-", ":=", "=", ":+", "+"}:
-            return self._default(name, operator, children)
-        if operator in {"%", "%%", "#", "##", "^^", ",,"} and self._variable(name).text.strip(TAME) == "":
-            return self._variable(name)
-        return Value(UNKNOWN, self._variable(name).origins)
-
-    def _default(self, name: str, operator: str, children: list[Node]) -> Value:
-        known = self._scope.variables.get(name)
-        after = [child for child in children if child.is_named][1:]
-        other = Value.joined([self._raw(child, quoted=True) for child in after if child.type not in SUBSTITUTIONS])
-        if any(child.type in SUBSTITUTIONS for child in after):
-            other = ANYTHING
-        if operator.endswith("+"):
-            return other if known else Value(UNKNOWN, other.origins)
-        if known is None and operator.endswith("="):
-            self._assign(name, Value(other.text.replace(_QUOTED, ""), other.origins), name)
-        return known or Value(other.text, other.origins | _perhaps_held(name))
+    @property
+    def _splitting(self) -> Value:
+        """The value of IFS: the characters that split what is not quoted, of which the first one joins "$*"."""
+        return self._scope.value("IFS") or _ENVIRONMENT["IFS"]
 
     def _broken(self, value: Value, *, quoted: bool) -> Value:
         """A value as its place takes it: marked as plain in quotes, broken at white space outside."""
-        text = _plain(value.text) if quoted else re.sub(r"[ \t\n]+", _SPLIT, value.text)
-        return Value(text, value.origins)
+        if quoted:
+            return Value(_plain(value.text), value.origins)
+        if not self._splits:
+            return value
+        splitting = self._splitting
+        if splitting.text == _ENVIRONMENT["IFS"].text:
+            return Value(re.sub(r"[ \t\n]+", _SPLIT, value.text), value.origins)
+        is_split = not splitting.known or bool({*value.text} & {*" \t\n", *splitting.text})
+        return Value(UNKNOWN if is_split else value.text, unfound(value.origins))
+
+    def _expansion(self, node: Node, *, quoted: bool) -> Value:
+        """`${...}`: its parts are judged; its value is known for plain ones, defaults, and simple changes."""
+        children = [child for child in node.children if child.type not in {"${", "}"}]
+        place = next((i for i, child in enumerate(children) if child.type in _TARGETS), len(children))
+        before, after = "".join(source(child) for child in children[:place]), children[place + 1 :]
+        name = _unmarked(self._raw(children[place], quoted=True)).text if place < len(children) else ""
+        operator = source(after[0]) if after and not after[0].is_named else ""
+        operands = [_unmarked(self._raw(child, quoted=True)) for child in after[bool(operator) :]]
+        if operator == ":":
+            self._check(Value.joined(operands), source(node))
+        name, _, key = name.partition("[")
+        key = key.removesuffix("]")
+        if before == "#":
+            return A_NUMBER
+        if before or operator == "@":
+            return self._indirect(name, key, operator, node, quoted=quoted)
+        value = self._element_of(name, key)
+        if operator.strip(":") in {"-", "=", "+"}:
+            value = self._default(name, value, operator, Value.joined(operands))
+        elif after and operator.strip(":") != "?":
+            if name in {"@", "*"} and value.items is not None:
+                value = Value.array([Value("bash"), *value.items])  # ${@:0} is the shell itself
+            value = changed(value, operator, [source(child) for child in after[1:]])
+        return self._spread(value, "@" if key == "@" or name == "@" else key or name, quoted=quoted)
+
+    def _element_of(self, name: str, key: str) -> Value:
+        """The value of name[key]."""
+        value = self._variable(name)
+        if name in {"@", "*"} or key in {"@", "*"}:
+            return value
+        is_first = key == "0" and name not in self._scope.keyed
+        if key == "" or (value.items is None and (is_first or value.text == TAME)):
+            return Value(value.text, value.origins)
+        if value.items is None or not re.fullmatch(r"-?\d{1,3}", key):
+            return one_of(value.items or (), value.origins)
+        index, count = int(key), len(value.items)
+        index += count if index < 0 else 0
+        others = value.items if key < "0" else value.items[:index]
+        sure = all(item.known or item.is_number for item in others)  # no other is perhaps several, or none
+        item = value.items[index] if 0 <= index < count else NOTHING
+        sure = sure and item.text != UNKNOWN
+        return (
+            item
+            if sure and (PERHAPS_EMPTY not in item.origins or index == count - 1)
+            else one_of(value.items or (), value.origins)
+        )
+
+    def _indirect(self, name: str, key: str, operator: str, node: Node, *, quoted: bool) -> Value:
+        """`${!name}`, the names or the keys of variables, and `${name@P}`."""
+        if key in {"@", "*"} and not operator:
+            return Value(UNKNOWN) if name in self._scope.ever_keyed else Value(TAME, frozenset({PERHAPS_EMPTY}))
+        other = self._variable(name).text if name else ""
+        if not operator and not key and other.isidentifier():
+            return self._broken(self._variable(other), quoted=quoted)
+        self._judge.add(ask("hidden-code", source(node), "bash would expand a variable's text once more."))
+        return ANYTHING
+
+    def _default(self, name: str, value: Value, operator: str, other: Value) -> Value:
+        is_set = self._scope.value(name) is not None or name in _ENVIRONMENT or name == "PWD"
+        empty_counts = operator.startswith(":")
+        surely = is_set and (value.text.strip(UNKNOWN + TAME) != "" or not empty_counts)
+        perhaps = is_set and not surely and value.text != ""
+        if operator.endswith("+"):
+            return other if surely else NOTHING if is_set and not perhaps else _either(NOTHING, other)
+        if surely:
+            if operator.endswith("=") and name not in self._scope.variables:
+                self._judge.assign(name, other, name, self._scope)  # the environment may lack it after all
+            return value
+        given = _either(value, other) if perhaps else Value(other.text, other.origins | _perhaps_held(name))
+        if operator.endswith("="):
+            self._judge.assign(name, given, name, self._scope)
+        return given
 
     _WHOLE: ClassVar[Mapping[str, Callable[[Expander, Node], Value]]] = {
         "string": _string,
         "arithmetic_expansion": _arithmetic,
         "heredoc_body": _heredoc,
     }
-    _EXPANSIONS: ClassVar[Mapping[str, Callable[..., Value]]] = {
-        "translated_string": _concatenation,
-        "concatenation": _concatenation,
+    _KINDS: ClassVar[Mapping[str, Callable[..., Value]]] = {
+        **dict.fromkeys(SUBSTITUTIONS, _substitution),
+        **dict.fromkeys(("binary_expression", "unary_expression"), _operation),
+        **dict.fromkeys(
+            (
+                *("concatenation", "translated_string", "postfix_expression", "ternary_expression", "command_name"),
+                *("parenthesized_expression", "variable_assignment", "brace_expression", "array", "number", "regex"),
+                *("extglob_pattern", "word", "ERROR"),
+            ),
+            _joined,
+        ),
+        "subscript": _subscript,
         "simple_expansion": _simple,
         "expansion": _expansion,
     }
 
 
 _LITERALS: dict[str, Callable[[str], str]] = {
-    **dict.fromkeys(("word", "number", "variable_name", "test_operator", "brace_expression"), _unescaped),
+    **dict.fromkeys(("word", "number", "variable_name", "test_operator"), _unescaped),
+    **dict.fromkeys(("string_content", "heredoc_content", "heredoc_start", "heredoc_end"), _plain),
+    **dict.fromkeys(("comment", "file_descriptor"), lambda text: text),
     **dict.fromkeys(("regex", "extglob_pattern", "special_variable_name"), _unescaped),
     "raw_string": lambda text: _plain(text[1:-1]),
     "ansi_c_string": lambda text: _plain(ansi(text[2:-1])),
     "$": lambda text: text,
 }
-_JUDGED = {*SUBSTITUTIONS, "string", "concatenation", "expansion", "subscript"}
+_TARGETS = {"variable_name", "special_variable_name", "subscript"}
+_BRACKETS = {"$((", "$[", "((", "))", "[", "]"}
+_BRACKETED = {"arithmetic_expansion", "compound_statement", "test_command"}
+_PLACED = re.compile(r"(\[.*?\])\+?=(.*)", re.DOTALL)
+_IN_SINGLE = frozenset({"-v", "-R"})
+_IN_DOUBLE = _IN_SINGLE | {"-eq", "-ne", "-lt", "-gt", "-le", "-ge"}
+"""The operators of [ ... ] and of [[ ... ]] that evaluate text: a subscript in a name, or both operands."""
+
+
+def _is_bracket(piece: Node | str) -> bool:
+    return not isinstance(piece, str) and piece.type in _BRACKETS
+
+
+def _unmarked(value: Value, scope: Scope | None = None) -> Value:
+    """A value without the marks of its expansion; in a scope, with its tilde expanded."""
+    text = value.text.replace(_SPLIT, " ")
+    return Value((_tilde(text, scope) if scope else text).replace(_QUOTED, ""), value.origins)
+
+
+def word_value(word: Word) -> Value:
+    """What a word is as a value; which files a pattern matches, or find finds below it, is not known."""
+    origins = unfound(word.origins)
+    if any(origin.startswith(BELOW) for origin in word.origins):
+        return Value(f"{word.text}/{UNKNOWN}", origins)
+    return Value(UNKNOWN, origins) if word.glob else Value(word.text, word.origins)
+
+
+def _either(one: Value, other: Value) -> Value:
+    """One of two values; if it is not told which, it begins like the second, so that the worst is still seen."""
+    origins = alternatives([one, other])
+    if one == other:
+        return one
+    if all(value.text == "" or are_numbers(value) for value in (one, other)):
+        return Value(TAME, origins | {PERHAPS_EMPTY})
+    return Value(other.text + UNKNOWN, origins)
 
 
 def _bounded(value: Value) -> Value:
@@ -266,17 +468,6 @@ def _perhaps_held(name: str) -> frozenset[str]:
 def _inherited(name: str) -> Value:
     """A variable that only the environment can have set; by its name it may be a key."""
     return Value(UNKNOWN, frozenset({"environment"})) if name.isupper() or "!" in name else ANYTHING
-
-
-def substitutions(node: Node) -> Iterator[Node]:
-    """The outermost substitutions beneath a node."""
-    waiting = list(reversed(node.children))
-    while waiting:
-        inner = waiting.pop()
-        if inner.type in SUBSTITUTIONS:
-            yield inner
-        else:
-            waiting.extend(reversed(inner.children))
 
 
 def is_translation_mark(node: Node) -> bool:

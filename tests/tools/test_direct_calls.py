@@ -1,0 +1,252 @@
+"""Tests of shipped tools that a program calls by itself, without an agent."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentkit import Decision, Tool, Verdict
+from agentkit.errors import Blocked, ToolError
+from agentkit.safety.shell.judge import judge_command
+from agentkit.sandbox.process import command_boundary
+from agentkit.tools.files import edit_file_tool, read_file_tool, write_file_tool
+from agentkit.tools.system import shell_tool, shell_tool_in
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.observing import MOST_FILES
+from agentkit.workspace.workspace import Workspace
+
+COMMANDS = json.loads((Path(__file__).parent / "direct_commands.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The current folder, with a folder `build` and a file in it."""
+    monkeypatch.chdir(tmp_path)
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / "app.o").write_text("compiled")
+    return tmp_path
+
+
+def records():
+    """The runs and calls that are recorded on this machine."""
+    return Journal.of_this_machine().runs()
+
+
+def command(*arguments):
+    """What `agentkit ARGUMENTS` prints in the current folder."""
+    process = subprocess.run(
+        [sys.executable, "-m", "agentkit", *arguments], text=True, capture_output=True, check=False
+    )
+    return process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("text", COMMANDS["destroy"])
+def test_commands_that_destroy_must_be_confirmed(text):
+    """Whatever its spelling, a command that deletes recursively or by force says so in its decision."""
+    decision = judge_command(text, workspace="/workspace")
+    assert decision.destroys or decision.denied
+    undoable = judge_command(text, workspace="/workspace", unrestorable=lambda _: "")
+    assert (undoable.destroys, undoable.denied) == (decision.destroys, decision.denied)
+    lost = judge_command(text, workspace="/workspace", unrestorable=lambda _: "it is too large")
+    assert (lost.destroys, lost.denied) == (decision.destroys, decision.denied)
+
+
+@pytest.mark.parametrize("text", COMMANDS["run"])
+def test_other_commands_need_no_confirmation(text):
+    """A command that a run only asks about, or allows, runs when a program calls it."""
+    decision = judge_command(text, workspace="/workspace")
+    assert not decision.destroys
+    assert not decision.denied
+
+
+def test_unconfirmed_destruction_is_blocked_and_told_how_to_confirm(folder):
+    """A direct call that destroys changes nothing, and its error names the way to confirm it."""
+    told = shell_tool(command="rm -rf build")
+    assert told["error"].startswith("Command blocked for safety: it deletes recursively or by force.")
+    assert "confirmed(" in told["error"]
+    assert "confirm=True" in told["error"]
+    assert told["decision"]["rule"] == "unconfirmed"
+    assert shell_tool.invoke({"command": "rm -rf build"}).status == "denied"
+    assert asyncio.run(shell_tool.ainvoke({"command": "rm -rf build"})).status == "denied"
+    assert (folder / "build" / "app.o").exists()
+    assert not records()
+
+
+@pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
+def test_undoable_destruction_runs_unasked_in_a_run_alone(folder):
+    """The decision that lets a run delete what its journal can restore does not confirm a direct call."""
+    command = {"command": "rm -rf build"}
+    in_run = shell_tool_in(Workspace(folder).for_run("r"))
+    assert in_run.decide(command)[1].allowed
+    decision = shell_tool.decide(command)[1]
+    assert decision.allowed
+    assert decision.rule == "shell.undoable"
+    assert shell_tool.invoke(command).status == "denied"
+    assert (folder / "build" / "app.o").exists()
+    assert not records(), "asking what can be restored leaves no record"
+    assert in_run.run(*in_run.decide(command)).ok
+    assert not (folder / "build").exists()
+
+
+@pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
+def test_confirmed_destruction_runs_though_it_cannot_be_restored(folder):
+    """A confirmed call deletes more than the journal can keep, and says that it cannot be undone."""
+    for number in range(MOST_FILES + 1):
+        (folder / "build" / f"{number}.o").touch()
+    assert not shell_tool.decide({"command": "rm -rf build"})[1].allowed
+    assert shell_tool.invoke({"command": "rm -rf build"}).status == "denied"
+    told = shell_tool.confirmed(command="rm -rf build")
+    assert not (folder / "build").exists()
+    assert "cannot be undone" in told["note"]
+
+
+def test_confirmed_destruction_can_be_undone(folder):
+    """A confirmed call deletes, and both its result and the command line put the files back."""
+    result = shell_tool.invoke({"command": "rm -rf build"}, confirm=True)
+    assert result.ok
+    assert not (folder / "build").exists()
+    assert result.undo().restored == ("build/app.o",)
+    assert (folder / "build" / "app.o").read_text() == "compiled"
+    assert shell_tool.confirmed(command="rm -rf build")["return_code"] == 0
+    assert not (folder / "build").exists()
+    assert "build/app.o" in command("undo")
+    assert (folder / "build" / "app.o").read_text() == "compiled"
+
+
+def test_confirmation_is_for_one_call(folder):
+    """After a confirmed call the next one must be confirmed again."""
+    shell_tool.confirmed(command="rm -rf build")
+    (folder / "build").mkdir()
+    assert "error" in shell_tool(command="rm -rf build")
+    assert (folder / "build").exists()
+
+
+def test_confirmation_does_not_lift_a_denial():
+    """What the judge denies stays denied when the call is confirmed."""
+    assert shell_tool.confirmed(command="rm -rf /")["status"] == "denied"
+    assert shell_tool.invoke({"command": "mkfs.ext4 disk.img"}, confirm=True).status == "denied"
+
+
+def test_model_cannot_confirm():
+    """Arguments cannot confirm a call: no parameter of the tool is named so."""
+    result = shell_tool.invoke({"command": "rm -rf build", "confirm": True})
+    assert not result.ok
+    assert Path("build/app.o").exists()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_own_tool_that_destroys_must_be_confirmed(is_async):
+    """The judge of any tool can say that a call destroys."""
+
+    def judge(_):
+        return Decision(Verdict.ALLOW, "mine", "It drops a table.", destroys="it drops a table.")
+
+    def drop(table: str) -> str:
+        return f"dropped {table}"
+
+    async def adrop(table: str) -> str:
+        return f"dropped {table}"
+
+    tool = Tool(adrop if is_async else drop, judge=judge)
+    with pytest.raises(Blocked, match=r"Command blocked for safety: it drops a table\."):
+        tool("users")
+    assert tool.invoke({"table": "users"}, confirm=True).value == "dropped users"
+    assert asyncio.run(tool.ainvoke({"table": "users"}, confirm=True)).value == "dropped users"
+
+
+def test_file_tools_are_journalled(folder):
+    """A direct write is known to `agentkit undo`, and the last one is undone first."""
+    (folder / "a.txt").write_text("one")
+    assert write_file_tool(path="a.txt", content="two") == {
+        "path": "a.txt",
+        "success": True,
+        "bytes_written": 3,
+        "created": False,
+    }
+    edit_file_tool(path="a.txt", old_text="two", new_text="three")
+    assert "a.txt" in command("undo")
+    assert (folder / "a.txt").read_text() == "two"
+    command("undo")
+    assert (folder / "a.txt").read_text() == "one"
+    result = write_file_tool.invoke({"path": "new/b.txt", "content": "b"})
+    assert result.undo().removed == ("new/b.txt",)
+    assert not (folder / "new").exists()
+
+
+def test_undo_of_a_call_spares_later_changes(folder):
+    """A call whose file was changed since is not undone."""
+    result = write_file_tool.invoke({"path": "a.txt", "content": "1"})
+    (folder / "a.txt").write_text("by hand")
+    with pytest.raises(ToolError, match="changed since"):
+        result.undo()
+    assert (folder / "a.txt").read_text() == "by hand"
+
+
+def test_calls_that_change_nothing_leave_nothing_behind():
+    """Reading, failing and writing what is there already leave no record."""
+    write_file_tool(path="a.txt", content="1")
+    before = len(records())
+    write_file_tool(path="a.txt", content="1")
+    write_file_tool(path="a.txt/b", content="1")
+    read_file_tool(path="a.txt")
+    shell_tool(command="ls; mkdir -p build")
+    shell_tool(command="exit 3")
+    assert len(records()) == before
+    assert len(list(Journal.of_this_machine().folder.iterdir())) == before
+    with pytest.raises(ToolError, match="nothing to undo"):
+        read_file_tool.invoke({"path": "a.txt"}).undo()
+
+
+def test_records_of_calls_are_bounded_and_spare_those_of_runs():
+    """Of very many calls the newest hundred are kept, and no run is forgotten for them."""
+    run = Journal.of_this_machine().begin("a run", "kept")
+    run.note("begun")
+    for number in range(130):
+        write_file_tool(path="a.txt", content=str(number))
+    kept = list(Journal.of_this_machine().folder.iterdir())
+    assert len(kept) == 101
+    assert Journal.of_this_machine().find("kept").notes == ("begun",)
+
+
+def test_calls_in_threads_have_records_of_their_own(folder):
+    """Each of several results at once undoes its own change only."""
+    results = {}
+
+    def write(name):
+        results[name] = write_file_tool.invoke({"path": name, "content": name})
+
+    threads = [threading.Thread(target=write, args=[f"{number}.txt"]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, result in list(results.items())[::2]:
+        assert result.undo().removed == (name,)
+    assert len(list(folder.glob("*.txt"))) == 4
+
+
+def test_call_works_where_the_journal_cannot_be_kept(folder, monkeypatch):
+    """With a state folder that cannot be made the call works, and says that it cannot be undone later."""
+    (folder / "file").write_text("")
+    monkeypatch.setenv("AGENTKIT_STATE", str(folder / "file" / "state"))
+    written = write_file_tool.invoke({"path": "a.txt", "content": "1"})
+    assert "`agentkit undo` cannot take it back" in written.value["note"]
+    assert written.undo().removed == ("a.txt",)
+    run = shell_tool.invoke({"command": "touch b.txt"})
+    assert "`agentkit undo` cannot take it back" in run.value["note"]
+    assert (folder / "b.txt").exists()
+
+
+def test_command_line_confirms_with_an_option(folder):
+    """`agentkit tools run` blocks what destroys, names the option, and obeys it."""
+    blocked = command("tools", "run", "run_shell", "rm -rf build")
+    assert "--confirm" in blocked
+    assert (folder / "build").exists()
+    command("tools", "run", "run_shell", "rm -rf build", "--confirm")
+    assert not (folder / "build").exists()
+    assert "build/app.o" in command("undo")
