@@ -37,8 +37,10 @@ COMMANDS = {
     "restore": ("git restore a.txt && git status --short", ""),
     "branch": ("git checkout -b topic && git commit -q -a -m next && git tag v1 && git branch", "* topic"),
 }
-ASKED = {"restore", "checkout", "rebase"}
+ASKED = {"checkout", "rebase"}
 """What a person is asked about: it rewrites commits, or loses changes (a name behind `git checkout` may be a file)."""
+UNDOABLE = {"restore": {"top", "secrets"}}
+"""Commands whose effect the journal can undo in these repositories only; elsewhere a person is asked."""
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +134,8 @@ def test_everyday_git(way, scenario, name, tmp_path):
     assert expected in result["output"]
     assert CANARY not in result["output"]
     assert "note" not in result
-    verdict = Verdict.ASK if name in ASKED else Verdict.ALLOW
+    is_asked = name in ASKED or scenario not in UNDOABLE.get(name, {scenario})
+    verdict = Verdict.ASK if is_asked else Verdict.ALLOW
     assert decision.verdict is verdict
     if decision.level is not SafetyLevel.NETWORK:
         assert no_secret_lost(scenario, folder)
